@@ -13,8 +13,8 @@ from funcad.primitives import comparison as cmp
 from funcad.primitives import extrema
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p
-from funcad.primitives.transcendental import exp_p, log_p, sin_p, tanh_p
+from funcad.primitives.shape import broadcast_in_dim
+from funcad.primitives.transcendental import exp, log, sin, tanh
 
 __all__ = ["ALONG", "DOWN", "Group", "arguments", "layernorm", "random_group", "regression", "softmax"]
 
@@ -49,7 +49,7 @@ class Group:
 
     def full(self, v: Var) -> Var:
         axes = {"row": (0,), "column": (1,), "scalar": ()}.get(self.kind[v])
-        return v if axes is None else self.do(broadcast_in_dim_p, v, kind="full", shape=self.shape, axes=axes)
+        return v if axes is None else self.do(broadcast_in_dim, v, kind="full", shape=self.shape, axes=axes)
 
     def along(self, primitive: Any, v: Var) -> Var:
         return self.do(primitive, v, kind="row", **ALONG)
@@ -97,22 +97,22 @@ def random_group(rng: Any, rows: int, columns: int, dtype: Any) -> Jaxpr:
         own = (g.kind[x],)
         if choice == 0:
             v = some("row", "column", "scalar")
-            y = g.do(ar.mul_p, x, g.full(v)) if v is not None else g.do(ar.neg_p, x)
+            y = g.do(ar.mul, x, g.full(v)) if v is not None else g.do(ar.neg, x)
         elif choice == 1:
-            y = g.do([tanh_p, sin_p, ar.abs_p][int(rng.integers(3))], x)
+            y = g.do([tanh, sin, ar.abs_][int(rng.integers(3))], x)
         elif choice == 2:
-            y = g.do(exp_p, g.do(extrema.minimum_p, x, 1.0))
+            y = g.do(exp, g.do(extrema.minimum, x, 1.0))
         elif choice == 3:
-            y = g.do(cmp.select_p, g.do(cmp.gt_p, x, 0.25), x, some(*own))
+            y = g.do(cmp.select, g.do(cmp.gt, x, 0.25), x, some(*own))
         elif choice == 4:
             y = g.along([reduce_max_p, reduce_min_p][int(rng.integers(2))], x)
         elif choice == 5:
-            y = g.do(ar.mul_p, g.along(reduce_sum_p, x), 1.0 / columns)
+            y = g.do(ar.mul, g.along(reduce_sum_p, x), 1.0 / columns)
         elif choice == 6:
             w = some("column")
-            y = g.do(ar.mul_p, g.dot(x, w), 1.0 / columns) if w in g.inputs else g.do(ar.mul_p, x, 0.5)
+            y = g.do(ar.mul, g.dot(x, w), 1.0 / columns) if w in g.inputs else g.do(ar.mul, x, 0.5)
         elif choice in (7, 8):
-            y = g.do(ar.add_p if choice == 7 else ar.sub_p, g.do(ar.mul_p, x, 0.5), some(*own))
+            y = g.do(ar.add if choice == 7 else ar.sub, g.do(ar.mul, x, 0.5), some(*own))
             if own == ("row",) and rng.random() < 0.3:
                 ends.append(g.down([reduce_sum_p, reduce_max_p][int(rng.integers(2))], y))
         elif choice == 9:
@@ -121,9 +121,9 @@ def random_group(rng: Any, rows: int, columns: int, dtype: Any) -> Jaxpr:
             continue
         elif choice == 10:
             v = some("row", "column", "scalar")
-            y = g.do(ar.sub_p, x, g.full(v)) if v is not None else g.do(ar.div_p, x, 3.0)
+            y = g.do(ar.sub, x, g.full(v)) if v is not None else g.do(ar.div, x, 3.0)
         else:
-            y = g.do(ar.div_p, x, g.do(ar.add_p, g.do(ar.abs_p, some("full")), 1.0))
+            y = g.do(ar.div, x, g.do(ar.add, g.do(ar.abs_, some("full")), 1.0))
         values.append(y)
     made = [v for v in values if v not in g.inputs and g.kind[v] in ("full", "row")]
     ends += [v for i, v in enumerate(made) if i == len(made) - 1 or rng.random() < 0.3]
@@ -134,10 +134,10 @@ def softmax(rows: int, columns: int, dtype: Any) -> Jaxpr:
     g = Group(rows, columns, dtype)
     z = g.input("full")
     top = g.along(reduce_max_p, z)
-    e = g.do(exp_p, g.do(ar.sub_p, z, g.full(top)))
+    e = g.do(exp, g.do(ar.sub, z, g.full(top)))
     total = g.along(reduce_sum_p, e)
-    p = g.do(ar.div_p, e, g.full(total))
-    logs = g.do(ar.add_p, g.do(log_p, total), top)
+    p = g.do(ar.div, e, g.full(total))
+    logs = g.do(ar.add, g.do(log, total), top)
     return g.jaxpr(p, logs, g.down(reduce_sum_p, logs), g.down(reduce_sum_p, p))
 
 
@@ -145,16 +145,16 @@ def layernorm(rows: int, columns: int, dtype: Any) -> Jaxpr:
     """Forward and backward."""
     g = Group(rows, columns, dtype)
     x, gamma, beta, ct = (g.input(k) for k in ("full", "column", "column", "full"))
-    d = g.do(ar.sub_p, x, g.full(g.do(ar.div_p, g.along(reduce_sum_p, x), float(columns))))
-    var = g.do(ar.div_p, g.along(reduce_sum_p, g.do(ar.mul_p, d, d)), float(columns))
-    inv = g.full(g.do(ar.div_p, 1.0, g.do(ar.sqrt_p, g.do(ar.add_p, var, 1e-5)), kind="row"))
-    n = g.do(ar.mul_p, d, inv)
-    y = g.do(ar.add_p, g.do(ar.mul_p, n, g.full(gamma)), g.full(beta))
-    k = g.do(ar.mul_p, ct, g.full(gamma))
-    a = g.full(g.do(ar.div_p, g.along(reduce_sum_p, k), float(columns)))
-    b = g.full(g.do(ar.div_p, g.along(reduce_sum_p, g.do(ar.mul_p, k, n)), float(columns)))
-    dx = g.do(ar.mul_p, g.do(ar.sub_p, g.do(ar.sub_p, k, a), g.do(ar.mul_p, n, b)), inv)
-    return g.jaxpr(y, dx, g.down(reduce_sum_p, g.do(ar.mul_p, ct, n)), g.down(reduce_sum_p, ct))
+    d = g.do(ar.sub, x, g.full(g.do(ar.div, g.along(reduce_sum_p, x), float(columns))))
+    var = g.do(ar.div, g.along(reduce_sum_p, g.do(ar.mul, d, d)), float(columns))
+    inv = g.full(g.do(ar.div, 1.0, g.do(ar.sqrt, g.do(ar.add, var, 1e-5)), kind="row"))
+    n = g.do(ar.mul, d, inv)
+    y = g.do(ar.add, g.do(ar.mul, n, g.full(gamma)), g.full(beta))
+    k = g.do(ar.mul, ct, g.full(gamma))
+    a = g.full(g.do(ar.div, g.along(reduce_sum_p, k), float(columns)))
+    b = g.full(g.do(ar.div, g.along(reduce_sum_p, g.do(ar.mul, k, n)), float(columns)))
+    dx = g.do(ar.mul, g.do(ar.sub, g.do(ar.sub, k, a), g.do(ar.mul, n, b)), inv)
+    return g.jaxpr(y, dx, g.down(reduce_sum_p, g.do(ar.mul, ct, n)), g.down(reduce_sum_p, ct))
 
 
 def regression(rows: int, columns: int, dtype: Any) -> Jaxpr:
@@ -162,6 +162,6 @@ def regression(rows: int, columns: int, dtype: Any) -> Jaxpr:
     g = Group(rows, columns, dtype)
     x, w, y = (g.input(k) for k in ("full", "column", "row"))
     z = g.dot(x, w)
-    p = g.do(ar.div_p, 1.0, g.do(ar.add_p, g.do(exp_p, g.do(ar.neg_p, z)), 1.0), kind="row")
-    loss = g.do(ar.sub_p, g.do(log_p, g.do(ar.add_p, g.do(exp_p, z), 1.0)), g.do(ar.mul_p, z, y))
-    return g.jaxpr(g.down(reduce_sum_p, loss), g.dot(x, g.do(ar.sub_p, p, y)))
+    p = g.do(ar.div, 1.0, g.do(ar.add, g.do(exp, g.do(ar.neg, z)), 1.0), kind="row")
+    loss = g.do(ar.sub, g.do(log, g.do(ar.add, g.do(exp, z), 1.0)), g.do(ar.mul, z, y))
+    return g.jaxpr(g.down(reduce_sum_p, loss), g.dot(x, g.do(ar.sub, p, y)))

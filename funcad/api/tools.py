@@ -20,7 +20,7 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
-from funcad.primitives.conversion import stop_gradient_p
+from funcad.primitives.conversion import stop_gradient as stop_gradient_p
 from funcad.unjitted.strides import Given
 
 __all__ = ["ShapeDtypeStruct", "ClosedJaxpr", "make_jaxpr", "eval_shape", "named_scope", "stop_gradient", "rules"]

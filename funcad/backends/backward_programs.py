@@ -18,7 +18,7 @@ from funcad.configuration import config
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["Backward", "broadcast_scalars"]
 
@@ -50,7 +50,7 @@ def broadcast_scalars(jaxpr: Jaxpr) -> Jaxpr:
             return x
         if x.aval.weak or x.aval.dtype != dtype:
             x = record(convert_p, x, Aval((), dtype), dtype=dtype)
-        return record(broadcast_in_dim_p, x, Aval(shape, dtype), shape=shape, axes=())
+        return record(broadcast_in_dim, x, Aval(shape, dtype), shape=shape, axes=())
 
     for equation in jaxpr.equations:
         if equation.primitive.emit is not None and any([a in new for a in equation.inputs if type(a) is Var]):

@@ -21,9 +21,9 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.passes.example_loops import layouts
 from funcad.passes.lift import turns
-from funcad.primitives.arithmetic import mul_p
+from funcad.primitives.arithmetic import mul
 from funcad.primitives.reduction import reduce_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p, transpose_p
+from funcad.primitives.shape import broadcast_in_dim, transpose
 
 __all__ = ["write", "turned"]
 
@@ -185,13 +185,13 @@ def _product(equation: Equation, inputs: list[Any], out: Var, size: int) -> list
         order = sorted(range(len(axes)), key=axes.__getitem__)
         if order != list(range(len(axes))):  # broadcast_in_dim keeps the order of axes
             turned_v = _var(tuple([v.aval.shape[i] for i in order]), v.aval.dtype)
-            equations.append(Equation(transpose_p, (v,), {"perm": tuple(order)}, (turned_v,), equation.source))
+            equations.append(Equation(transpose, (v,), {"perm": tuple(order)}, (turned_v,), equation.source))
             v = turned_v
         term = _var(tuple(shape), v.aval.dtype)
         params = {"shape": tuple(shape), "axes": tuple(sorted(axes))}
-        equations.append(Equation(broadcast_in_dim_p, (v,), params, (term,), equation.source))
+        equations.append(Equation(broadcast_in_dim, (v,), params, (term,), equation.source))
         terms.append(term)
     product = _var(tuple(shape), out.aval.dtype)
-    equations.append(Equation(mul_p, tuple(terms), {}, (product,), equation.source))
+    equations.append(Equation(mul, tuple(terms), {}, (product,), equation.source))
     axes_sum = tuple(range(n, len(shape) - 1))
     return [*equations, Equation(reduce_sum_p, (product,), {"axes": axes_sum}, (out,), equation.source)]

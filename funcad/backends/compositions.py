@@ -19,13 +19,13 @@ from typing import Any
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.split_up import parts_of
-from funcad.primitives.arithmetic import add_p, mul_p
+from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.basic_indexing import basic_index_p, place_sum_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.extrema import maximum_p, minimum_p
+from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p
+from funcad.primitives.shape import broadcast_in_dim, concatenate_p, reshape
 
 __all__ = ["lowered", "shortened"]
 
@@ -54,7 +54,7 @@ def _place_sum(equation: Equation) -> list[Equation] | None:
     if len(xs) < 2 or out.aval.dtype.kind not in "fc" or any([type(x) is Literal for x in xs]):
         return None
     if len(shape) == 1:  # numbers are pieces, too
-        xs = tuple([do(reshape_p, x, shape=(1,)) if type(index[0]) is int else x for x, index in zip(xs, indices)])
+        xs = tuple([do(reshape, x, shape=(1,)) if type(index[0]) is int else x for x, index in zip(xs, indices)])
         indices = tuple([((index[0], 1, 1),) if type(index[0]) is int else index for index in indices])
     if any([len(index) != len(shape) or not all([type(entry) is tuple for entry in index]) for index in indices]):
         return None
@@ -71,7 +71,7 @@ def _place_sum(equation: Equation) -> list[Equation] | None:
         end += count
     if end != shape[axis]:
         return None
-    do(add_p, do(concatenate_p, *[xs[k] for k in order], axis=axis), Literal(0.0), out=out)
+    do(add, do(concatenate_p, *[xs[k] for k in order], axis=axis), Literal(0.0), out=out)
     return steps
 
 
@@ -116,7 +116,7 @@ def shortened(equations: list[Equation], outputs: Sequence[Any], device: bool = 
             continue
         if equation.primitive is not reduce_sum_p or x.aval.dtype.char not in "fd" or not x.aval.size:
             continue
-        square = None if equation.outputs[0].aval.shape else inner(equation, mul_p)
+        square = None if equation.outputs[0].aval.shape else inner(equation, mul)
         if square is not None and square.inputs[0] is square.inputs[1] and _is_array(square.inputs[0], made):
             result[place[x]] = None
             axes = equation.params["axes"]
@@ -137,7 +137,7 @@ def _pooled(equation: Equation) -> list[Equation]:
     small = all([1 < x.aval.shape[a] <= WINDOW for a in axes]) and len(x.aval.shape) - 1 in axes
     if not small or out.aval.size < WINDOWS or x.aval.dtype.kind not in "iuf":
         return [equation]
-    larger = maximum_p if equation.primitive is reduce_max_p else minimum_p
+    larger = maximum if equation.primitive is reduce_max_p else minimum
     steps: list[Equation] = []
 
     def do(primitive: Any, *inputs: Any, **params: Any) -> Var:
@@ -162,4 +162,4 @@ def _several(shape: tuple, reduction: Equation) -> bool:
 def _is_array(x: Any, made: Callable[[Var], Equation | None]) -> bool:
     """Is it an array, not a broadcast that is left to its readers?"""
     equation = made(x)
-    return equation is None or equation.primitive is not broadcast_in_dim_p
+    return equation is None or equation.primitive is not broadcast_in_dim

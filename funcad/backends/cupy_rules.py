@@ -16,15 +16,15 @@ from funcad.backends.text import Writer, dtype_text, shape_text
 from funcad.backends.text_rules import Call, Expression, text_of, ufunc_name
 from funcad.ir.jaxpr import Equation, Literal
 from funcad.primitives.basic_indexing import basic_index_p
-from funcad.primitives.comparison import select_p
+from funcad.primitives.comparison import select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.scatter import gather_p
-from funcad.primitives.shape import broadcast_in_dim_p, reshape_p
+from funcad.primitives.shape import broadcast_in_dim, reshape
 
 __all__ = ["text_on_device"]
 
 _COMPARED = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
-_TAKE_NUMBERS = frozenset([basic_index_p, select_p, gather_p, broadcast_in_dim_p])  # their texts do, as operands or indices
+_TAKE_NUMBERS = frozenset([basic_index_p, select, gather_p, broadcast_in_dim])  # their texts do, as operands or indices
 
 
 def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expression | None:
@@ -38,13 +38,13 @@ def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> Call
         if type(found) is Call and (scalar or primitive.name in _COMPARED):
             found.operator = ""  # a scalar of NumPy's would be asked first, and compares as an array, which CuPy refuses
         return found
-    if primitive is reshape_p and not operands[0].aval.shape:
+    if primitive is reshape and not operands[0].aval.shape:
         return _reshaped_number(w, equation, operands[0])
-    if primitive is broadcast_in_dim_p and type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak:
+    if primitive is broadcast_in_dim and type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak:
         return _filled(w, equation, operands[0])
     if primitive is dot_general_p and operands[0].aval.dtype.kind == "b":
         return None
-    if primitive is select_p and not operands[0].shape and _may_be_host(operands[:1]):
+    if primitive is select and not operands[0].shape and _may_be_host(operands[:1]):
         return None
     if primitive not in _TAKE_NUMBERS and _may_be_host(operands):
         return None

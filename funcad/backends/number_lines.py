@@ -25,7 +25,7 @@ from funcad.primitives.basic_indexing import basic_add_p, basic_update_p, place_
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, WhileLoop
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["HELPERS", "INLINE", "Lines", "Numbers", "Refused", "SAME", "TEXTS", "adds", "fits", "moves", "numbers", "texts_of"]
 
@@ -36,7 +36,7 @@ _CODES = {_F64: "d", _I64: "q", _BOOL: "b"}
 INLINE = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
 SAME = ("stop_gradient", "optimization_barrier", "name")
 _ADDS = (place_sum_p, basic_add_p, dot_general_p)  # movements that add up what meets
-_MOVES = (broadcast_in_dim_p, basic_update_p, *_ADDS)  # besides those whose reach says so
+_MOVES = (broadcast_in_dim, basic_update_p, *_ADDS)  # besides those whose reach says so
 
 
 def adds(primitive: Any) -> bool:

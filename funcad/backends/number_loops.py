@@ -45,7 +45,7 @@ from funcad.primitives.atoms import ELEMENTARY, UFUNCS, atoms_of
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, WhileLoop
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["worth", "write"]
 
@@ -104,7 +104,7 @@ def _cost_of(equation: Equation) -> tuple[float, float]:
         return 0.0, 0.0
     if not moves(primitive):
         return math.inf, 0.0
-    return (LINE * size, call) if adds(primitive) else (0.0, 0.0 if primitive is broadcast_in_dim_p else call)
+    return (LINE * size, call) if adds(primitive) else (0.0, 0.0 if primitive is broadcast_in_dim else call)
 
 
 def _cost_of_atom(name: str) -> float:

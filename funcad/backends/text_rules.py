@@ -22,7 +22,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.primitives.atoms import formula_of
 from funcad.primitives.basic_indexing import python_index
-from funcad.primitives.comparison import select_p
+from funcad.primitives.comparison import select
 from funcad.primitives.products import dot_plan
 from funcad.primitives.reduction import fold_on_device
 from funcad.primitives.shape import _slice_index
@@ -115,7 +115,7 @@ def ufunc_name(primitive: Any) -> str | None:
 
 def broadcasts(primitive: Any) -> bool:
     """Does its text broadcast operands, so that no broadcast need be made for it?"""
-    return (ufunc_name(primitive) is not None and primitive.name not in _FIXED) or primitive is select_p
+    return (ufunc_name(primitive) is not None and primitive.name not in _FIXED) or primitive is select
 
 
 def text_of(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expression | None:
@@ -172,7 +172,7 @@ def _texts(w: Writer, equation: Equation, operands: list[Value]) -> list[str]:
     aval = equation.outputs[0].aval
     if not numbers or w.np != "np" or not aval.shape or equation.primitive.name in _OTHERWISE:
         return texts
-    first = 1 if equation.primitive is select_p else 0
+    first = 1 if equation.primitive is select else 0
     dtypes = {a.aval.dtype for a in equation.inputs[first:] if type(a) is Var and type(a.aval) is Aval}
     if len(dtypes) != 1:
         return texts

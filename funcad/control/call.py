@@ -19,7 +19,7 @@ from funcad.ir.prune import prune
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import masked_push
 from funcad.passes.together import APART
-from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul_p, square_p
+from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul, square_p
 from funcad.primitives.squares import exact_square
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import masked_jvp
@@ -161,7 +161,7 @@ def _square(i: int, *args: Any, jaxpr: Jaxpr, name: str) -> Any:
 def _squared(equation: Equation) -> int:
     """n, if the equation is a power v**n of its first operand for a whole n > 1, else 0."""
     primitive, inputs, params, _, _ = equation
-    if primitive is mul_p:
+    if primitive is mul:
         return 2 if inputs[0] is inputs[1] else 0
     return 2 if primitive is square_p else max(params["n"], 0) if primitive is integer_pow_p else 0
 

@@ -22,7 +22,7 @@ from funcad.passes.program_keys import program_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import Loop
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 from funcad.primitives.stack import stack_empty_p, zero_value
 
 __all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "zeros_near", "strip_literal", "stacked"]
@@ -61,7 +61,7 @@ def zero_atom(aval: Any) -> tuple[Any, list[Equation]]:
     if not aval.shape:
         return zero, []
     v = Var(Aval(aval.shape, aval.dtype))
-    return v, [Equation(broadcast_in_dim_p, (zero,), {"shape": aval.shape, "axes": ()}, (v,))]
+    return v, [Equation(broadcast_in_dim, (zero,), {"shape": aval.shape, "axes": ()}, (v,))]
 
 
 def fill_zeros(atoms: Sequence[Any], avals: Sequence[Any]) -> tuple[list[Any], list[Equation]]:

@@ -33,7 +33,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import linearize_eval
 from funcad.transforms.transpose import transpose_jaxpr
 
-__all__ = ["custom_linear_solve", "custom_root", "linear_solve_p", "root_p"]
+__all__ = ["custom_linear_solve", "custom_root", "linear_solve_p", "root"]
 
 
 def _strong(avals: Sequence[Any]) -> list[Any]:
@@ -340,7 +340,7 @@ def _root_impl(
 
 
 def _root_tangents(primals: Sequence[Any], tangents: Sequence[Any], linear: bool, params: dict) -> tuple[list, list]:
-    outs = root_p(*primals, **params)
+    outs = root(*primals, **params)
     f_consts, _, tangent_consts, guess = split(primals, *params["n_consts"])
     n = len(guess)
     x = outs[:n]
@@ -371,14 +371,14 @@ def _root_batch(
     sol, sol_captured, out_batched = _batched(solve, size, [*s_flags, *every], [*every, *[False] * n_aux], args)
     tan, tan_captured, _ = _batched(tangent_solve, size, [*t_flags, *every, *every], every, args)
     groups = [[*fun_captured, *consts[0]], [*sol_captured, *consts[1]], [*tan_captured, *consts[2]]]
-    outs = root_p(
+    outs = root(
         *groups[0], *groups[1], *groups[2], *guess,
         f=fun, solve=sol, tangent_solve=tan, n_consts=tuple(map(len, groups)),
     )  # fmt: skip
     return outs, out_batched
 
 
-root_p = Primitive(
+root = Primitive(
     "root",
     _root_impl,
     _root_abstract,
@@ -435,7 +435,7 @@ def custom_root(
     tan, tan_consts = vectors.trace(tangent_flat, 2)
     guess = strengthened(vectors.leaves, vectors.avals)
     inputs = [*fun_consts, *sol_consts, *tan_consts, *guess]
-    outs = root_p(
+    outs = root(
         *inputs, f=fun, solve=sol, tangent_solve=tan, n_consts=(len(fun_consts), len(sol_consts), len(tan_consts))
     )
     outs = own_memory(outs, inputs)

@@ -18,7 +18,7 @@ from funcad.diagnosis.remedies import READS, Site, instead_of_cut, instead_of_sl
 from funcad.diagnosis.report import Argument, Cut, NotFinite
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Stack, aval_of
-from funcad.primitives.conversion import stop_gradient_p
+from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.host import HostCall
 
 __all__ = ["forward_findings", "backward_findings", "arguments"]
@@ -468,6 +468,6 @@ def _read(read: Read) -> Cut:
 def _cut(run: Recording, entry: Entry) -> Cut:
     kinds = {array(r).dtype.kind for r in entry.results}
     kind = "choice" if kinds <= {"b"} else "integer" if kinds <= set("biu") else "step"
-    if entry.primitive is stop_gradient_p:
+    if entry.primitive is stop_gradient:
         kind = "asked for"
     return Cut(entry.primitive.name, kind, _line(entry), entry.inside, instead_of_cut(Site(run, entry)), 1)

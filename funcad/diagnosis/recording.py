@@ -28,7 +28,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Literal, Var, split, subjaxprs
 from funcad.ir.tracer import Tracer, tangent_of
 from funcad.passes.subprograms import kind_of
-from funcad.primitives.arithmetic import add_p
+from funcad.primitives.arithmetic import add
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.linearizing import LinearizingTrace, Protector
@@ -178,7 +178,7 @@ class ReportingTrace(LinearizingTrace):
             if id(a) not in seen:
                 aval = t.aval if type(t.aval) is StackAval else Aval(t.aval.shape, t.aval.dtype)
                 extra = recording.new_input(aval, source)
-                tangent = recording.append(add_p, (recording.atom(t), extra.atom), {}, aval, source)
+                tangent = recording.append(add, (recording.atom(t), extra.atom), {}, aval, source)
                 seen[id(a)] = Tracer(self, None, a.primal, tangent, a.source), extra.atom
             tracer, variable = seen[id(a)]
             marked.append(tracer)

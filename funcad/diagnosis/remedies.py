@@ -14,43 +14,31 @@ import numpy as np
 
 from funcad.diagnosis.recording import Entry, Recording, array
 from funcad.ir.primitive import Primitive
-from funcad.primitives.activation import log_softmax_p, logsumexp_p, softmax_p
-from funcad.primitives.arithmetic import (
-    div_p,
-    heaviside_p,
-    hypot_p,
-    integer_pow_p,
-    mul_p,
-    reciprocal_p,
-    rsqrt_p,
-    sign_p,
-    sqrt_p,
-    square_p,
-    sub_p,
-)
-from funcad.primitives.conversion import convert_p, stop_gradient_p
-from funcad.primitives.eigen import eig_p, eigh_p, svd_p
-from funcad.primitives.linear_systems import cholesky_p, inv_p, slogdet_p, solve_p
+from funcad.primitives.activation import log_softmax, logsumexp, softmax
+from funcad.primitives.arithmetic import div, heaviside, hypot, integer_pow_p, mul, reciprocal, rsqrt, sign, sqrt, square_p, sub
+from funcad.primitives.conversion import convert_p, stop_gradient
+from funcad.primitives.eigen import eig, eigh_p, svd_p
+from funcad.primitives.linear_systems import cholesky, inv_p, slogdet, solve
 from funcad.primitives.powers import pow_p
 from funcad.primitives.reduction import argmax_p, argmin_p, reduce_sum_p
-from funcad.primitives.rounding import ceil_p, floor_divide_p, floor_p, rint_p, trunc_p
+from funcad.primitives.rounding import ceil, floor, floor_divide, rint, trunc
 from funcad.primitives.sorting import argsort_p, searchsorted_p
-from funcad.primitives.special_logs import xlogy_p
+from funcad.primitives.special_logs import xlogy
 from funcad.primitives.transcendental import (
-    arccos_p,
-    arccosh_p,
-    arcsin_p,
-    arctan2_p,
-    arctanh_p,
-    cosh_p,
-    exp2_p,
-    exp_p,
-    expm1_p,
-    log1p_p,
-    log2_p,
-    log10_p,
-    log_p,
-    sinh_p,
+    arccos,
+    arccosh,
+    arcsin,
+    arctan2,
+    arctanh,
+    cosh,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    sinh,
 )
 
 __all__ = ["Site", "CUTS", "SLOPES", "VALUES", "READS", "instead_of_cut", "instead_of_slope", "instead_of_value"]
@@ -83,7 +71,7 @@ class Site(NamedTuple):
             return False
         if parent.primitive is integer_pow_p:
             return bool(parent.params["n"] == 2)
-        same = parent.primitive is mul_p and parent.uses[0].node == parent.uses[1].node >= 0
+        same = parent.primitive is mul and parent.uses[0].node == parent.uses[1].node >= 0
         return same or parent.primitive is square_p
 
     def is_sum_of_squares(self, operand: int) -> bool:
@@ -93,7 +81,7 @@ class Site(NamedTuple):
     def is_norm(self, operand: int) -> bool:
         """Is this operand a norm, as one operation or as the operations that the library makes it of?"""
         made = self.made_with(operand)
-        if hypot_p in made or {sqrt_p, reduce_sum_p} <= made:
+        if hypot in made or {sqrt, reduce_sum_p} <= made:
             return True
         parent = self.parent(operand)
         given = array(parent.uses[0].value) if parent is not None and len(parent.uses) == 1 else array(0)
@@ -137,19 +125,19 @@ _CHOICE = "a choice has no slope: funcad.nn.sigmoid(k * (x - c)) is smooth; np.w
 _SMOOTH_MAXIMUM = "weights in place of a position: w = funcad.nn.softmax(k * x), then w @ values"
 
 CUTS: dict[Primitive, Remedy] = {
-    rint_p: _THROUGH.format(f="np.round"),
-    floor_p: _THROUGH.format(f="np.floor"),
-    ceil_p: _THROUGH.format(f="np.ceil"),
-    trunc_p: _THROUGH.format(f="np.trunc"),
-    floor_divide_p: "x / y, or for its value with that slope: x / y + stop_gradient(x // y - x / y)",
-    sign_p: "np.tanh(k * x) is smooth; " + _THROUGH.format(f="np.sign"),
-    heaviside_p: "funcad.nn.sigmoid(k * x) is smooth; " + _THROUGH.format(f="np.heaviside"),
+    rint: _THROUGH.format(f="np.round"),
+    floor: _THROUGH.format(f="np.floor"),
+    ceil: _THROUGH.format(f="np.ceil"),
+    trunc: _THROUGH.format(f="np.trunc"),
+    floor_divide: "x / y, or for its value with that slope: x / y + stop_gradient(x // y - x / y)",
+    sign: "np.tanh(k * x) is smooth; " + _THROUGH.format(f="np.sign"),
+    heaviside: "funcad.nn.sigmoid(k * x) is smooth; " + _THROUGH.format(f="np.heaviside"),
     argmax_p: _SMOOTH_MAXIMUM,
     argmin_p: _SMOOTH_MAXIMUM.replace("k * x", "-k * x"),
     argsort_p: "np.sort(x) has a derivative; x[np.argsort(x)] too, with respect to the x that is indexed",
     searchsorted_p: "np.interp(x, xp, fp) has a derivative",
     convert_p: _convert,
-    stop_gradient_p: "nothing, if it is meant: the program asks for it; else leave stop_gradient out",
+    stop_gradient: "nothing, if it is meant: the program asks for it; else leave stop_gradient out",
 }
 READS = {
     "bool()": "np.where(condition, a, b) if both branches matter; a Python `if` has the derivative of the branch taken",
@@ -170,17 +158,17 @@ def _sqrt(site: Site) -> str:
 
 def _log(site: Site) -> str:
     parent = site.parent(0)
-    if parent is not None and parent.primitive is softmax_p:
+    if parent is not None and parent.primitive is softmax:
         return "funcad.nn.log_softmax(x) instead of the logarithm of softmax(x)"
     if site.is_norm(0) or site.is_sum_of_squares(0):
         return "add eps before the logarithm: np.log(norm + eps), or 0.5 * np.log(np.sum(x**2) + eps)"
     if parent is not None and parent.primitive is reduce_sum_p:
         inner = Site(site.run, parent).parent(0)
-        if inner is not None and inner.primitive is exp_p:
+        if inner is not None and inner.primitive is exp:
             return "funcad.scipy.special.logsumexp(x) instead of np.log(np.sum(np.exp(x)))"
     for number, _ in site.run.users.get(site.entry.nodes[0], []):
         user = site.run.entries[number]
-        if user.primitive is mul_p:
+        if user.primitive is mul:
             return "funcad.scipy.special.xlogy(x, y) instead of x * np.log(y), which is 0 at x = 0; or np.log(y + eps)"
     return "np.log(x + eps), or " + _INSIDE.format(f="np.log")
 
@@ -198,30 +186,30 @@ _DEGENERATE = "equal eigenvalues have no vectors of their own: perturb the matri
 _REGULAR = "the matrix is singular, or nearly so: add eps * np.eye(n), or solve by lstsq or pinv"
 
 SLOPES: dict[Primitive, Remedy] = {
-    sqrt_p: _sqrt,
-    rsqrt_p: "1 / np.sqrt(x + eps)",
-    hypot_p: "np.sqrt(x**2 + y**2 + eps)",
-    log_p: _log,
-    log2_p: _log,
-    log10_p: _log,
-    log1p_p: "keep 1 + x positive: np.log1p(np.maximum(x, -1 + eps))",
-    xlogy_p: "funcad.scipy.special.xlogy(x, y + eps)",
-    div_p: _div,
-    reciprocal_p: "1 / (x + eps), or " + _INSIDE.format(f="np.reciprocal"),
+    sqrt: _sqrt,
+    rsqrt: "1 / np.sqrt(x + eps)",
+    hypot: "np.sqrt(x**2 + y**2 + eps)",
+    log: _log,
+    log2: _log,
+    log10: _log,
+    log1p: "keep 1 + x positive: np.log1p(np.maximum(x, -1 + eps))",
+    xlogy: "funcad.scipy.special.xlogy(x, y + eps)",
+    div: _div,
+    reciprocal: "1 / (x + eps), or " + _INSIDE.format(f="np.reciprocal"),
     pow_p: _POW,
     integer_pow_p: "a negative power is infinite at 0: (x + eps)**-n",
-    arcsin_p: _CLIP,
-    arccos_p: _CLIP + "; between vectors, np.arctan2(norm of the cross product, dot product)",
-    arctanh_p: _CLIP,
-    arccosh_p: "keep the operand above 1: np.maximum(x, 1 + eps)",
-    arctan2_p: "the angle of (0, 0) has no derivative: np.arctan2(y, np.where(both_zero, 1.0, x))",
-    exp_p: _SCALE,
+    arcsin: _CLIP,
+    arccos: _CLIP + "; between vectors, np.arctan2(norm of the cross product, dot product)",
+    arctanh: _CLIP,
+    arccosh: "keep the operand above 1: np.maximum(x, 1 + eps)",
+    arctan2: "the angle of (0, 0) has no derivative: np.arctan2(y, np.where(both_zero, 1.0, x))",
+    exp: _SCALE,
     eigh_p: _DEGENERATE,
-    eig_p: _DEGENERATE,
+    eig: _DEGENERATE,
     svd_p: _DEGENERATE,
     inv_p: _REGULAR,
-    solve_p: _REGULAR,
-    slogdet_p: _REGULAR,
+    solve: _REGULAR,
+    slogdet: _REGULAR,
 }
 
 # ---------------------------------------------------------------- values
@@ -232,19 +220,19 @@ def _difference(site: Site) -> str:
 
 
 VALUES: dict[Primitive, Remedy] = {
-    **{p: SLOPES[p] for p in (log_p, log2_p, log10_p, log1p_p, div_p, reciprocal_p, rsqrt_p, pow_p, integer_pow_p, xlogy_p)},
-    **{p: SLOPES[p] for p in (arcsin_p, arccos_p, arctanh_p, arccosh_p, inv_p, solve_p, slogdet_p)},
-    sqrt_p: "np.sqrt(np.maximum(x, 0.0)), or " + _INSIDE.format(f="np.sqrt"),
-    exp_p: _SCALE,
-    exp2_p: _SCALE,
-    expm1_p: _SCALE,
-    sinh_p: _SCALE,
-    cosh_p: "np.logaddexp(x, -x) - np.log(2) for its logarithm",
-    sub_p: _difference,
-    logsumexp_p: "all operands are -inf: leave one of them finite",
-    softmax_p: "all operands are -inf: leave one of them finite",
-    log_softmax_p: "all operands are -inf: leave one of them finite",
-    cholesky_p: "the matrix is not positive definite: add eps * np.eye(n)",
+    **{p: SLOPES[p] for p in (log, log2, log10, log1p, div, reciprocal, rsqrt, pow_p, integer_pow_p, xlogy)},
+    **{p: SLOPES[p] for p in (arcsin, arccos, arctanh, arccosh, inv_p, solve, slogdet)},
+    sqrt: "np.sqrt(np.maximum(x, 0.0)), or " + _INSIDE.format(f="np.sqrt"),
+    exp: _SCALE,
+    exp2: _SCALE,
+    expm1: _SCALE,
+    sinh: _SCALE,
+    cosh: "np.logaddexp(x, -x) - np.log(2) for its logarithm",
+    sub: _difference,
+    logsumexp: "all operands are -inf: leave one of them finite",
+    softmax: "all operands are -inf: leave one of them finite",
+    log_softmax: "all operands are -inf: leave one of them finite",
+    cholesky: "the matrix is not positive definite: add eps * np.eye(n)",
 }
 
 

@@ -81,7 +81,7 @@ class Reduction(NamedTuple):
 
 
 class Primitive:
-    """An operation and all its rules; see the module's text for the contract of each."""
+    """An operation and all its rules, called like a function; see the module's text for the contract of each."""
 
     __slots__ = (
         *("name", "impl", "abstract_eval", "jvp", "transpose", "batch", "emit"),  # the rules that most have
@@ -188,7 +188,7 @@ class Primitive:
     def __repr__(self) -> str:
         return self.name
 
-    __call__ = bind  # sin_p(x) is bind(sin_p, x), without a frame in between
+    __call__ = bind  # sin(x) is bind(sin, x), without a frame in between
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"primitive {self.name} is not pickled; pickle the function that uses it")

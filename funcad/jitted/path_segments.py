@@ -19,7 +19,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
 from funcad.passes.program_keys import params_key
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["Leaf", "Node", "Segments"]
 
@@ -202,6 +202,6 @@ def _shaped(v: Var, equation: Equation, place: int, equations: list[Equation]) -
         v = converted
     if shape:
         wide = Var(Aval(shape, dtype))
-        equations.append(Equation(broadcast_in_dim_p, (v,), {"shape": shape, "axes": ()}, (wide,), equation.source))
+        equations.append(Equation(broadcast_in_dim, (v,), {"shape": shape, "axes": ()}, (wide,), equation.source))
         v = wide
     return v

@@ -44,11 +44,11 @@ from funcad.masks.masks import (
     reach_of,
     whole_of,
 )
-from funcad.primitives.arithmetic import add, add_p, sub_p
+from funcad.primitives.arithmetic import add, sub
 from funcad.primitives.comparison import and_, not_, or_
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
-from funcad.primitives.stack import is_stack, stack_empty, stack_select, stack_select_p
+from funcad.primitives.stack import is_stack, stack_empty, stack_select
 
 __all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "owned", "push", "rule_of"]
 __all__ += ["whole_mask_of", "with_mask", "with_whole"]
@@ -225,7 +225,7 @@ def masked_rule(
         if some is None:
             return rule_of(primitive, primals, tangents, out, params, shape)
         if reach == "pointwise" and shape is None:
-            found = _by_terms(primitive, primals, tangents, out, params, primitive is add_p or primitive is sub_p)
+            found = _by_terms(primitive, primals, tangents, out, params, primitive is add or primitive is sub)
             if found is not None:
                 return found
         elif not primitive.structural and any([_ends(t, reach) for t in tangents if t is not None]):
@@ -258,7 +258,7 @@ def masked_rule(
         if t is not None and u is not None and type(t) is not Masked and type(u) is not Masked:
             return primitive.jvp(tangents, out, *primals, **params)
         masks = [t.mask if type(t) is Masked else None for t in tangents]
-        if primitive is stack_select_p:
+        if primitive is stack_select:
             value = rule_of(primitive, primals, list(map(cleaned, tangents)), out, params)
             return with_mask(value, _mask_of_stacks(primals[0], [t is not None for t in tangents], masks, ()))
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
@@ -360,7 +360,7 @@ def rule_of(
 ) -> Any:
     """The tangent by the primitive's rule; `shape`: of the result, where NumPy broadcast the primals itself."""
     if shape is not None:
-        if primitive is not add_p and primitive is not sub_p:  # their rules read tangents only
+        if primitive is not add and primitive is not sub:  # their rules read tangents only
             primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
         tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
     return primitive.jvp(tangents, out, *primals, **params)
@@ -381,7 +381,7 @@ def _advanced(
         return rule(*[_clean(v, m) for v, m in zip(values, masks)]), None
     if reach == "pointwise" and given and not all([m is not None and m.bools is given[0].bools for m in of]):
         return _sum_of_terms(primitive, params, values, linear, masks)
-    if (reach in ("sums", "reads", "picks") or primitive is stack_select_p) and given:
+    if (reach in ("sums", "reads", "picks") or primitive is stack_select) and given:
         values = [_clean(v, m) for v, m in zip(values, masks)]
     out = rule(*values)
     if reach == "choice":

@@ -86,13 +86,13 @@ logaddexp = elementwise_ufunc("logaddexp", transcendental.logaddexp, FLOAT)
 logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
 
 _UNARY = "sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p".split()
-QUICK.update({getattr(np, n): (getattr(transcendental, f"{n}_p"), None) for n in _UNARY})
-QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt_p, arithmetic.square_p, arithmetic.reciprocal_p)})
-_OTHERS = (arithmetic.abs_p, extrema.maximum_p, extrema.minimum_p, transcendental.logaddexp_p, transcendental.arctan2_p)
+QUICK.update({getattr(np, n): (getattr(transcendental, n), None) for n in _UNARY})
+QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt, arithmetic.square_p, arithmetic.reciprocal)})
+_OTHERS = (arithmetic.abs_, extrema.maximum, extrema.minimum, transcendental.logaddexp, transcendental.arctan2)
 QUICK.update({p.ufunc: (p, p.ufunc) for p in _OTHERS})
-QUICK.update({np.add: (arithmetic.add_p, operator.add), np.subtract: (arithmetic.sub_p, operator.sub)})
+QUICK.update({np.add: (arithmetic.add, operator.add), np.subtract: (arithmetic.sub, operator.sub)})
 QUICK.update({np.power: (powers.pow_p, operator.pow)})  # of constant exponents the operators know more
-QUICK.update({np.multiply: (arithmetic.mul_p, operator.mul), np.divide: (arithmetic.div_p, operator.truediv)})
+QUICK.update({np.multiply: (arithmetic.mul, operator.mul), np.divide: (arithmetic.div, operator.truediv)})
 
 
 def _to_radians(x: Any) -> Any:

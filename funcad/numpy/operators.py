@@ -40,7 +40,11 @@ from funcad.numpy.promote import (
 from funcad.numpy.writing import in_place, setitem
 from funcad.passes.program_keys import params_key
 from funcad.primitives import arithmetic, comparison, powers, rounding
-from funcad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
+from funcad.primitives.arithmetic import add as add_p
+from funcad.primitives.arithmetic import div
+from funcad.primitives.arithmetic import mul as mul_p
+from funcad.primitives.arithmetic import neg as neg_p
+from funcad.primitives.arithmetic import sub as sub_p
 from funcad.primitives.conversion import convert, convert_p
 
 _INT = np.dtype(int)
@@ -113,12 +117,12 @@ def mul(x: Any, y: Any) -> Any:
 def truediv(x: Any, y: Any) -> Any:
     tape = (x if type(x) is Tracer else y).owner.tape
     if tape is not None:
-        out = tape.binary(div_p, operator.truediv, x, y)
+        out = tape.binary(div, operator.truediv, x, y)
         if out is not None:
             return out
     if same_aval(x, y):
-        return bind(div_p, x, y)
-    out = let_numpy_broadcast(div_p, x, y)
+        return bind(div, x, y)
+    out = let_numpy_broadcast(div, x, y)
     return _divide(x, y) if out is None else out
 
 
@@ -354,7 +358,7 @@ def pos(x: Any) -> Any:
 def absolute(x: Any) -> Any:
     tape = x.owner.tape if type(x) is Tracer else None
     if tape is not None:
-        out = tape.unary(arithmetic.abs_p, operator.abs, x)
+        out = tape.unary(arithmetic.abs_, operator.abs, x)
         if out is not None:
             x.owner.turned = True
             return out

@@ -25,7 +25,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.labelled import is_labelled, values_of
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import device_put_p, on_device_of
-from funcad.primitives.shape import broadcast_in_dim_p, shape_of_two
+from funcad.primitives.shape import broadcast_in_dim, shape_of_two
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.nested import with_value
 
@@ -116,8 +116,8 @@ def convert_in(trace: Any, x: Any, dtype: np.dtype) -> Any:
 def broadcast_in(trace: Any, x: Any, shape: tuple, axes: tuple) -> Any:
     """Broadcast x, in the trace that it meets if that is abstract (by reference, as `convert_in`)."""
     if trace is not None and type(x) is np.ndarray:
-        return trace.record(broadcast_in_dim_p, (x,), {"shape": shape, "axes": axes})
-    return bind(broadcast_in_dim_p, x, shape=shape, axes=axes)
+        return trace.record(broadcast_in_dim, (x,), {"shape": shape, "axes": axes})
+    return bind(broadcast_in_dim, x, shape=shape, axes=axes)
 
 
 def result_dtype(args: Sequence[Any]) -> tuple[np.dtype, bool]:

@@ -25,7 +25,7 @@ from funcad.numpy.dispatch import implements
 from funcad.numpy.indexing import Index, store, stored, stored_by
 from funcad.numpy.views import Reshaped
 from funcad.primitives.comparison import select
-from funcad.primitives.conversion import imag_p, make_complex_p, real
+from funcad.primitives.conversion import imag, make_complex, real
 from funcad.primitives.shape import reshape
 from funcad.writes.boxes import Step, assign, check_write, is_array, linked
 from funcad.writes.held import Held
@@ -136,7 +136,7 @@ class _RealPart(Step):
         return layout.real
 
     def put(self, base: Any, value: Any) -> Any:
-        return make_complex_p(value, imag_p(base))
+        return make_complex(value, imag(base))
 
 
 class _ImaginaryPart(Step):
@@ -145,13 +145,13 @@ class _ImaginaryPart(Step):
     __slots__ = ()
 
     def look(self, base: Any) -> Any:
-        return imag_p(base)
+        return imag(base)
 
     def lies(self, layout: np.ndarray) -> np.ndarray:
         return layout.imag
 
     def put(self, base: Any, value: Any) -> Any:
-        return make_complex_p(real(base), value)
+        return make_complex(real(base), value)
 
 
 class _Same(Step):

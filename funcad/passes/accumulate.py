@@ -13,10 +13,10 @@ from typing import Any
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Var
-from funcad.primitives.arithmetic import add_p, neg_p, sub_p
+from funcad.primitives.arithmetic import add, neg, sub
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.reduction import reduce_sum_p
-from funcad.primitives.shape import reshape_p, transpose_p
+from funcad.primitives.shape import reshape, transpose
 
 __all__ = ["Accumulations"]
 
@@ -98,15 +98,15 @@ class Accumulations:
         atom, terms = carry, []
         while atom is not out:
             e = self.readers.get(atom)
-            if e is None or self.uses[atom] != 1 or e.primitive not in (add_p, sub_p):
+            if e is None or self.uses[atom] != 1 or e.primitive not in (add, sub):
                 return None
             x, y = e.inputs
-            if e.primitive is sub_p and y is atom:
+            if e.primitive is sub and y is atom:
                 return None
             found = self.term(y if x is atom else x)
             if found is None:
                 return None
-            terms.append((e.primitive is sub_p, found))
+            terms.append((e.primitive is sub, found))
             atom = e.outputs[0]
         return terms if self.uses[atom] == 1 else None
 
@@ -119,7 +119,7 @@ class Accumulations:
             return None
         e = self.makers.get(atom)
         if e is not None and self.uses[atom] == 1:
-            if e.primitive in (add_p, sub_p, neg_p, transpose_p, reshape_p) and all([type(a) is Var for a in e.inputs]):
+            if e.primitive in (add, sub, neg, transpose, reshape) and all([type(a) is Var for a in e.inputs]):
                 operands = [self.term(a) for a in e.inputs]
                 found = [t for t in operands if t is not None]
                 if len(found) == len(operands):
@@ -136,7 +136,7 @@ class Accumulations:
         loop = self.loop
         result = loop.init[k]
         for negative, term in terms:
-            result = self.add(sub_p if negative else add_p, [result, self.total(term)], {})
+            result = self.add(sub if negative else add, [result, self.total(term)], {})
         loop.drop_carry(k, result)
 
     def add(self, primitive: Any, inputs: list[Any], params: dict, source: Any = None) -> Any:

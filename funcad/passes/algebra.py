@@ -27,7 +27,7 @@ from funcad.passes.algebra_rules import RULES, names_of
 from funcad.passes.algebra_shapes import EXACT, FAST
 from funcad.passes.fold import fold_equation
 from funcad.passes.rewrite import Work, fits, recast, rewrite
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["algebra", "fast_algebra", "Pattern", "patterns_of", "same_number"]
 
@@ -278,4 +278,4 @@ def _filled(work: Work, value: Any, aval: Any, equation: Equation) -> Any:
     if not aval.shape:
         return Literal(value) if aval.weak else Literal(aval.dtype.type(value))
     params = {"shape": aval.shape, "axes": ()}
-    return Equation(broadcast_in_dim_p, (Literal(aval.dtype.type(value)),), params, equation.outputs, equation.source)
+    return Equation(broadcast_in_dim, (Literal(aval.dtype.type(value)),), params, equation.outputs, equation.source)

@@ -35,7 +35,7 @@ from funcad.primitives.comparison import (
     or_,
     select,
 )
-from funcad.primitives.conversion import conj, imag, make_complex, real, stop_gradient_p
+from funcad.primitives.conversion import conj, imag, make_complex, real, stop_gradient
 from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.powers import pow_p
 from funcad.primitives.transcendental import exp, log, logistic
@@ -195,7 +195,7 @@ RULES = (
     Rule("imag(complex)", lambda x, y: imag(make_complex(x, y)), lambda x, y: y),
     Rule("conj(conj(x))", lambda x: conj(conj(x)), lambda x: x, "c"),
     # nothing differentiates any more
-    Rule("stop_gradient(x)", lambda x: stop_gradient_p(x), lambda x: x, "biufc"),
+    Rule("stop_gradient(x)", lambda x: stop_gradient(x), lambda x: x, "biufc"),
     # of real numbers only
     Rule("x + 0", lambda x: add(x, 0), lambda x: x, exact=False),
     Rule("x * 0", lambda x: mul(x, 0), lambda x: 0.0, exact=False),

@@ -15,27 +15,13 @@ import numpy as np
 
 from funcad.ir.jaxpr import Equation, Literal
 from funcad.passes.rewrite import Work, fits
-from funcad.primitives.arithmetic import add_p, div_p, mul_add_p, mul_p, neg_p, sub_p
-from funcad.primitives.comparison import (
-    and_p,
-    eq_p,
-    ge_p,
-    gt_p,
-    le_p,
-    logical_and_p,
-    logical_or_p,
-    logical_xor_p,
-    lt_p,
-    ne_p,
-    or_p,
-    select_p,
-    xor_p,
-)
+from funcad.primitives.arithmetic import add, div, mul, mul_add_p, neg, sub
+from funcad.primitives.comparison import and_, eq, ge, gt, le, logical_and, logical_or, logical_xor, lt, ne, or_, select, xor
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.extrema import maximum_p, minimum_p
+from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, pad_p, reshape_p, rev_p, slice_p, transpose_p
+from funcad.primitives.shape import broadcast_in_dim, concatenate_p, pad_p, reshape, rev_p, slice_p, transpose
 
 __all__ = ["EXACT", "FAST"]
 
@@ -62,7 +48,7 @@ def _reshape(work: Work, equation: Equation) -> Found:
     shape = equation.params["shape"]
     if x.aval.shape == shape and not x.aval.weak:
         return x
-    made = work.definition(x, reshape_p)
+    made = work.definition(x, reshape)
     return None if made is None else _with(equation, made.inputs)
 
 
@@ -71,7 +57,7 @@ def _transpose(work: Work, equation: Equation) -> Found:
     perm = equation.params["perm"]
     if perm == tuple(range(len(perm))) and not x.aval.weak:
         return x
-    made = work.definition(x, transpose_p)
+    made = work.definition(x, transpose)
     if made is None:
         return None
     inner = made.params["perm"]
@@ -83,10 +69,10 @@ def _broadcast(work: Work, equation: Equation) -> Found:
     shape, axes = equation.params["shape"], equation.params["axes"]
     if x.aval.shape == shape and axes == tuple(range(len(shape))) and not x.aval.weak:
         return x
-    made = work.definition(x, broadcast_in_dim_p)
+    made = work.definition(x, broadcast_in_dim)
     if made is not None:
         return _with(equation, made.inputs, {"shape": shape, "axes": tuple([axes[a] for a in made.params["axes"]])})
-    made = work.definition(x, reshape_p)
+    made = work.definition(x, reshape)
     if made is None:
         return None
     (y,) = made.inputs  # of which x is a view with more, or fewer, axes of size 1
@@ -210,7 +196,7 @@ def _literal_operands(work: Work, equation: Equation) -> Found:
     shaped = changed = False
     for a in inputs:
         made = work.definitions.get(a)
-        if made is not None and made.primitive is broadcast_in_dim_p and type(made.inputs[0]) is Literal:
+        if made is not None and made.primitive is broadcast_in_dim and type(made.inputs[0]) is Literal:
             literal = made.inputs[0]
             found.append(Literal(a.aval.dtype.type(literal.value)) if literal.aval.weak else literal)
             changed = True
@@ -227,7 +213,7 @@ def _select(work: Work, equation: Equation) -> Found:
     chosen, aval = (x if c.value else y), equation.outputs[0].aval
     if type(chosen) is Literal and aval.shape:
         value = aval.dtype.type(chosen.value)
-        return _with(equation, (Literal(value),), {"shape": aval.shape, "axes": ()}, broadcast_in_dim_p)
+        return _with(equation, (Literal(value),), {"shape": aval.shape, "axes": ()}, broadcast_in_dim)
     return chosen
 
 
@@ -246,10 +232,10 @@ def _product(work: Work, equation: Equation) -> Found:
     if found is None or found[0].aval.dtype.kind != "f":
         return None
     x, c = found
-    made = work.definition(x, neg_p)
+    made = work.definition(x, neg)
     if made is not None:
         return _with(equation, (made.inputs[0], _negative(c)))
-    made = work.definition(x, mul_p)
+    made = work.definition(x, mul)
     inner = None if made is None else _factor(made, dtype)
     if inner is None or inner[0].aval.dtype != dtype or not _doubles(inner[1], c, dtype):
         return None
@@ -272,13 +258,13 @@ def _sign(work: Work, equation: Equation) -> Found:
     """x * (-y) is -(x * y), where nothing else needs -y: a sum takes the sign for nothing."""
     dtype = equation.outputs[0].aval.dtype
     for x, y in (equation.inputs, equation.inputs[::-1]):
-        made = work.definition(y, neg_p)
+        made = work.definition(y, neg)
         if made is None or type(x) is Literal or dtype.kind != "f" or work.shared(y):
             continue
         if any([a.aval.dtype != dtype or a.aval.shape != equation.outputs[0].aval.shape for a in (x, y)]):
             continue
-        product = work.add(mul_p, (x, made.inputs[0]), {}, equation.source)
-        return _with(equation, (product,), {}, neg_p)
+        product = work.add(mul, (x, made.inputs[0]), {}, equation.source)
+        return _with(equation, (product,), {}, neg)
     return None
 
 
@@ -291,7 +277,7 @@ def _negation(work: Work, equation: Equation) -> Found:
     aval = equation.outputs[0].aval
     if work.shared(equation.inputs[0]):
         return None
-    for primitive in (mul_p, div_p):
+    for primitive in (mul, div):
         made = work.definition(equation.inputs[0], primitive)
         if made is None or aval.dtype.kind != "f":
             continue
@@ -310,7 +296,7 @@ def _quotient(work: Work, equation: Equation) -> Found:
     if type(c) is not Literal or type(x) is Literal or dtype.kind != "f" or x.aval.dtype != dtype:
         return None
     inverse = _exact_inverse(c, dtype)
-    return None if inverse is None else _with(equation, (x, inverse), {}, mul_p)
+    return None if inverse is None else _with(equation, (x, inverse), {}, mul)
 
 
 def _exact_inverse(c: Literal, dtype: np.dtype) -> Literal | None:
@@ -333,7 +319,7 @@ def _outer(work: Work, equation: Equation) -> Found:
         return None
     if x.aval.shape and y.aval.shape:
         return None
-    return _with(equation, (x, y), {}, mul_p)
+    return _with(equation, (x, y), {}, mul)
 
 
 _OUTER = {"dimension_numbers": (((), ()), ((), ()))}
@@ -352,7 +338,7 @@ def _any_quotient(work: Work, equation: Equation) -> Found:
         inverse = dtype.type(1) / dtype.type(c.value)
     if not np.isfinite(inverse) or abs(inverse) < np.finfo(dtype).tiny:
         return None
-    return _with(equation, (x, Literal(float(inverse) if c.aval.weak else inverse)), {}, mul_p)
+    return _with(equation, (x, Literal(float(inverse) if c.aval.weak else inverse)), {}, mul)
 
 
 def _gathered(primitive: Any, ufunc: Any) -> ShapeRule:
@@ -383,21 +369,21 @@ def _combined(ufunc: Any, a: Literal, b: Literal, dtype: np.dtype) -> Literal:
 # ---------------------------------------------------------------- the lists
 
 
-_BITWISE = (add_p, sub_p, mul_p, div_p, mul_add_p, maximum_p, minimum_p, select_p, eq_p, ne_p, lt_p, le_p, gt_p, ge_p)
-_LOGIC = (and_p, or_p, xor_p, logical_and_p, logical_or_p, logical_xor_p)
+_BITWISE = (add, sub, mul, div, mul_add_p, maximum, minimum, select, eq, ne, lt, le, gt, ge)
+_LOGIC = (and_, or_, xor, logical_and, logical_or, logical_xor)
 
 EXACT: tuple[tuple[Any, ShapeRule], ...] = (
     *[(p, _literal_operands) for p in (*_BITWISE, *_LOGIC)],
-    (select_p, _select),
-    (mul_p, _product),
-    (mul_p, _sign),
-    (neg_p, _negation),
-    (div_p, _quotient),
+    (select, _select),
+    (mul, _product),
+    (mul, _sign),
+    (neg, _negation),
+    (div, _quotient),
     (dot_general_p, _outer),
     (convert_p, _convert),
-    (reshape_p, _reshape),
-    (transpose_p, _transpose),
-    (broadcast_in_dim_p, _broadcast),
+    (reshape, _reshape),
+    (transpose, _transpose),
+    (broadcast_in_dim, _broadcast),
     (rev_p, _reverse),
     (slice_p, _slice),
     (pad_p, _pad),
@@ -405,7 +391,7 @@ EXACT: tuple[tuple[Any, ShapeRule], ...] = (
     *[(p, _no_axes) for p in (reduce_sum_p, reduce_prod_p, reduce_max_p, reduce_min_p)],
 )
 FAST: tuple[tuple[Any, ShapeRule], ...] = (
-    (div_p, _any_quotient),
-    (mul_p, _gathered(mul_p, np.multiply)),
-    (add_p, _gathered(add_p, np.add)),
+    (div, _any_quotient),
+    (mul, _gathered(mul, np.multiply)),
+    (add, _gathered(add, np.add)),
 )

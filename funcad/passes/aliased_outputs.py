@@ -16,10 +16,10 @@ from funcad.ir.primitive import may_share
 from funcad.passes.inline import inline
 from funcad.passes.pipeline import optimize
 from funcad.passes.subprograms import called, kind_of
-from funcad.primitives.arithmetic import sub_p
-from funcad.primitives.comparison import or_p
+from funcad.primitives.arithmetic import sub
+from funcad.primitives.comparison import or_
 from funcad.primitives.loop import Loop
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["copy_aliased_outputs", "pipeline_end"]
 
@@ -30,7 +30,7 @@ def _base(makers: dict[Var, Equation], atom: Any) -> tuple[Any, bool]:
     while type(atom) is Var and atom in makers:
         maker = makers[atom]
         if not maker.primitive.multiple and may_share(maker):
-            repeated = repeated or maker.primitive is broadcast_in_dim_p
+            repeated = repeated or maker.primitive is broadcast_in_dim
             atom = maker.inputs[0]
             continue
         through = _start_of(maker, atom)
@@ -126,7 +126,7 @@ def copy_aliased_outputs(before: Jaxpr, after: Jaxpr) -> Jaxpr:
         if same or isinstance(o.aval, StackAval) or o.aval.weak or o.aval.dtype.kind not in "biufc":
             continue
         copy = copies[before.outputs[i]] = Var(o.aval)
-        primitive, zero = (or_p, False) if o.aval.dtype.kind == "b" else (sub_p, 0)  # every bit stays as it is
+        primitive, zero = (or_, False) if o.aval.dtype.kind == "b" else (sub, 0)  # every bit stays as it is
         equations.append(Equation(primitive, (o, Literal(zero)), {}, (copy,), makers[o].source if o in makers else None))
         outputs[i] = copy
     if len(equations) == len(after.equations):

@@ -16,12 +16,12 @@ import numpy as np
 from funcad.ir.aval import SCALAR_AVALS, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.passes.rewrite import Work, fits, rewrite
-from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, transpose_p
+from funcad.primitives.shape import broadcast_in_dim, reshape, transpose
 
 __all__ = ["fold", "fold_equation"]
 
 LONGEST = 1 << 16  # elements of a broadcast literal that are summed up, or otherwise reduced, beforehand
-_MOVES = frozenset([reshape_p, broadcast_in_dim_p, transpose_p])
+_MOVES = frozenset([reshape, broadcast_in_dim, transpose])
 
 
 def fold(jaxpr: Jaxpr) -> Jaxpr:
@@ -59,26 +59,26 @@ def _reduced(work: Work, equation: Equation) -> list[Any] | None:
         return None
     found = Literal(value)
     if out.aval.shape:
-        found = work.add(broadcast_in_dim_p, [found], {"shape": out.aval.shape, "axes": ()}, equation.source)
+        found = work.add(broadcast_in_dim, [found], {"shape": out.aval.shape, "axes": ()}, equation.source)
     return [found] if fits(found.aval, out.aval) else None
 
 
 def _filled(work: Work, equation: Equation) -> list[Any] | None:
     """An operation on arrays that are one literal everywhere, as such an array."""
     primitive, inputs, outputs = equation.primitive, equation.inputs, equation.outputs
-    if primitive.emit is None and primitive is not broadcast_in_dim_p or primitive.multiple or not outputs[0].aval.shape:
+    if primitive.emit is None and primitive is not broadcast_in_dim or primitive.multiple or not outputs[0].aval.shape:
         return None
     literals = [_fill(work, a) for a in inputs]
-    if not inputs or any([a is None for a in literals]) or primitive is broadcast_in_dim_p and literals[0] is inputs[0]:
+    if not inputs or any([a is None for a in literals]) or primitive is broadcast_in_dim and literals[0] is inputs[0]:
         return None
     aval = outputs[0].aval
-    if primitive is broadcast_in_dim_p:
+    if primitive is broadcast_in_dim:
         value = literals[0].value
     else:
         value = evaluate(primitive, [a.value for a in literals], equation.params)
     if type(value) not in SCALAR_AVALS or SCALAR_AVALS[type(value)].dtype != aval.dtype:
         return None
-    made = work.add(broadcast_in_dim_p, [Literal(aval.dtype.type(value))], {"shape": aval.shape, "axes": ()}, equation.source)
+    made = work.add(broadcast_in_dim, [Literal(aval.dtype.type(value))], {"shape": aval.shape, "axes": ()}, equation.source)
     return [made] if fits(made.aval, aval) else None
 
 
@@ -86,7 +86,7 @@ def _fill(work: Work, atom: Any) -> Literal | None:
     """The literal that a value is everywhere, with the dtype that it has there."""
     if type(atom) is Literal:
         return atom
-    definition = work.definition(atom, broadcast_in_dim_p)
+    definition = work.definition(atom, broadcast_in_dim)
     if definition is None or type(definition.inputs[0]) is not Literal:
         return None
     aval = definition.outputs[0].aval

@@ -17,7 +17,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, fits, recast, rewrite
 from funcad.passes.subprograms import kind_of, split
 from funcad.primitives.loop import Loop, WhileLoop
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["forward"]
 
@@ -85,7 +85,7 @@ def _renamed(jaxpr: Jaxpr, names: dict[Var, Any], inputs: Sequence[Var], outputs
 
 def _row(work: Work, x: Any, source: Any) -> Any:
     """What each row of x is, if x is one value broadcast along its leading axis."""
-    made = work.definition(x, broadcast_in_dim_p)
+    made = work.definition(x, broadcast_in_dim)
     if made is None or 0 in made.params["axes"]:
         return None
     (y,) = made.inputs
@@ -94,7 +94,7 @@ def _row(work: Work, x: Any, source: Any) -> Any:
         return Literal(x.aval.dtype.type(y.value))
     if y.aval.shape == shape and axes == tuple(range(len(shape))) and not y.aval.weak:
         return y
-    return work.add(broadcast_in_dim_p, (y,), {"shape": shape, "axes": axes}, source) if shape else None
+    return work.add(broadcast_in_dim, (y,), {"shape": shape, "axes": axes}, source) if shape else None
 
 
 def _repeated(work: Work, x: Any, aval: Aval, source: Any) -> Any:
@@ -102,7 +102,7 @@ def _repeated(work: Work, x: Any, aval: Aval, source: Any) -> Any:
     if type(x) is Literal:
         x = Literal(aval.dtype.type(x.value))
     axes = tuple(range(1, len(aval.shape)))
-    return work.add(broadcast_in_dim_p, (x,), {"shape": aval.shape, "axes": axes}, source)
+    return work.add(broadcast_in_dim, (x,), {"shape": aval.shape, "axes": axes}, source)
 
 
 def _scan(work: Work, equation: Equation) -> list[Any] | None:

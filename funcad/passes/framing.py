@@ -20,10 +20,10 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.prune import prune
 from funcad.passes.rewrite import Work, rewrite
 from funcad.passes.subprograms import kind_of, with_subprograms
-from funcad.primitives.arithmetic import add_p
+from funcad.primitives.arithmetic import add
 from funcad.primitives.atoms import atoms_of
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p, place_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, roll_p, slice_p
+from funcad.primitives.shape import broadcast_in_dim, concatenate_p, roll_p, slice_p
 
 __all__ = ["framing"]
 
@@ -60,14 +60,14 @@ def _step(work: Work, equation: Equation) -> list[Any] | None:
             rest = lambda part: work.add(basic_index_p, (x,), {"index": tuple([(a, b - a, 1) for a, b in part])}, source)
             return [_framed(work, u, box, x.aval.shape, rest, source)]
         place = _placed(work, u, box, x.aval.shape, -0.0 if x.aval.dtype.kind in "fc" else 0, source)
-        return [work.add(add_p, (x, place), {}, source)]
+        return [work.add(add, (x, place), {}, source)]
     elif primitive is place_sum_p and len(params["indices"]) <= TERMS:
         boxes = [_box(index) for index in params["indices"]]
         if None in boxes:
             return None
         total, *others = [_placed(work, x, box, params["shape"], 0, source) for x, box in zip(equation.inputs, boxes)]
         for x in others:
-            total = work.add(add_p, (total, x), {}, source)
+            total = work.add(add, (total, x), {}, source)
         return [total]
     elif primitive is basic_place_p and (box := _box(params["index"])) is not None:
         return [_placed(work, equation.inputs[0], box, params["shape"], 0, source)]
@@ -101,7 +101,7 @@ def _placed(work: Work, x: Any, box: Box, shape: tuple, fill: float, source: Any
     dtype = x.aval.dtype
     value = Literal(dtype.type(complex(fill, fill) if dtype.kind == "c" else fill))
     shape_of = lambda part: {"shape": tuple([b - a for a, b in part]), "axes": ()}
-    around = lambda part: work.add(broadcast_in_dim_p, (value,), shape_of(part), source)
+    around = lambda part: work.add(broadcast_in_dim, (value,), shape_of(part), source)
     return _framed(work, x, box, shape, around, source)
 
 
@@ -116,7 +116,7 @@ class _Formula(NamedTuple):
         values: dict[Any, Any] = {}
         for equation in self.equations:
             dtype = equation.outputs[0].aval.dtype.type
-            if equation.primitive is broadcast_in_dim_p or len(self.leaves) > 1:
+            if equation.primitive is broadcast_in_dim or len(self.leaves) > 1:
                 return dtype(np.nan)
             inputs = [dtype(a.value) if type(a) is Literal else values.get(a, dtype(value)) for a in equation.inputs]
             with np.errstate(all="ignore"):
@@ -137,7 +137,7 @@ def _formula(work: Work, x: Any) -> _Formula | None:
             return
         seen.add(a)
         maker = work.definitions.get(a)
-        number = maker is not None and maker.primitive is broadcast_in_dim_p and not maker.inputs[0].aval.shape
+        number = maker is not None and maker.primitive is broadcast_in_dim and not maker.inputs[0].aval.shape
         if maker is None or not (number or _cheap(maker, a)):
             leaves.append(a)
             return
@@ -161,7 +161,7 @@ def _cheap(equation: Equation, v: Var) -> bool:
 def _computed(work: Work, formula: _Formula, values: dict[Any, Any], shape: tuple) -> Any:
     """The formula of these arrays in the place of its leaves."""
     for e in formula.equations:
-        params = {**e.params, "shape": shape} if e.primitive is broadcast_in_dim_p else e.params
+        params = {**e.params, "shape": shape} if e.primitive is broadcast_in_dim else e.params
         values[e.outputs[0]] = work.add(e.primitive, [values.get(a, a) for a in e.inputs], params, e.source)
     return values[formula.equations[-1].outputs[0]]
 

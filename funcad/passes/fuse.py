@@ -25,7 +25,7 @@ from funcad.passes.subprograms import kind_of, with_subprograms
 from funcad.primitives.atoms import ELEMENTARY, atoms_of, fold_of
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.fused import fused_p
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["fuse", "matrices"]
 
@@ -76,7 +76,7 @@ class _Fusion:
         for i, equation in enumerate(self.jaxpr.equations):
             place = None
             primitive = equation.primitive
-            if primitive is broadcast_in_dim_p and type(equation.inputs[0]) is Var:
+            if primitive is broadcast_in_dim and type(equation.inputs[0]) is Var:
                 self.views[equation.outputs[0]] = equation
             if not primitive.effect and not primitive.multiple:
                 if primitive.emit is not None:
@@ -418,7 +418,7 @@ def _ordered(units: list[Any], jaxpr: Jaxpr) -> list[Equation]:
             equations = (unit,) if type(unit) is Equation else unit
             if complete:
                 done.add(id(unit))
-                view = type(unit) is Equation and unit.primitive is broadcast_in_dim_p
+                view = type(unit) is Equation and unit.primitive is broadcast_in_dim
                 if not view or unit.outputs[0] in needed:
                     result += equations
                 continue

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.fused import fused_p
-from funcad.primitives.shape import broadcast_in_dim_p, reshape_p
+from funcad.primitives.shape import broadcast_in_dim, reshape
 
 __all__ = ["Member", "build_group"]
 
@@ -80,7 +80,7 @@ class _Builder:
             return self.input(v)
         inner = self.input(source, params["axes"] == (1,))
         out = Var(Aval(target, v.aval.dtype))
-        self.equations.append(Equation(broadcast_in_dim_p, (inner,), params, (out,), equation.source))
+        self.equations.append(Equation(broadcast_in_dim, (inner,), params, (out,), equation.source))
         self.inside[v] = out
         return out
 
@@ -111,14 +111,14 @@ def build_group(
         operands.append(v)
         if v.aval.shape != inner.aval.shape:
             operands[-1] = Var(inner.aval)
-            around.append(Equation(reshape_p, (v,), {"shape": inner.aval.shape}, (operands[-1],)))
+            around.append(Equation(reshape, (v,), {"shape": inner.aval.shape}, (operands[-1],)))
     after = []
     results = []
     for v, inner in outputs:
         results.append(v)
         if v.aval.shape != inner.aval.shape:
             results[-1] = Var(inner.aval)
-            after.append(Equation(reshape_p, (results[-1],), {"shape": v.aval.shape}, (v,)))
+            after.append(Equation(reshape, (results[-1],), {"shape": v.aval.shape}, (v,)))
     kind = "elementwise" if split is None else "rows"
     params = {"jaxpr": inside, "kind": kind, "shape": builder.collapsed(shape)}
     source = jaxpr.equations[part[0].index].source

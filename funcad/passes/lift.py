@@ -13,7 +13,7 @@ from typing import Any
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.primitives.shape import transpose_p
+from funcad.primitives.shape import transpose
 
 __all__ = ["lifted", "turns"]
 
@@ -29,7 +29,7 @@ def lifted(jaxpr: Jaxpr, pays: Callable[[Any], bool]) -> Jaxpr:
     """The program with such transposes as early as they can be, where their results are what `pays` asks for."""
     wanted: dict[Var, Any] = {}  # what is needed with the last axis in front -> what stands for it
     for equation in reversed(jaxpr.equations):
-        if equation.primitive is transpose_p and turns(equation):
+        if equation.primitive is transpose and turns(equation):
             if type(equation.inputs[0]) is Var and pays(equation.outputs[0].aval):
                 wanted[equation.inputs[0]] = None
         elif len(equation.outputs) == 1 and equation.outputs[0] in wanted and _movable(equation):
@@ -46,12 +46,12 @@ def lifted(jaxpr: Jaxpr, pays: Callable[[Any], bool]) -> Jaxpr:
         if wanted[a] is None:
             n = len(a.aval.shape)
             wanted[a] = _turned(a)
-            equations.append(Equation(transpose_p, (names.get(a, a),), {"perm": (n - 1, *range(n - 1))}, (wanted[a],), source))
+            equations.append(Equation(transpose, (names.get(a, a),), {"perm": (n - 1, *range(n - 1))}, (wanted[a],), source))
         return wanted[a]
 
     for equation in jaxpr.equations:
         out = equation.outputs[0] if len(equation.outputs) == 1 else None
-        if equation.primitive is transpose_p and turns(equation) and equation.inputs[0] in wanted:
+        if equation.primitive is transpose and turns(equation) and equation.inputs[0] in wanted:
             names[out] = front(equation.inputs[0], equation.source)
         elif out in wanted and _movable(equation):
             inputs = tuple([front(a, equation.source) for a in equation.inputs])

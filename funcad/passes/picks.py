@@ -14,7 +14,7 @@ from typing import Any
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.passes.rewrite import Work, fits, rewrite
 from funcad.primitives.scatter import gather_p
-from funcad.primitives.shape import broadcast_in_dim_p, reshape_p
+from funcad.primitives.shape import broadcast_in_dim, reshape
 
 __all__ = ["picks"]
 
@@ -69,7 +69,7 @@ class _Pick:
             return False
         made = _element(self.work, x)
         if made is None:
-            whole = self.work.definition(x, broadcast_in_dim_p) is None
+            whole = self.work.definition(x, broadcast_in_dim) is None
             if whole:
                 self.whole[x] = None
             return whole
@@ -84,7 +84,7 @@ class _Pick:
         return self.moved[x]
 
     def _made(self, x: Any) -> Any:
-        made, view = _element(self.work, x), self.work.definition(x, broadcast_in_dim_p)
+        made, view = _element(self.work, x), self.work.definition(x, broadcast_in_dim)
         if made is not None:
             return self.work.add(made.primitive, [self.of(a) for a in made.inputs], made.params, made.source)
         repeated = None if view is None else self._of_repeated(view)
@@ -99,7 +99,7 @@ class _Pick:
         _, *indices = self.equation.inputs
         lead, rank = self.equation.params["batch_dims"], len(indices[0].aval.shape)
         if type(base) is Literal:
-            return self.work.add(broadcast_in_dim_p, [base], {"shape": self.shape, "axes": ()}, source)
+            return self.work.add(broadcast_in_dim, [base], {"shape": self.shape, "axes": ()}, source)
         own = [a for a, n in zip(view.params["axes"], base.aval.shape) if n == shape[a] and n != 1]
         sizes = tuple([shape[a] for a in own])
         picked = [index for axis, index in enumerate(indices, lead) if axis in own]
@@ -107,10 +107,10 @@ class _Pick:
         if picked and not all([a in own for a in range(lead)]) or own != sorted(own):
             return None
         if base.aval.shape != sizes:
-            base = self.work.add(reshape_p, [base], {"shape": sizes}, source)
+            base = self.work.add(reshape, [base], {"shape": sizes}, source)
         places = (*[a for a in own if a < lead], *behind)
         if picked:
             base, places = self.gather(base, picked, {"batch_dims": lead, "unique": False}), (*range(rank), *behind)
         if base.aval.shape == self.shape:
             return base
-        return self.work.add(broadcast_in_dim_p, [base], {"shape": self.shape, "axes": places}, source)
+        return self.work.add(broadcast_in_dim, [base], {"shape": self.shape, "axes": places}, source)

@@ -23,10 +23,10 @@ from funcad.passes.rewrite import fits
 from funcad.primitives.atoms import idempotent
 from funcad.primitives.basic_indexing import basic_index_p, basic_place_p
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.conversion import stop_gradient_p
+from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.powers import pow_p
 from funcad.primitives.reduction import reduce_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, slice_p, transpose_p
+from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
 
 __all__ = ["push"]
 
@@ -90,7 +90,7 @@ class _Push:
 
     def arranged(self, base: Any, axes: tuple, places: tuple, sizes: tuple) -> Any:
         if type(base) is Literal:
-            return self.emit(broadcast_in_dim_p, [base], {"shape": sizes, "axes": ()}) if sizes else base
+            return self.emit(broadcast_in_dim, [base], {"shape": sizes, "axes": ()}) if sizes else base
         kept = [i for i, a in enumerate(axes) if a in places]
         targets = [places.index(axes[i]) for i in kept]
         repeated = any([n != 1 for k, n in enumerate(sizes) if k not in targets])
@@ -98,16 +98,16 @@ class _Push:
         if len(kept) < len(axes) and (repeated or order != list(range(len(kept)))):
             base = self.reshape(base, tuple([base.aval.shape[i] for i in kept]))
         if order != list(range(len(kept))):
-            base = self.emit(transpose_p, [base], {"perm": tuple(order)})
+            base = self.emit(transpose, [base], {"perm": tuple(order)})
         if repeated:
-            return self.emit(broadcast_in_dim_p, [base], {"shape": sizes, "axes": tuple(sorted(targets))})
+            return self.emit(broadcast_in_dim, [base], {"shape": sizes, "axes": tuple(sorted(targets))})
         return base if base.aval.shape == sizes else self.reshape(base, sizes)
 
     def reshape(self, x: Any, shape: tuple) -> Any:
         x = self.reshaped.get(x, x)
         if x.aval.shape == shape:
             return x
-        out = self.emit(reshape_p, [x], {"shape": shape})
+        out = self.emit(reshape, [x], {"shape": shape})
         self.reshaped[out] = x
         return out
 
@@ -349,14 +349,14 @@ def _triples(equation: Equation) -> tuple:
 
 
 _RULES: dict[Any, Any] = {
-    broadcast_in_dim_p: _Push.broadcast,
-    transpose_p: _Push.transpose,
-    reshape_p: _Push.reshaping,
+    broadcast_in_dim: _Push.broadcast,
+    transpose: _Push.transpose,
+    reshape: _Push.reshaping,
     basic_index_p: _Push.index,
     slice_p: _Push.index,
     basic_place_p: _Push.place,
     dot_general_p: _Push.product,
-    stop_gradient_p: _Push.same,
+    stop_gradient: _Push.same,
 }
 
 

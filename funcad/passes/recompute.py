@@ -21,7 +21,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import uses_of
 from funcad.primitives.atoms import ELEMENTARY, atoms_of
 from funcad.primitives.loop import Loop
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["recompute"]
 
@@ -69,7 +69,7 @@ def _bytes(v: Any) -> int:
 def _cost(equation: Equation) -> float:
     """Operations per element; infinite for what is not arithmetic or a change of shape."""
     primitive = equation.primitive
-    if primitive is broadcast_in_dim_p or primitive.reach == "moves":
+    if primitive is broadcast_in_dim or primitive.reach == "moves":
         return 1.0
     if primitive.emit is None and primitive.name != "convert" or primitive.effect:
         return float("inf")

@@ -29,7 +29,7 @@ from funcad.passes.periods import LEAST, TURNS, looks, stretches
 from funcad.passes.rolled import Rolled, Row
 from funcad.passes.turns import SLOTS, Known, Made, Turns, consistent
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
-from funcad.primitives.shape import concatenate_p, reshape_p, transpose_p
+from funcad.primitives.shape import concatenate_p, reshape, transpose
 
 __all__ = ["compiles_numbers", "roll"]
 
@@ -280,12 +280,12 @@ class _Roller:
             for value in self.parts(mine, equation.source):
                 count = value.aval.shape[0]
                 if value.aval.shape[1:] != shape:
-                    value = self.add(reshape_p, [value], equation.source, shape=(count, *shape))
+                    value = self.add(reshape, [value], equation.source, shape=(count, *shape))
                 if axis:
                     perm = (*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1))
-                    value = self.add(transpose_p, [value], equation.source, perm=perm)
+                    value = self.add(transpose, [value], equation.source, perm=perm)
                 joined = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
-                value = self.add(reshape_p, [value], equation.source, shape=joined)
+                value = self.add(reshape, [value], equation.source, shape=joined)
                 if axis:  # in memory in the order of its axes, by which sums go
                     whole = tuple([(0, n, 1) for n in joined])
                     value = self.add(basic_place_p, [value], equation.source, index=whole, shape=joined)
@@ -296,7 +296,7 @@ class _Roller:
         """What was reshaped into this value outside of the loops, else the value."""
         made = self.known.makers.get(atom, -1) if type(atom) is Var else -1
         equation = self.jaxpr.equations[made >> SLOTS] if made >= 0 and self.owners[made >> SLOTS] is None else None
-        return equation.inputs[0] if equation is not None and equation.primitive is reshape_p else atom
+        return equation.inputs[0] if equation is not None and equation.primitive is reshape else atom
 
     def parts(self, atoms: Sequence[Any], source: Any) -> list[Var]:
         """Arrays whose rows, one after the other, are these values."""
@@ -307,7 +307,7 @@ class _Roller:
             if array is None:
                 for atom in atoms[piece.turn : piece.turn + piece.count]:
                     value = self.value(atom)
-                    found.append(self.add(reshape_p, [value], source, shape=(1, *value.aval.shape)))
+                    found.append(self.add(reshape, [value], source, shape=(1, *value.aval.shape)))
                 continue
             start, step = piece.start, piece.step
             if loop.reverse:

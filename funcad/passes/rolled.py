@@ -13,11 +13,11 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.program_keys import program_key
 from funcad.passes.turns import Made, Outside, Turns, index_of
-from funcad.primitives.arithmetic import add_p, mul_p
+from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.computed_slices import dynamic_add_p, dynamic_slice_p, dynamic_update_slice_p
 from funcad.primitives.loop import Loop, rolled_p
-from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p, slice_p, transpose_p
+from funcad.primitives.shape import broadcast_in_dim, concatenate_p, reshape, slice_p, transpose
 from funcad.primitives.table import table_p
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Rolled:
                 adds[q] = (0, q)
             elif primitive is basic_place_p:
                 mine = readers.get((q, 0), [])
-                if len(mine) == 1 and mine[0][2] == 0 and turns.equation(mine[0][0]).primitive is add_p:
+                if len(mine) == 1 and mine[0][2] == 0 and turns.equation(mine[0][0]).primitive is add:
                     reader, j, _ = mine[0]
                     adds.setdefault(reader, (1 - j, q))
         found = []
@@ -227,7 +227,7 @@ class Rolled:
                 self.ys[slot] = stacked(self.inside[slot])
         for key, (v, _) in list(self.carry.items()):
             if key == "counter":
-                self.following[key] = self._put(add_p, [v, Literal(np.int64(1))])
+                self.following[key] = self._put(add, [v, Literal(np.int64(1))])
         carry = [(key, *pair) for key, pair in self.carry.items()]
         inputs = (*self.consts.values(), *[v for _, v, _ in carry], *[v for _, v in self.xs.values()])
         outputs = (*[self.following[key] for key, _, _ in carry], *y_atoms)
@@ -259,7 +259,7 @@ class Rolled:
         total: Any = Var(start.aval)
         self.carry[key] = total, start
         for value in values:
-            total = self._put(add_p, [total, value])
+            total = self._put(add, [total, value])
         self.following[key] = total
         return key
 
@@ -270,7 +270,7 @@ class Rolled:
         total = roller.value(turns.equation(q).inputs[j])
         if total.aval.dtype.kind in "fc" and any([turns.equation(p).primitive is basic_place_p for p in s.places]):
             # the other turns add zeros, which leave no -0.0
-            total = roller.add(add_p, [total, Literal(0.0)], self.source)
+            total = roller.add(add, [total, Literal(0.0)], self.source)
         if s.fixed:
             index = turns.equation(s.places[0]).params["index"]
             self.final[(s.last, 0, 1)] = roller.add(basic_update_p, [total, values], self.source, index=index)
@@ -281,11 +281,11 @@ class Rolled:
             index, axis = self.strided(equation.params["index"], n, start, step)
             if type(equation.params["index"][n]) is tuple:  # of one element
                 shape = value.aval.shape
-                value = roller.add(reshape_p, [value], equation.source, shape=(*shape[: axis + 1], *shape[axis + 2 :]))
+                value = roller.add(reshape, [value], equation.source, shape=(*shape[: axis + 1], *shape[axis + 2 :]))
             if axis:
                 rest = range(1, len(value.aval.shape))
                 perm = (*rest[:axis], 0, *rest[axis:])
-                value = roller.add(transpose_p, [value], equation.source, perm=perm)
+                value = roller.add(transpose, [value], equation.source, perm=perm)
             total = roller.add(basic_add_p, [total, value], equation.source, index=index)
         self.final[(s.last, 0, 1)] = total
 
@@ -310,7 +310,7 @@ class Rolled:
         zero = Literal(aval.dtype.type(0))
         start: Any = zero
         if aval.shape:
-            start = self.roller.add(broadcast_in_dim_p, [zero], self.source, shape=aval.shape, axes=())
+            start = self.roller.add(broadcast_in_dim, [zero], self.source, shape=aval.shape, axes=())
         self.carry[key] = Var(aval), start
         self.following[key] = self.inside[slot]
         return key
@@ -348,17 +348,17 @@ class Rolled:
             found = self._put(dynamic_slice_p, [self._operand(q, 0), *starts], sizes=shape)
             wanted = outputs[0].aval.shape
             if wanted != shape:
-                found = self._put(reshape_p, [found], shape=wanted)
+                found = self._put(reshape, [found], shape=wanted)
         else:
             if primitive is basic_place_p:
                 aval = outputs[0].aval
                 zero = Literal(aval.dtype.type(0))
-                target = self._put(broadcast_in_dim_p, [zero], shape=aval.shape, axes=())
+                target = self._put(broadcast_in_dim, [zero], shape=aval.shape, axes=())
                 value = self._operand(q, 0)
             else:
                 target, value = [self._operand(q, j) for j in range(2)]
             if value.aval.shape != shape:
-                value = self._put(reshape_p, [value], shape=shape)
+                value = self._put(reshape, [value], shape=shape)
             write = dynamic_add_p if primitive is basic_add_p else dynamic_update_slice_p
             found = self._put(write, [target, value, *starts])
         self.inside[(q, 0)] = found
@@ -373,8 +373,8 @@ class Rolled:
             self.carry["counter"] = self.counter, Literal(np.int64(0))
         found: Any = self.counter
         if step != 1:
-            found = self._put(mul_p, [found, Literal(np.int64(step))])
-        return self._put(add_p, [found, Literal(np.int64(starts[0]))]) if starts[0] else found
+            found = self._put(mul, [found, Literal(np.int64(step))])
+        return self._put(add, [found, Literal(np.int64(starts[0]))]) if starts[0] else found
 
     def _row(self, equation: Equation, n: int, start: int, step: int) -> tuple[Var, Any]:
         """Rows of an array that is the same in all turns, and outside all of them."""
@@ -387,8 +387,8 @@ class Rolled:
                 found = self.roller.add(basic_index_p, [found], equation.source, index=index)
             if axis:
                 rest = [i for i in range(len(found.aval.shape)) if i != axis]
-                found = self.roller.add(transpose_p, [found], equation.source, perm=(axis, *rest))
-            return found if found.aval.shape == shape else self.roller.add(reshape_p, [found], equation.source, shape=shape)
+                found = self.roller.add(transpose, [found], equation.source, perm=(axis, *rest))
+            return found if found.aval.shape == shape else self.roller.add(reshape, [found], equation.source, shape=shape)
 
         key = ("row", array, index, shape)
         row = self._x(key, outer)
@@ -418,7 +418,7 @@ class Rolled:
         data = np.array(values, beside.dtype).tobytes()
         found = self._x(("table", data, beside.dtype), lambda: self._table(values, beside.dtype))
         if beside.shape:
-            found = self._put(broadcast_in_dim_p, [found], shape=beside.shape, axes=())
+            found = self._put(broadcast_in_dim, [found], shape=beside.shape, axes=())
         return found
 
     def _table(self, values: list[Any], dtype: np.dtype) -> Var:

@@ -15,13 +15,13 @@ import numpy as np
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, fits, rewrite
-from funcad.primitives.arithmetic import add_p
+from funcad.primitives.arithmetic import add
 from funcad.primitives.atoms import fold_of
-from funcad.primitives.comparison import eq_p, select_p
+from funcad.primitives.comparison import eq, select
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.row_places import checked_index_p, positions_p
 from funcad.primitives.scatter import scatter_p
-from funcad.primitives.shape import broadcast_in_dim_p, reshape_p
+from funcad.primitives.shape import broadcast_in_dim, reshape
 
 __all__ = ["row_scatters"]
 
@@ -44,7 +44,7 @@ def row_scatters(jaxpr: Jaxpr) -> Jaxpr:
             found = numbers.get(x) if axes == (x.aval.ndim - 1,) else None
             if type(found) is Literal:
                 params = {"shape": x.aval.shape[:-1], "axes": ()}
-                found = work.add(broadcast_in_dim_p, [found], params, equation.source)
+                found = work.add(broadcast_in_dim, [found], params, equation.source)
             return None if found is None or not fits(found.aval, equation.outputs[0].aval) else [found]
         return None
 
@@ -58,7 +58,7 @@ def _choice(work: Work, equation: Equation, masks: dict, numbers: dict) -> Any:
     rows, axis = shape[:-1], len(shape) - 1
     if params["mode"] not in ("add", "set") or params["batch_dims"] != axis or not axis or not 0 < shape[-1] <= WIDEST:
         return None
-    made = work.definition(x, broadcast_in_dim_p)
+    made = work.definition(x, broadcast_in_dim)
     start = made.inputs[0] if made is not None else None
     if type(start) is not Literal or any(np.asarray(start.value).tobytes()):  # 0.0, never -0.0
         return None
@@ -70,21 +70,21 @@ def _choice(work: Work, equation: Equation, masks: dict, numbers: dict) -> Any:
         dtype = np.dtype(np.int32 if out.aval.dtype.itemsize <= 4 else np.int64)  # compared in lanes of the same width
         own = work.add(checked_index_p, [index], {"shape": rows, "size": shape[-1], "axis": axis, "dtype": dtype}, source)
         every = work.add(positions_p, [], {"size": shape[-1], "dtype": dtype}, source)
-        own = work.add(broadcast_in_dim_p, [own], {"shape": shape, "axes": tuple(range(axis))}, source)
-        every = work.add(broadcast_in_dim_p, [every], {"shape": shape, "axes": (axis,)}, source)
-        masks[key] = work.add(eq_p, [own, every], {}, source)
-    filled = work.definition(u, broadcast_in_dim_p) if type(u) is not Literal else None
+        own = work.add(broadcast_in_dim, [own], {"shape": shape, "axes": tuple(range(axis))}, source)
+        every = work.add(broadcast_in_dim, [every], {"shape": shape, "axes": (axis,)}, source)
+        masks[key] = work.add(eq, [own, every], {}, source)
+    filled = work.definition(u, broadcast_in_dim) if type(u) is not Literal else None
     number = filled.inputs[0] if filled is not None and type(filled.inputs[0]) is Literal else _in_shape(work, u, rows, source)
     if params["mode"] == "add" and out.aval.dtype.kind in "fc":
         if type(number) is Literal:
             number = Literal(out.aval.dtype.type(number.value) + out.aval.dtype.type(0))
         else:
-            number = work.add(add_p, [number, Literal(out.aval.dtype.type(0))], {}, source)  # -0.0 becomes 0.0
+            number = work.add(add, [number, Literal(out.aval.dtype.type(0))], {}, source)  # -0.0 becomes 0.0
     if type(number) is Literal:
         chosen = number
     else:
-        chosen = work.add(broadcast_in_dim_p, [number], {"shape": shape, "axes": tuple(range(axis))}, source)
-    placed = work.add(select_p, [masks[key], chosen, Literal(out.aval.dtype.type(0))], {}, source)
+        chosen = work.add(broadcast_in_dim, [number], {"shape": shape, "axes": tuple(range(axis))}, source)
+    placed = work.add(select, [masks[key], chosen, Literal(out.aval.dtype.type(0))], {}, source)
     if not fits(placed.aval, out.aval):
         return None
     if params["mode"] == "add":
@@ -93,4 +93,4 @@ def _choice(work: Work, equation: Equation, masks: dict, numbers: dict) -> Any:
 
 
 def _in_shape(work: Work, x: Any, shape: tuple, source: Any) -> Any:
-    return x if x.aval.shape == shape else work.add(reshape_p, [x], {"shape": shape}, source)
+    return x if x.aval.shape == shape else work.add(reshape, [x], {"shape": shape}, source)

@@ -13,7 +13,7 @@ from typing import Any
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, rewrite, uses_of
-from funcad.primitives.arithmetic import add_p, neg_p, sub_p
+from funcad.primitives.arithmetic import add, neg, sub
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p, place_sum_p
 from funcad.primitives.computed_slices import dynamic_add_p, dynamic_slice_p, dynamic_update_slice_p
 from funcad.primitives.scatter import gather_p, scatter_p
@@ -71,10 +71,10 @@ def _add(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
 def _sum(work: Work, x: Any, y: Any, source: Any) -> Any:
     """x + y, where one may be -z."""
     for a, b in ((x, y), (y, x)):
-        made = work.definition(b, neg_p)
+        made = work.definition(b, neg)
         if made is not None:
-            return work.add(sub_p, [a, made.inputs[0]], {}, source)
-    return work.add(add_p, [x, y], {}, source)
+            return work.add(sub, [a, made.inputs[0]], {}, source)
+    return work.add(add, [x, y], {}, source)
 
 
 def _known_starts(starts: Any, sizes: tuple, shape: tuple) -> tuple | None:
@@ -131,7 +131,7 @@ def _scatter(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
 
 
 _RULES: dict[Any, Any] = {
-    add_p: _add,
+    add: _add,
     dynamic_slice_p: _slice,
     dynamic_update_slice_p: _update,
     dynamic_add_p: _update,

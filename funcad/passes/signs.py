@@ -12,7 +12,7 @@ from typing import Any
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, rewrite, uses_of
-from funcad.primitives.arithmetic import mul_p, neg_p, sub_p
+from funcad.primitives.arithmetic import mul, neg, sub
 from funcad.primitives.reduction import reduce_sum_p
 
 __all__ = ["signs"]
@@ -31,7 +31,7 @@ def signs(jaxpr: Jaxpr) -> Jaxpr:
       in (d,) }
     """
     present = {e.primitive for e in jaxpr.equations}
-    if reduce_sum_p not in present or neg_p not in present:
+    if reduce_sum_p not in present or neg not in present:
         return jaxpr
     uses = uses_of(jaxpr)
 
@@ -42,7 +42,7 @@ def signs(jaxpr: Jaxpr) -> Jaxpr:
         if x is None:
             return None
         total = work.add(reduce_sum_p, (x,), equation.params, equation.source)
-        found = work.add(sub_p, (Literal(0.0), total), {}, equation.source)
+        found = work.add(sub, (Literal(0.0), total), {}, equation.source)
         uses[found] = uses.get(equation.outputs[0], 0)
         return [found]
 
@@ -53,15 +53,15 @@ def _positive(work: Work, x: Any, uses: dict[Any, int]) -> Any:
     """-x, if x is for one reader and a negation, or a product with one."""
     if type(x) is not Var or type(x.aval) is not Aval or x.aval.dtype.kind != "f" or uses.get(x) != 1:
         return None
-    made = work.definition(x, neg_p)
+    made = work.definition(x, neg)
     if made is not None:
         return made.inputs[0]
-    made = work.definition(x, mul_p)
+    made = work.definition(x, mul)
     if made is None:
         return None
     for k, a in enumerate(made.inputs):
-        inner = work.definition(a, neg_p) if uses.get(a) == 1 else None
+        inner = work.definition(a, neg) if uses.get(a) == 1 else None
         if inner is not None and inner.inputs[0].aval == x.aval:
             inputs = [inner.inputs[0] if i == k else b for i, b in enumerate(made.inputs)]
-            return work.add(mul_p, tuple(inputs), {}, made.source)
+            return work.add(mul, tuple(inputs), {}, made.source)
     return None

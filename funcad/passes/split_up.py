@@ -16,9 +16,9 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.primitive import Primitive
 from funcad.primitives import arithmetic, comparison, extrema, rounding, transcendental
-from funcad.primitives.arithmetic import root_p
+from funcad.primitives.arithmetic import root
 from funcad.primitives.atoms import UFUNCS, Formula, formula_of
-from funcad.primitives.comparison import select_p
+from funcad.primitives.comparison import select
 
 __all__ = ["computed", "parts_of", "split_up"]
 
@@ -28,11 +28,11 @@ _OF_ANY_NUMBERS = frozenset(["neg", "add", "sub", "mul", "div", "const"])  # com
 @cache
 def _atoms() -> dict[str, Primitive]:
     """The primitive of each atom."""
-    found: dict[str, Primitive] = {"select": select_p}
+    found: dict[str, Primitive] = {"select": select}
     by_ufunc = {ufunc: name for name, ufunc in UFUNCS.items()}
     for module in (arithmetic, comparison, extrema, rounding, transcendental):
         for value in vars(module).values():
-            if isinstance(value, Primitive) and value.ufunc in by_ufunc and value.emit is not None and value is not root_p:
+            if isinstance(value, Primitive) and value.ufunc in by_ufunc and value.emit is not None and value is not root:
                 found[by_ufunc[value.ufunc]] = value
     return found
 

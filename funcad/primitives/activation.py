@@ -42,13 +42,15 @@ def _log_cosh(e: Any, x: Any) -> Any:
     return e.select(e.lt(a, e.const(1.0)), near, far)
 
 
-relu_p = elementwise(
+# max(x, 0): the derivative at 0 is 0, NaN stays NaN.
+relu = elementwise(
     "relu",
     None,
     [lambda t, out, x: select(gt(out, 0.0), t, 0.0)],
     emit=lambda e, x: e.maximum(x, e.const(0)),
 )
-softplus_p = elementwise(
+# log(1 + exp(x)), without overflow.
+softplus = elementwise(
     "softplus",
     None,
     [lambda t, out, x: mul(logistic(x), t)],
@@ -60,7 +62,8 @@ safe_log_p = elementwise(  # log(softplus(x) + eps)
     [lambda t, out, x, *, eps: mul(div(logistic(x), exp(out)), t)],
     emit=lambda e, x, *, eps: e.log(e.add(_softplus(e, x), e.const(eps))),
 )
-log_cosh_p = elementwise("log_cosh", None, [lambda t, out, x: mul(tanh(x), t)], emit=_log_cosh)
+# log(cosh(x)), without overflow, accurate near 0.
+log_cosh = elementwise("log_cosh", None, [lambda t, out, x: mul(tanh(x), t)], emit=_log_cosh)
 
 
 # -- along one axis
@@ -199,14 +202,14 @@ def _softmax_linear_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, *, ax
     return _sum_terms(None if u is None else softmax_linear(u, y, axis=axis), by_y)
 
 
-softmax_linear_p = _over_axis(  # y * (t - sum(y * t)), symmetric
+softmax_linear = _over_axis(  # y * (t - sum(y * t)), symmetric
     "softmax_linear",
     _softmax_linear_impl,
     _softmax_linear_jvp,
     _softmax_linear_lowering,
     lambda ct, t, y, *, axis: [softmax_linear(ct, y, axis=axis) if is_linear(t) else None, None],
 )
-softmax_p = _over_axis(
+softmax = _over_axis(
     "softmax",
     _softmax_impl,
     lambda tangents, out, x, *, axis: softmax_linear(tangents[0], out, axis=axis),
@@ -238,27 +241,28 @@ def _log_softmax_transposed_impl(xp: Any, t: Any, y: Any, *, axis: int) -> Any:
     return xp.subtract(t, product, out=product)
 
 
-log_softmax_linear_p = _over_axis(  # t - sum(exp(y) * t)
+log_softmax_linear = _over_axis(  # t - sum(exp(y) * t)
     "log_softmax_linear",
     _log_softmax_linear_impl,
     _log_softmax_linear_jvp,
     _log_softmax_linear_lowering,
     lambda ct, t, y, *, axis: [log_softmax_transposed(ct, y, axis=axis) if is_linear(t) else None, None],
 )
-log_softmax_transposed_p = _over_axis(  # t - exp(y) * sum(t)
+log_softmax_transposed = _over_axis(  # t - exp(y) * sum(t)
     "log_softmax_transposed",
     _log_softmax_transposed_impl,
     _log_softmax_transposed_jvp,
     _log_softmax_transposed_lowering,
     lambda ct, t, y, *, axis: [log_softmax_linear(ct, y, axis=axis) if is_linear(t) else None, None],
 )
-log_softmax_p = _over_axis(
+log_softmax = _over_axis(
     "log_softmax",
     _log_softmax_impl,
     lambda tangents, out, x, *, axis: log_softmax_linear(tangents[0], out, axis=axis),
     _log_softmax_lowering,
 )
-logsumexp_p = _over_axis(
+# log(sum(exp(x))) along one axis, which is dropped.
+logsumexp = _over_axis(
     "logsumexp",
     _logsumexp_impl,
     lambda tangents, out, x, *, axis: reduce_sum(mul(softmax(x, axis=axis), tangents[0]), axes=(axis,)),
@@ -375,7 +379,7 @@ def _layer_norm_linear_batch(size: int, args: Any, batched: Any, *, axes: tuple)
     return layer_norm_linear(*whole, axes=tuple([a + 1 for a in axes])), True
 
 
-layer_norm_linear_p = Primitive(  # r * (t - mean(t) - y * mean(t * y)), symmetric in t and linear in r
+layer_norm_linear = Primitive(  # r * (t - mean(t) - y * mean(t * y)), symmetric in t and linear in r
     "layer_norm_linear",
     _layer_norm_linear_impl,
     lambda t, y, r, *, axes: Aval(t.shape, t.dtype),
@@ -386,55 +390,11 @@ layer_norm_linear_p = Primitive(  # r * (t - mean(t) - y * mean(t * y)), symmetr
 )
 
 
-def relu(x: Any) -> Any:
-    """max(x, 0): the derivative at 0 is 0, NaN stays NaN."""
-    return relu_p(x)
-
-
-def softplus(x: Any) -> Any:
-    """log(1 + exp(x)), without overflow."""
-    return softplus_p(x)
-
-
 def safe_log(x: Any, *, eps: float) -> Any:
     """log(softplus(x) + eps), finite for every finite x."""
     return safe_log_p(x, eps=float(eps))
 
 
-def log_cosh(x: Any) -> Any:
-    """log(cosh(x)), without overflow, accurate near 0."""
-    return log_cosh_p(x)
-
-
-def softmax(x: Any, *, axis: int) -> Any:
-    return softmax_p(x, axis=axis)
-
-
-def softmax_linear(t: Any, y: Any, *, axis: int) -> Any:
-    return softmax_linear_p(t, y, axis=axis)
-
-
-def log_softmax(x: Any, *, axis: int) -> Any:
-    return log_softmax_p(x, axis=axis)
-
-
-def log_softmax_linear(t: Any, y: Any, *, axis: int) -> Any:
-    return log_softmax_linear_p(t, y, axis=axis)
-
-
-def log_softmax_transposed(t: Any, y: Any, *, axis: int) -> Any:
-    return log_softmax_transposed_p(t, y, axis=axis)
-
-
-def logsumexp(x: Any, *, axis: int) -> Any:
-    """log(sum(exp(x))) along one axis, which is dropped."""
-    return logsumexp_p(x, axis=axis)
-
-
 def layer_norm(x: Any, *, axes: tuple, eps: float) -> list[Any]:
     """[(x - mean) * r, r] with r = 1 / sqrt(population variance + eps) over the axes."""
     return layer_norm_p(x, axes=axes, eps=float(eps))
-
-
-def layer_norm_linear(t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
-    return layer_norm_linear_p(t, y, r, axes=axes)

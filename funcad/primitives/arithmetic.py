@@ -20,12 +20,12 @@ from funcad.ir.tracer import Tracer
 from funcad.primitives.array_formulas import integer_power
 from funcad.primitives.comparison import eq, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
-from funcad.primitives.families import REAL, add, elementwise
-from funcad.primitives.families import add_p as add_p
+from funcad.primitives.families import REAL, elementwise
+from funcad.primitives.families import add as add
 from funcad.primitives.python_operators import operator_impl, with_ufunc
 from funcad.primitives.squares import exact_square
 
-neg_p = elementwise(
+neg = elementwise(
     "neg",
     operator_impl(operator.neg, np.negative),
     [lambda t, out, x: neg(t)],
@@ -35,7 +35,7 @@ neg_p = elementwise(
     square=lambda x: exact_square(x),
     calm=True,
 )
-sub_p = elementwise(
+sub = elementwise(
     "sub",
     operator_impl(operator.sub, np.subtract),
     lambda tangents, out, x, y: _sub_tangents(*tangents),
@@ -44,7 +44,7 @@ sub_p = elementwise(
     weak=True,
     calm=True,
 )
-mul_p = elementwise(
+mul = elementwise(
     "mul",
     operator_impl(operator.mul, np.multiply),
     lambda tangents, out, x, y: _mul_tangents(tangents[0], tangents[1], x, y),
@@ -80,7 +80,7 @@ def _square_of_product(function: Any, x: Any, y: Any) -> Any:
 
 def _is_product(x: Any) -> bool:
     made = x.owner.made_by(x, True)
-    return made is None or made[0] is mul_p or made[0] is div_p
+    return made is None or made[0] is mul or made[0] is div
 
 
 def _div_transpose(ct: Any, x: Any, y: Any) -> list:
@@ -132,7 +132,7 @@ def _true_dtype(dtype: np.dtype) -> np.dtype:
     return dtype if dtype.kind in "fc" else np.dtype(np.float64)
 
 
-div_p = elementwise(
+div = elementwise(
     "div",
     operator_impl(operator.truediv, np.true_divide),
     lambda tangents, out, x, y: _div_tangents(tangents[0], tangents[1], out, y),
@@ -169,27 +169,28 @@ integer_pow_p = elementwise(
     calm=True,
 )
 square_p = elementwise("square", np.square, [lambda t, out, x: mul(mul(2.0, x), t)], emit=lambda e, x: e.mul(x, x), calm=True)
-reciprocal_p = elementwise(
+reciprocal = elementwise(
     "reciprocal",
     np.reciprocal,
     [lambda t, out, x: neg(mul(mul(out, out), t))],
     emit=lambda e, x: e.reciprocal(x),
     calm=True,
 )
-sqrt_p = elementwise("sqrt", np.sqrt, [lambda t, out, x: div(t, mul(2.0, out))], emit=lambda e, x: e.sqrt(x), calm=True)
-rsqrt_p = elementwise(
+sqrt = elementwise("sqrt", np.sqrt, [lambda t, out, x: div(t, mul(2.0, out))], emit=lambda e, x: e.sqrt(x), calm=True)
+rsqrt = elementwise(
     "rsqrt",
     None,
     [lambda t, out, x: mul(mul(-0.5, div(out, x)), t)],
     emit=lambda e, x: e.div(e.const(1.0), e.sqrt(x)),
 )
-cbrt_p = elementwise("cbrt", np.cbrt, [lambda t, out, x: div(t, mul(3.0, mul(out, out)))], emit=lambda e, x: e.cbrt(x))
+cbrt = elementwise("cbrt", np.cbrt, [lambda t, out, x: div(t, mul(3.0, mul(out, out)))], emit=lambda e, x: e.cbrt(x))
 
 
 # -- where slopes turn
 
 
-turn_p = elementwise(  # t / r with 0 * t where r is 0; there its derivative by r, along which the slope turns, is NaN
+# x / r; where r is 0, 0 * x, and NaN is what its derivative by r is there.
+turn = elementwise(  # t / r with 0 * t where r is 0; there its derivative by r, along which the slope turns, is NaN
     "turn",
     None,
     [
@@ -199,7 +200,8 @@ turn_p = elementwise(  # t / r with 0 * t where r is 0; there its derivative by 
     transpose=lambda ct, x, r: [turn(ct, r), None],
     emit=lambda e, x, r: e.div(x, e.select(e.eq(r, e.const(0.0)), e.const(float("inf")), r)),
 )
-root_p = elementwise(  # of a sum of squares
+# The square root of a sum of squares: its derivative at 0 is 0, because all of theirs are.
+root = elementwise(  # of a sum of squares
     "root_of_squares",
     np.sqrt,
     [lambda t, out, x: turn(mul(0.5, t), out)],
@@ -256,7 +258,7 @@ def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
     return select(eq(x, 0.0), 0.0, div(sub(t, mul(out, along)), convert(_nonzero(size), dtype_of(x))))
 
 
-abs_p = elementwise(
+abs_ = elementwise(
     "abs",
     operator_impl(operator.abs, np.absolute),
     [_abs_jvp],
@@ -266,14 +268,15 @@ abs_p = elementwise(
     square=_abs_square,
     turns=True,
 )
-sign_p = elementwise("sign", np.sign, [_sign_jvp], emit=lambda e, x: e.sign(x))
-copysign_p = elementwise(
+# -1, 0 or 1; x / |x| for complex x.
+sign = elementwise("sign", np.sign, [_sign_jvp], emit=lambda e, x: e.sign(x))
+copysign = elementwise(
     "copysign",
     np.copysign,
     [lambda t, out, x, y: select(eq(signbit(x), signbit(out)), t, neg(t)), None],
     emit=lambda e, x, y: e.copysign(x, y),
 )
-hypot_p = elementwise(
+hypot = elementwise(
     "hypot",
     np.hypot,
     [lambda t, out, x, y: mul(turn(x, out), t), lambda t, out, x, y: mul(turn(y, out), t)],
@@ -281,40 +284,24 @@ hypot_p = elementwise(
     square=lambda x, y: add(square(x), square(y)),
     turns=True,
 )
-heaviside_p = elementwise(
+heaviside = elementwise(
     "heaviside",
     np.heaviside,
     [None, lambda t, out, x, y: select(eq(x, 0.0), t, 0.0)],
 )
-nextafter_p = elementwise(
+nextafter = elementwise(
     "nextafter", np.nextafter, [lambda t, out, x, y: t, None], transpose=lambda ct, x, y: [ct, None]
 )
 
 for _p, _u in (
-    (neg_p, np.negative),
-    (sub_p, np.subtract),
-    (mul_p, np.multiply),
-    (div_p, np.true_divide),
-    (abs_p, np.absolute),
+    (neg, np.negative),
+    (sub, np.subtract),
+    (mul, np.multiply),
+    (div, np.true_divide),
+    (abs_, np.absolute),
 ):
     with_ufunc(_p, _u)
-abs_p.inplace = None  # the absolute value of complex numbers has another dtype
-
-
-def neg(x: Any) -> Any:
-    return neg_p(x)
-
-
-def sub(x: Any, y: Any) -> Any:
-    return sub_p(x, y)
-
-
-def mul(x: Any, y: Any) -> Any:
-    return mul_p(x, y)
-
-
-def div(x: Any, y: Any) -> Any:
-    return div_p(x, y)
+abs_.inplace = None  # the absolute value of complex numbers has another dtype
 
 
 def integer_pow(x: Any, n: int) -> Any:
@@ -331,58 +318,7 @@ def square(x: Any) -> Any:
     return square_p(x) if exact is None else exact
 
 
-def turn(x: Any, r: Any) -> Any:
-    """x / r; where r is 0, 0 * x, and NaN is what its derivative by r is there."""
-    return turn_p(x, r)
-
-
-def root(x: Any) -> Any:
-    """The square root of a sum of squares: its derivative at 0 is 0, because all of theirs are."""
-    return root_p(x)
-
-
 def product(x: Any, y: Any) -> Any:
     """x * y of a user's: exact if it is a square."""
     exact = exact_power(x, 2) if x is y else None
     return mul(x, y) if exact is None else exact
-
-
-def reciprocal(x: Any) -> Any:
-    return reciprocal_p(x)
-
-
-def sqrt(x: Any) -> Any:
-    return sqrt_p(x)
-
-
-def rsqrt(x: Any) -> Any:
-    return rsqrt_p(x)
-
-
-def cbrt(x: Any) -> Any:
-    return cbrt_p(x)
-
-
-def abs_(x: Any) -> Any:
-    return abs_p(x)
-
-
-def sign(x: Any) -> Any:
-    """-1, 0 or 1; x / |x| for complex x."""
-    return sign_p(x)
-
-
-def copysign(x: Any, y: Any) -> Any:
-    return copysign_p(x, y)
-
-
-def hypot(x: Any, y: Any) -> Any:
-    return hypot_p(x, y)
-
-
-def heaviside(x: Any, y: Any) -> Any:
-    return heaviside_p(x, y)
-
-
-def nextafter(x: Any, y: Any) -> Any:
-    return nextafter_p(x, y)

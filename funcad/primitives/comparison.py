@@ -27,55 +27,56 @@ def _comparison(name: str, python: Any, ufunc: np.ufunc, emit: Any, commutes: st
     return with_ufunc(primitive, ufunc)
 
 
-eq_p = _comparison("eq", operator.eq, np.equal, lambda e, x, y: e.eq(x, y), "bits")
-ne_p = _comparison("ne", operator.ne, np.not_equal, lambda e, x, y: e.ne(x, y), "bits")
-lt_p = _comparison("lt", operator.lt, np.less, lambda e, x, y: e.lt(x, y))
-le_p = _comparison("le", operator.le, np.less_equal, lambda e, x, y: e.le(x, y))
-gt_p = _comparison("gt", operator.gt, np.greater, lambda e, x, y: e.gt(x, y))
-ge_p = _comparison("ge", operator.ge, np.greater_equal, lambda e, x, y: e.ge(x, y))
+eq = _comparison("eq", operator.eq, np.equal, lambda e, x, y: e.eq(x, y), "bits")
+ne = _comparison("ne", operator.ne, np.not_equal, lambda e, x, y: e.ne(x, y), "bits")
+lt = _comparison("lt", operator.lt, np.less, lambda e, x, y: e.lt(x, y))
+le = _comparison("le", operator.le, np.less_equal, lambda e, x, y: e.le(x, y))
+gt = _comparison("gt", operator.gt, np.greater, lambda e, x, y: e.gt(x, y))
+ge = _comparison("ge", operator.ge, np.greater_equal, lambda e, x, y: e.ge(x, y))
 
 # bitwise on integers, logical on bools
-and_p = elementwise(
+and_ = elementwise(
     "and", operator_impl(operator.and_, np.bitwise_and), weak=True, emit=lambda e, x, y: e.and_(x, y), commutes="bits"
 )
-or_p = elementwise(
+or_ = elementwise(
     "or", operator_impl(operator.or_, np.bitwise_or), weak=True, emit=lambda e, x, y: e.or_(x, y), commutes="bits"
 )
-xor_p = elementwise(
+xor = elementwise(
     "xor", operator_impl(operator.xor, np.bitwise_xor), weak=True, emit=lambda e, x, y: e.xor(x, y), commutes="bits"
 )
-not_p = elementwise("not", np.invert, emit=lambda e, x: e.not_(x))
-shift_left_p = elementwise(
+not_ = elementwise("not", np.invert, emit=lambda e, x: e.not_(x))
+shift_left = elementwise(
     "shift_left", operator_impl(operator.lshift, np.left_shift), weak=True, emit=lambda e, x, y: e.shift_left(x, y)
 )
-shift_right_p = elementwise(
+# Arithmetic for signed integers, logical for unsigned ones.
+shift_right = elementwise(
     "shift_right", operator_impl(operator.rshift, np.right_shift), weak=True, emit=lambda e, x, y: e.shift_right(x, y)
 )
 for _p, _u in (
-    (and_p, np.bitwise_and),
-    (or_p, np.bitwise_or),
-    (xor_p, np.bitwise_xor),
-    (shift_left_p, np.left_shift),
-    (shift_right_p, np.right_shift),
+    (and_, np.bitwise_and),
+    (or_, np.bitwise_or),
+    (xor, np.bitwise_xor),
+    (shift_left, np.left_shift),
+    (shift_right, np.right_shift),
 ):
     with_ufunc(_p, _u)
 
 # truth of any dtype
-logical_and_p = elementwise(
+logical_and = elementwise(
     "logical_and", np.logical_and, dtype=BOOL, emit=lambda e, x, y: e.logical_and(x, y), commutes="bits", device=logical
 )
-logical_or_p = elementwise(
+logical_or = elementwise(
     "logical_or", np.logical_or, dtype=BOOL, emit=lambda e, x, y: e.logical_or(x, y), commutes="bits", device=logical
 )
-logical_xor_p = elementwise(
+logical_xor = elementwise(
     "logical_xor", np.logical_xor, dtype=BOOL, emit=lambda e, x, y: e.logical_xor(x, y), commutes="bits", device=logical
 )
-logical_not_p = elementwise("logical_not", np.logical_not, dtype=BOOL, emit=lambda e, x: e.logical_not(x), device=logical)
+logical_not = elementwise("logical_not", np.logical_not, dtype=BOOL, emit=lambda e, x: e.logical_not(x), device=logical)
 
-isnan_p = elementwise("isnan", np.isnan, dtype=BOOL, emit=lambda e, x: e.isnan(x))
-isinf_p = elementwise("isinf", np.isinf, dtype=BOOL, emit=lambda e, x: e.isinf(x))
-isfinite_p = elementwise("isfinite", np.isfinite, dtype=BOOL, emit=lambda e, x: e.isfinite(x))
-signbit_p = elementwise("signbit", np.signbit, dtype=BOOL, emit=lambda e, x: e.signbit(x))
+isnan = elementwise("isnan", np.isnan, dtype=BOOL, emit=lambda e, x: e.isnan(x))
+isinf = elementwise("isinf", np.isinf, dtype=BOOL, emit=lambda e, x: e.isinf(x))
+isfinite = elementwise("isfinite", np.isfinite, dtype=BOOL, emit=lambda e, x: e.isfinite(x))
+signbit = elementwise("signbit", np.signbit, dtype=BOOL, emit=lambda e, x: e.signbit(x))
 
 
 def _select_abstract(pred: Aval, on_true: Aval, on_false: Aval) -> Aval:
@@ -95,10 +96,11 @@ def _select_jvp(tangents: Sequence[Any], out: Any, pred: Any, on_true: Any, on_f
 
 
 def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
-    return select_p(*align_batched(size, args, batched)), True
+    return select(*align_batched(size, args, batched)), True
 
 
-select_p = Primitive(
+# Lane by lane `on_true` where `pred` is true, else `on_false`.
+select = Primitive(
     "select",
     choose,
     _select_abstract,
@@ -113,89 +115,3 @@ select_p = Primitive(
     reach="choice",
     emit=lambda e, pred, x, y: e.select(pred, x, y),
 )
-
-
-def eq(x: Any, y: Any) -> Any:
-    return eq_p(x, y)
-
-
-def ne(x: Any, y: Any) -> Any:
-    return ne_p(x, y)
-
-
-def lt(x: Any, y: Any) -> Any:
-    return lt_p(x, y)
-
-
-def le(x: Any, y: Any) -> Any:
-    return le_p(x, y)
-
-
-def gt(x: Any, y: Any) -> Any:
-    return gt_p(x, y)
-
-
-def ge(x: Any, y: Any) -> Any:
-    return ge_p(x, y)
-
-
-def and_(x: Any, y: Any) -> Any:
-    return and_p(x, y)
-
-
-def or_(x: Any, y: Any) -> Any:
-    return or_p(x, y)
-
-
-def xor(x: Any, y: Any) -> Any:
-    return xor_p(x, y)
-
-
-def not_(x: Any) -> Any:
-    return not_p(x)
-
-
-def logical_and(x: Any, y: Any) -> Any:
-    return logical_and_p(x, y)
-
-
-def logical_or(x: Any, y: Any) -> Any:
-    return logical_or_p(x, y)
-
-
-def logical_xor(x: Any, y: Any) -> Any:
-    return logical_xor_p(x, y)
-
-
-def logical_not(x: Any) -> Any:
-    return logical_not_p(x)
-
-
-def shift_left(x: Any, y: Any) -> Any:
-    return shift_left_p(x, y)
-
-
-def shift_right(x: Any, y: Any) -> Any:
-    """Arithmetic for signed integers, logical for unsigned ones."""
-    return shift_right_p(x, y)
-
-
-def isnan(x: Any) -> Any:
-    return isnan_p(x)
-
-
-def isinf(x: Any) -> Any:
-    return isinf_p(x)
-
-
-def isfinite(x: Any) -> Any:
-    return isfinite_p(x)
-
-
-def signbit(x: Any) -> Any:
-    return signbit_p(x)
-
-
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """Lane by lane `on_true` where `pred` is true, else `on_false`."""
-    return select_p(pred, on_true, on_false)

@@ -76,25 +76,18 @@ def convert(x: Any, dtype: np.dtype) -> Any:
     return convert_p(x, dtype=dtype)
 
 
-stop_gradient_p: Primitive = Primitive(
+# x, of which no derivative is taken.
+stop_gradient: Primitive = Primitive(
     "stop_gradient",
     lambda xp, x: x,
     lambda x: Aval(x.shape, x.dtype, x.weak),
     jvp=lambda tangents, out, x: None,
-    batch=lambda size, args, batched: (stop_gradient_p(args[0]), True),
+    batch=lambda size, args, batched: (stop_gradient(args[0]), True),
     emit=lambda e, x: x,
     layout=keep,  # the public function gives a copy
     may_share=True,
     passive=True,
 )
-
-
-def stop_gradient(x: Any) -> Any:
-    """x, of which no derivative is taken."""
-    return stop_gradient_p(x)
-
-
-
 _COMPLEX: dict[int, np.dtype] = {2: np.dtype(np.complex64), 4: np.dtype(np.complex64), 8: np.dtype(np.complex128)}
 
 
@@ -113,7 +106,8 @@ real_p = elementwise(
     layout=lambda x: x.real,
     may_share=True,
 )
-imag_p = elementwise(
+# The imaginary part of a complex x.
+imag = elementwise(
     "imag",
     lambda xp, x: x.imag,
     [lambda t, out, x: imag(t)],
@@ -138,7 +132,8 @@ def _make_complex_jvp(tangents: Any, out: Any, re: Any, im: Any) -> Any:
     return make_complex(0.0 if t is None else t, 0.0 if u is None else u)
 
 
-make_complex_p = elementwise(
+# re + 1j * im, without the products (which would turn inf into NaN).
+make_complex = elementwise(
     "make_complex",
     _make_complex_impl,
     _make_complex_jvp,
@@ -152,19 +147,9 @@ def real(x: Any) -> Any:
     return real_p(x) if dtype_of(x).kind == "c" else x
 
 
-def imag(x: Any) -> Any:
-    """The imaginary part of a complex x."""
-    return imag_p(x)
-
-
 def conj(x: Any) -> Any:
     """The complex conjugate; a real x itself."""
     return conj_p(x) if dtype_of(x).kind == "c" else x
-
-
-def make_complex(re: Any, im: Any) -> Any:
-    """re + 1j * im, without the products (which would turn inf into NaN)."""
-    return make_complex_p(re, im)
 
 
 def _bitcast_impl(xp: Any, x: Any, *, dtype: np.dtype) -> Any:
@@ -212,17 +197,13 @@ def _reduce_precision_impl(xp: Any, x: Any, *, exponent_bits: int, mantissa_bits
     return out[()] if xp is np and not out.ndim else out
 
 
-reduce_precision_p: Primitive = Primitive(
+# x rounded to a format with fewer bits, in its own dtype; subnormals of that format become zero. Tangents too.
+reduce_precision: Primitive = Primitive(
     "reduce_precision",
     _reduce_precision_impl,
     lambda x, *, exponent_bits, mantissa_bits: Aval(x.shape, x.dtype),
-    jvp=lambda tangents, out, x, **bits: reduce_precision_p(tangents[0], **bits),
-    transpose=lambda ct, x, **bits: [reduce_precision_p(ct, **bits)],
-    batch=lambda size, args, batched, **bits: (reduce_precision_p(args[0], **bits), True),
+    jvp=lambda tangents, out, x, **bits: reduce_precision(tangents[0], **bits),
+    transpose=lambda ct, x, **bits: [reduce_precision(ct, **bits)],
+    batch=lambda size, args, batched, **bits: (reduce_precision(args[0], **bits), True),
     reach="pointwise",
 )
-
-
-def reduce_precision(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
-    """x rounded to a format with fewer bits, in its own dtype; subnormals of that format become zero. Tangents too."""
-    return reduce_precision_p(x, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)

@@ -17,7 +17,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, mul, sub
-from funcad.primitives.comparison import isfinite_p, select
+from funcad.primitives.comparison import isfinite, select
 from funcad.primitives.families import structural
 from funcad.primitives.transcendental import exp
 
@@ -254,7 +254,7 @@ cummin_p = _cumulative("cummin", np.minimum, _extremum_jvp)
 
 
 def _cumlogsumexp_jvp(tangents: Any, out: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-    mask = isfinite_p(out)
+    mask = isfinite(out)
     level = keep(out, mask)  # where nothing but -inf was summed yet, weights are exp(-inf - 0) = 0 instead of NaN
     previous = shift(out, axis, reverse=reverse)
     decay = keep(exp(sub(previous, level)), shift(mask, axis, reverse=reverse))  # False at the free end

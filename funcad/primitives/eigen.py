@@ -132,12 +132,8 @@ def _change_of_scale(v: Any, t: Any) -> Any:
     return make_complex(growth, imag(div(t, v)))
 
 
-eig_p = stacked("eig", _eig_impl, _eig_abstract, _eig_jvp, multiple=2)
-
-
-def eig(a: Any) -> list[Any]:
-    """[eigenvalues, eigenvectors as columns], complex."""
-    return eig_p(a)
+# [eigenvalues, eigenvectors as columns], complex.
+eig = stacked("eig", _eig_impl, _eig_abstract, _eig_jvp, multiple=2)
 
 
 # -- singular values
@@ -215,14 +211,10 @@ def _svdvals_jvp(tangents: Any, out: Any, a: Any) -> Any:
     return real(inner_diagonal(conj(u), tangents[0], mH(vh)))
 
 
-svdvals_p = stacked(
+# The singular values alone, in descending order: several times quicker where no derivative is taken.
+svdvals = stacked(
     "svdvals",
     lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False), a)[0],
     lambda a: _svd_abstract(a, full_matrices=False)[1],
     _svdvals_jvp,
 )
-
-
-def svdvals(a: Any) -> Any:
-    """The singular values alone, in descending order: several times quicker where no derivative is taken."""
-    return svdvals_p(a)

@@ -17,7 +17,7 @@ from funcad.primitives.arithmetic import mul, square
 from funcad.primitives.families import elementwise
 from funcad.primitives.transcendental import exp
 
-__all__ = ["erf_inverse", "erf_inverse_p", "invert_in_place", "polynomials"]
+__all__ = ["erf_inverse", "invert_in_place", "polynomials"]
 
 _MIDDLE = {
     8: (6.25, 3.125, (
@@ -139,9 +139,5 @@ def _impl(xp: Any, x: Any) -> Any:
     return (x * xp.where(w < _MIDDLE[size][0], middle, _tail(xp, w, size))).astype(dtype)
 
 
-erf_inverse_p = elementwise("erf_inverse", _impl, [lambda t, out, x: mul(mul(sqrt(pi) / 2, exp(square(out))), t)])
-
-
-def erf_inverse(x: Any) -> Any:
-    """erfinv(x), with the rounding that JAX's has; scipy.special.erfinv's is better in the far tails."""
-    return erf_inverse_p(x)
+# erfinv(x), with the rounding that JAX's has; scipy.special.erfinv's is better in the far tails.
+erf_inverse = elementwise("erf_inverse", _impl, [lambda t, out, x: mul(mul(sqrt(pi) / 2, exp(square(out))), t)])

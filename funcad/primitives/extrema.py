@@ -44,7 +44,7 @@ def _everywhere(condition: Any, *of: Any) -> bool:
     return decide is not None and decide(condition(*of))
 
 
-maximum_p = elementwise(
+maximum = elementwise(
     "maximum",
     np.maximum,
     [
@@ -54,7 +54,7 @@ maximum_p = elementwise(
     emit=lambda e, x, y: e.maximum(x, y),
     commutes="value",
 )
-minimum_p = elementwise(
+minimum = elementwise(
     "minimum",
     np.minimum,
     [
@@ -72,7 +72,7 @@ def _in_contest(out: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return and_(eq(out, x), differ), and_(eq(out, y), differ)
 
 
-fmax_p = elementwise(
+fmax = elementwise(
     "fmax",
     np.fmax,
     [
@@ -82,7 +82,7 @@ fmax_p = elementwise(
     emit=lambda e, x, y: e.fmax(x, y),
     commutes="value",
 )
-fmin_p = elementwise(
+fmin = elementwise(
     "fmin",
     np.fmin,
     [
@@ -114,22 +114,6 @@ clamp_p = elementwise(
     ],
     emit=lambda e, x, lo, hi, *, boundary_grad: e.minimum(hi, e.maximum(lo, x)),
 )
-
-
-def maximum(x: Any, y: Any) -> Any:
-    return maximum_p(x, y)
-
-
-def minimum(x: Any, y: Any) -> Any:
-    return minimum_p(x, y)
-
-
-def fmax(x: Any, y: Any) -> Any:
-    return fmax_p(x, y)
-
-
-def fmin(x: Any, y: Any) -> Any:
-    return fmin_p(x, y)
 
 
 def clamp(x: Any, lo: Any, hi: Any, *, boundary_grad: float = 0.0) -> Any:

@@ -112,7 +112,7 @@ def _completion(first: Any, rest: Any, dq: Any, out_of: Any) -> Any:
     reflected = one_minus_p(top)
     probe = isnan(linear_systems.inv(stop_gradient(reflected), strict=False))
     missing = reduce_any(probe, axes=last_two(probe))
-    safe = select(per_matrix(missing, shape_of(top)), unit_lower_p(reflected), reflected)
+    safe = select(per_matrix(missing, shape_of(top)), unit_lower(reflected), reflected)
     inverse = mH(linear_systems.inv(safe))
     w = mm(inverse, mH(below))
     dw = mm(inverse, add(mH(rows(dq, k, m)), mm(mH(rows(dq, 0, k)), w)))
@@ -160,12 +160,8 @@ def _raw_abstract(a: Aval) -> list:
     return [Aval((*batch, n, m), a.dtype), Aval((*batch, min(m, n)), a.dtype)]
 
 
-qr_raw_p = stacked("qr_raw", lambda xp, a: list(xp.linalg.qr(a, "raw")), _raw_abstract, _raw_jvp, multiple=2)
-
-
-def qr_raw(a: Any) -> list[Any]:
-    """[h, tau], LAPACK's reflectors (h transposed) and their factors."""
-    return qr_raw_p(a)
+# [h, tau], LAPACK's reflectors (h transposed) and their factors.
+qr_raw = stacked("qr_raw", lambda xp, a: list(xp.linalg.qr(a, "raw")), _raw_abstract, _raw_jvp, multiple=2)
 
 
 # -- LU
@@ -206,7 +202,7 @@ def _lu_jvp(tangents: Any, out: Any, a: Any) -> list:
     order = broadcast_in_dim(permutation, shape=shape, axes=tuple(range(len(shape) - 1)))
     t = take_along(t, order, len(shape) - 2, unique=True)
     square = columns(rows(lu_, 0, k), 0, k)
-    left = triangular_inverse(_with_unit_diagonal(square))
+    left = triangular_inverse(unit_lower(square))
     right = triangular_inverse(square, lower=False)
     below = triangle(columns(lu_, 0, k), diagonal=0.0)
     if m >= n:
@@ -221,10 +217,6 @@ def _lu_jvp(tangents: Any, out: Any, a: Any) -> list:
     return [add(_grown(add(lower, mm(below, lower)), shape), change), None, None]
 
 
-def _with_unit_diagonal(x: Any) -> Any:
-    return unit_lower_p(x)
-
-
 def _unit_lower_impl(xp: Any, x: Any) -> Any:
     out = xp.tril(x, -1)
     i = np.arange(x.shape[-1]) if xp is np else xp.arange(x.shape[-1])
@@ -232,19 +224,13 @@ def _unit_lower_impl(xp: Any, x: Any) -> Any:
     return out
 
 
-unit_lower_p = stacked(  # what is below the diagonal, and ones on it
+unit_lower = stacked(  # what is below the diagonal, and ones on it
     "unit_lower", _unit_lower_impl, lambda x: x, lambda tangents, out, x: triangle(tangents[0], diagonal=0.0)
 )
 
-lu_p = stacked("lu", _lu_impl, _lu_abstract, _lu_jvp, multiple=3)
-
-
-def lu(a: Any) -> list[Any]:
-    """[lu, pivots, permutation], int32 as LAPACK's: a[permutation] = tril(lu, -1) + I times triu(lu).
-
-    Row i was exchanged with row pivots[i] >= i, in this order.
-    """
-    return lu_p(a)
+# [lu, pivots, permutation], int32 as LAPACK's: a[permutation] = tril(lu, -1) + I times triu(lu).
+# Row i was exchanged with row pivots[i] >= i, in this order.
+lu = stacked("lu", _lu_impl, _lu_abstract, _lu_jvp, multiple=3)
 
 
 # -- solving with factors that are kept
@@ -379,17 +365,13 @@ def _lstsq_jvp(tangents: Any, out: Any, a: Any, b: Any, *, rcond: float) -> Any:
     return add(total, sub(outside, mm(p, mm(a, outside))))
 
 
-lstsq_p = stacked(
+# The x of least norm among those of least norm(a @ x - b); b of shape (..., m, k).
+lstsq = stacked(
     "lstsq",
     _lstsq_impl,
     lambda a, b, *, rcond: Aval((*a.shape[:-2], a.shape[-1], b.shape[-1]), a.dtype),
     _lstsq_jvp,
 )
-
-
-def lstsq(a: Any, b: Any, *, rcond: float) -> Any:
-    """The x of least norm among those of least norm(a @ x - b); b of shape (..., m, k)."""
-    return lstsq_p(a, b, rcond=rcond)
 
 
 # -- the polar factor and the nuclear norm
@@ -427,22 +409,12 @@ def _polar_jvp(tangents: Any, out: Any, a: Any) -> Any:
     return total
 
 
-polar_p = stacked("polar", _polar_impl, lambda a: a, _polar_jvp)
-
-
-def polar(a: Any) -> Any:
-    """The (partial) isometry u @ vh of a = u diag(s) vh, over the singular values that are not 0."""
-    return polar_p(a)
-
-
-nuclear_norm_p = stacked(
+# The (partial) isometry u @ vh of a = u diag(s) vh, over the singular values that are not 0.
+polar = stacked("polar", _polar_impl, lambda a: a, _polar_jvp)
+# The sum of the singular values.
+nuclear_norm = stacked(
     "nuclear_norm",
     lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False).sum(-1), a)[0],
     lambda a: Aval(a.shape[:-2], REAL(a.dtype)),
     lambda tangents, out, a: real(inner_product(conj(polar(a)), tangents[0])),
 )
-
-
-def nuclear_norm(a: Any) -> Any:
-    """The sum of the singular values."""
-    return nuclear_norm_p(a)

@@ -26,8 +26,8 @@ from funcad.primitives.python_operators import operator_impl, with_ufunc
 from funcad.primitives.squares import moved_square
 
 __all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched"]
-__all__ += ["native_order", "add", "add_p", "add_tangents", "broadcast_in_dim", "broadcast_in_dim_p", "kept_axes"]
-__all__ += ["reduce_sum", "reduce_sum_p", "reduced_aval", "reshape", "reshape_p"]
+__all__ += ["native_order", "add", "add_tangents", "broadcast_in_dim", "kept_axes"]
+__all__ += ["reduce_sum", "reduce_sum_p", "reduced_aval", "reshape"]
 
 SAME = None
 BOOL = np.dtype(bool)
@@ -284,17 +284,13 @@ def _broadcast_batch(size: int, x: Any, *, shape: tuple, axes: tuple) -> Any:
     return broadcast_in_dim(x, shape=(size, *shape), axes=(0, *[a + 1 for a in axes]))
 
 
-broadcast_in_dim_p = structural(
+broadcast_in_dim = structural(
     "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch,
     silent=True,
     layout=lambda x, **params: _broadcast_impl(np, np.empty(()) if x is None else x, **params),
     reach="sums",
     free=True,
 )
-
-
-def broadcast_in_dim(x: Any, *, shape: tuple, axes: tuple) -> Any:
-    return broadcast_in_dim_p(x, shape=shape, axes=axes)
 
 
 def _reshape_impl(xp: Any, x: Any, *, shape: tuple) -> Any:
@@ -307,7 +303,7 @@ def _reshape_ready(x: Aval, *, shape: tuple) -> Any:
     return (lambda x: x.reshape(shape)) if shape and x.shape else partial(_reshape_impl, np, shape=shape)
 
 
-reshape_p = structural(
+reshape = structural(
     "reshape",
     _reshape_impl,
     lambda x, *, shape: _reshape_abstract(x, shape),
@@ -326,10 +322,6 @@ def _reshape_abstract(x: Aval, shape: tuple) -> Aval:
     if result.size != x.size:
         raise ValueError(f"cannot reshape array of size {x.size} into shape {shape}")
     return result
-
-
-def reshape(x: Any, *, shape: tuple) -> Any:
-    return reshape_p(x, shape=shape)
 
 
 def reduced_aval(x: Aval, axes: tuple, dtype: Any = None) -> Aval:
@@ -371,7 +363,7 @@ def reduce_sum(x: Any, *, axes: tuple) -> Any:
     return reduce_sum_p(x, axes=axes) if axes else x
 
 
-add_p = elementwise(
+add = elementwise(
     "add",
     operator_impl(operator.add, np.add),
     lambda tangents, out, x, y: add_tangents(*tangents),
@@ -381,11 +373,7 @@ add_p = elementwise(
     weak=True,
     calm=True,
 )
-with_ufunc(add_p, np.add)
-
-
-def add(x: Any, y: Any) -> Any:
-    return add_p(x, y)
+with_ufunc(add, np.add)
 
 
 def add_tangents(tx: Any, ty: Any) -> Any:

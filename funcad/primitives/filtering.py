@@ -24,7 +24,7 @@ from funcad.primitives.families import avals_text, structural
 from funcad.primitives.fourier import weighted
 from funcad.primitives.shape import broadcast_leading, reshape, rev, transpose
 
-__all__ = ["all_pole", "all_pole_p", "spline_filter", "spline_filter_p", "causal"]
+__all__ = ["all_pole", "spline_filter", "spline_filter_p", "causal"]
 
 
 def _scipy(name: str) -> Any:
@@ -92,15 +92,10 @@ def _exchanged(x: Any) -> Any:
     return transpose(x, perm=(1, 0, 2, 3))
 
 
-all_pole_p = Primitive(
+# The response y of sum over k of a[g, k] * y[g, l, n - k] = v[g, l, n], from rest.
+all_pole = Primitive(
     "all_pole", _all_pole_impl, _all_pole_abstract, jvp=_all_pole_jvp, transpose=_all_pole_transpose, batch=_all_pole_batch
 )
-
-
-def all_pole(v: Any, a: Any) -> Any:
-    """The response y of sum over k of a[g, k] * y[g, l, n - k] = v[g, l, n], from rest."""
-    return all_pole_p(v, a)
-
 
 # ---- coefficients of B-splines
 

@@ -33,13 +33,6 @@ __all__ = [
     "sqrtm",
     "sylvester",
     "polar_unitary",
-    "expm_p",
-    "expm_linear_p",
-    "logm_p",
-    "logm_linear_p",
-    "sqrtm_p",
-    "sylvester_p",
-    "polar_unitary_p",
 ]
 
 
@@ -128,28 +121,12 @@ def _with_frechet(name: str, value: Callable[[Any, Any], Any]) -> tuple[Primitiv
     return value_p, linear_p
 
 
-expm_p, expm_linear_p = _with_frechet("expm", _expm_value)
-logm_p, logm_linear_p = _with_frechet("logm", _root_value("logm"))
-
-
-def expm(a: Any) -> Any:
-    """The exponential of matrices (..., n, n)."""
-    return expm_p(a)
-
-
-def expm_linear(a: Any, e: Any) -> Any:
-    """The derivative of expm at a along e."""
-    return expm_linear_p(a, e)
-
-
-def logm(a: Any) -> Any:
-    """The principal logarithm of matrices (..., n, n)."""
-    return logm_p(a)
-
-
-def logm_linear(a: Any, e: Any) -> Any:
-    """The derivative of logm at a along e."""
-    return logm_linear_p(a, e)
+# expm: the exponential of matrices (..., n, n).
+# expm_linear: the derivative of expm at a along e.
+expm, expm_linear = _with_frechet("expm", _expm_value)
+# logm: the principal logarithm of matrices (..., n, n).
+# logm_linear: the derivative of logm at a along e.
+logm, logm_linear = _with_frechet("logm", _root_value("logm"))
 
 
 # ---- the Sylvester equation, and functions whose derivative solves one
@@ -175,33 +152,23 @@ def _sylvester_jvp(tangents: Sequence[Any], out: Any, a: Any, b: Any, q: Any) ->
     moved = sum_tangents([None if ta is None else matmul(ta, out), None if tb is None else matmul(out, tb)], add)
     if moved is not None:
         tq = neg(moved) if tq is None else sub(tq, moved)
-    return sylvester_p(a, b, tq)
+    return sylvester(a, b, tq)
 
 
 def _sylvester_transpose(ct: Any, a: Any, b: Any, q: Any) -> list[Any]:
     if is_linear(a) or is_linear(b):
         raise not_linear("sylvester")
-    return [None, None, sylvester_p(mT(a), mT(b), ct)]
+    return [None, None, sylvester(mT(a), mT(b), ct)]
 
 
-sylvester_p = stacked(
+# x with a x + x b = q, for stacks (..., n, n), (..., m, m), (..., n, m).
+sylvester = stacked(
     "sylvester", _sylvester_impl, _sylvester_abstract, _sylvester_jvp, transpose=_sylvester_transpose
 )
-
-
-def sylvester(a: Any, b: Any, q: Any) -> Any:
-    """x with a x + x b = q, for stacks (..., n, n), (..., m, m), (..., n, m)."""
-    return sylvester_p(a, b, q)
-
-
-sqrtm_p = stacked(
+# The principal square root of matrices (..., n, n).
+sqrtm = stacked(
     "sqrtm", _root_value("sqrtm"), _square("sqrtm"), lambda tangents, out, a: sylvester(out, out, tangents[0])
 )
-
-
-def sqrtm(a: Any) -> Any:
-    """The principal square root of matrices (..., n, n)."""
-    return sqrtm_p(a)
 
 
 def _polar_abstract(a: Aval) -> Aval:
@@ -228,9 +195,5 @@ def _polar_jvp(tangents: Sequence[Any], u: Any, a: Any) -> Any:
     return add(turned, mT(solve(mT(p), mT(outside))))
 
 
-polar_unitary_p = stacked("polar_unitary", _polar_impl, _polar_abstract, _polar_jvp)
-
-
-def polar_unitary(a: Any) -> Any:
-    """The factor u with orthonormal columns of a = u p, p = (a^H a)^(1/2), for a of full column rank."""
-    return polar_unitary_p(a)
+# The factor u with orthonormal columns of a = u p, p = (a^H a)^(1/2), for a of full column rank.
+polar_unitary = stacked("polar_unitary", _polar_impl, _polar_abstract, _polar_jvp)

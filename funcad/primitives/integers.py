@@ -11,7 +11,7 @@ import numpy as np
 
 from funcad.primitives.families import elementwise
 
-__all__ = ["gcd", "lcm", "bit_count", "spacing", "gcd_p", "lcm_p", "bit_count_p", "spacing_p"]
+__all__ = ["gcd", "lcm", "bit_count", "spacing"]
 
 
 def _bit_count(xp: Any, x: Any) -> Any:
@@ -32,25 +32,9 @@ def _spacing(xp: Any, x: Any) -> Any:
     return xp.copysign(xp.nextafter(xp.abs(x), x.dtype.type(np.inf)) - xp.abs(x), x)
 
 
-gcd_p = elementwise("gcd", np.gcd, [None, None])
-lcm_p = elementwise("lcm", np.lcm, [None, None])
-bit_count_p = elementwise("bit_count", _bit_count, [None], dtype=np.dtype(np.uint8))
-spacing_p = elementwise("spacing", _spacing, [None])
-
-
-def gcd(x: Any, y: Any) -> Any:
-    return gcd_p(x, y)
-
-
-def lcm(x: Any, y: Any) -> Any:
-    return lcm_p(x, y)
-
-
-def bit_count(x: Any) -> Any:
-    """The number of ones in the binary form of |x|, as uint8."""
-    return bit_count_p(x)
-
-
-def spacing(x: Any) -> Any:
-    """The distance from x to the next float away from zero, with x's sign."""
-    return spacing_p(x)
+gcd = elementwise("gcd", np.gcd, [None, None])
+lcm = elementwise("lcm", np.lcm, [None, None])
+# The number of ones in the binary form of |x|, as uint8.
+bit_count = elementwise("bit_count", _bit_count, [None], dtype=np.dtype(np.uint8))
+# The distance from x to the next float away from zero, with x's sign.
+spacing = elementwise("spacing", _spacing, [None])

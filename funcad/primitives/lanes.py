@@ -66,7 +66,8 @@ def _keep_lanes(t: Any, mask: Any) -> Any:
     return select(spread_mask(mask, shape_of(t)), t, 0.0)
 
 
-pick_lanes_p = Primitive(
+# x, with the lanes where the mask does not hold replaced by one where it does (if there is one).
+pick_lanes = Primitive(
     "pick_lanes",
     _pick_impl,
     _pick_abstract,
@@ -76,8 +77,3 @@ pick_lanes_p = Primitive(
     reach="picks",
     may_share=True,
 )
-
-
-def pick_lanes(x: Any, mask: Any) -> Any:
-    """x, with the lanes where the mask does not hold replaced by one where it does (if there is one)."""
-    return pick_lanes_p(x, mask)

@@ -237,7 +237,8 @@ def _solve_impl(xp: Any, a: Any, b: Any) -> Any:
     return x
 
 
-solve_p = stacked(
+# x with a @ x = b; a of shape (..., n, n), b of shape (..., n, k), the same leading axes and dtype.
+solve = stacked(
     "solve",
     _solve_impl,
     _solve_abstract,
@@ -245,11 +246,6 @@ solve_p = stacked(
     transpose=_solve_transpose,
     batch=_solve_batch,
 )
-
-
-def solve(a: Any, b: Any) -> Any:
-    """x with a @ x = b; a of shape (..., n, n), b of shape (..., n, k), the same leading axes and dtype."""
-    return solve_p(a, b)
 
 
 def _quiet_inverse(xp: Any, a: Any) -> Any:
@@ -380,40 +376,26 @@ def _adjugate_linear_transpose(ct: Any, t: Any, a: Any) -> list:
     return [mT(adjugate_linear(mT(ct), a)), None]
 
 
-adjugate_linear_p = stacked(  # the derivative of the adjugate of a in the direction t
+adjugate_linear = stacked(  # the derivative of the adjugate of a in the direction t
     "adjugate_linear",
     _adjugate_linear_impl,
     lambda t, a: t,
     _adjugate_linear_jvp,
     transpose=_adjugate_linear_transpose,
 )
-adjugate_p = stacked(
+# det(a) * inverse(a), finite for every matrix: the derivative of det.
+adjugate = stacked(
     "adjugate",
     _adjugate_impl,
     _square("adjugate"),
     lambda tangents, out, a: adjugate_linear(tangents[0], a),
 )
-
-
-def adjugate(a: Any) -> Any:
-    """det(a) * inverse(a), finite for every matrix: the derivative of det."""
-    return adjugate_p(a)
-
-
-def adjugate_linear(t: Any, a: Any) -> Any:
-    return adjugate_linear_p(t, a)
-
-
-det_p = stacked(
+det = stacked(
     "det",
     lambda xp, a: xp.linalg.det(a),
     lambda a: square_aval("det", a) or Aval(a.shape[:-2], a.dtype),
     lambda tangents, out, a: inner_product(mT(adjugate(a)), tangents[0]),
 )
-
-
-def det(a: Any) -> Any:
-    return det_p(a)
 
 
 def _slogdet_jvp(tangents: Any, out: Any, a: Any) -> list:
@@ -423,20 +405,14 @@ def _slogdet_jvp(tangents: Any, out: Any, a: Any) -> list:
     return [mul(out[0], make_complex(0.0, imag_part(change))), real(change)]
 
 
-slogdet_p = stacked(
+# [sign, log(abs(det))]; the derivative at a singular matrix is NaN.
+slogdet = stacked(
     "slogdet",
     lambda xp, a: list(xp.linalg.slogdet(a)),
     lambda a: square_aval("slogdet", a) or [Aval(a.shape[:-2], a.dtype), Aval(a.shape[:-2], REAL(a.dtype))],
     _slogdet_jvp,
     multiple=2,
 )
-
-
-def slogdet(a: Any) -> list[Any]:
-    """[sign, log(abs(det))]; the derivative at a singular matrix is NaN."""
-    return slogdet_p(a)
-
-
 log_abs_det_p = stacked(  # of real matrices: what an un-jitted gradient records of `slogdet`, whose sign has no derivative
     "log_abs_det",
     lambda xp, a: xp.linalg.slogdet(a)[1],
@@ -454,9 +430,5 @@ def _cholesky_jvp(tangents: Any, out: Any, a: Any) -> Any:
     return mm(out, triangle(inner, diagonal=0.5))
 
 
-cholesky_p = stacked("cholesky", lambda xp, a: xp.linalg.cholesky(a), _square("cholesky"), _cholesky_jvp)
-
-
-def cholesky(x: Any) -> Any:
-    """The lower Cholesky factor of the Hermitian matrix whose lower triangle is that of x."""
-    return cholesky_p(x)
+# The lower Cholesky factor of the Hermitian matrix whose lower triangle is that of x.
+cholesky = stacked("cholesky", lambda xp, a: xp.linalg.cholesky(a), _square("cholesky"), _cholesky_jvp)

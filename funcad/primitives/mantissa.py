@@ -12,32 +12,20 @@ from funcad.primitives.comparison import isinf, select
 from funcad.primitives.families import elementwise
 from funcad.primitives.rounding import fmod, trunc
 
-ldexp_p = elementwise(
+# x * 2**n with an integer n.
+ldexp = elementwise(
     "ldexp",
     np.ldexp,
     [lambda t, out, x, n: ldexp(t, n), None],
     transpose=lambda ct, x, n: [ldexp(ct, n), None],
     abstract_eval=lambda x, n: Aval(x.shape or n.shape, x.dtype),
 )
-mantissa_p = elementwise(
+# The first part of np.frexp.
+mantissa = elementwise(
     "mantissa", lambda xp, x: xp.frexp(x)[0], [lambda t, out, x: ldexp(t, neg(exponent(x)))]
 )
-exponent_p = elementwise("exponent", lambda xp, x: xp.frexp(x)[1], [None], dtype=np.dtype(np.int32))
-
-
-def ldexp(x: Any, n: Any) -> Any:
-    """x * 2**n with an integer n."""
-    return ldexp_p(x, n)
-
-
-def mantissa(x: Any) -> Any:
-    """The first part of np.frexp."""
-    return mantissa_p(x)
-
-
-def exponent(x: Any) -> Any:
-    """The second part of np.frexp, int32."""
-    return exponent_p(x)
+# The second part of np.frexp, int32.
+exponent = elementwise("exponent", lambda xp, x: xp.frexp(x)[1], [None], dtype=np.dtype(np.int32))
 
 
 def frexp(x: Any) -> tuple[Any, Any]:

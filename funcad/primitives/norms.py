@@ -22,7 +22,7 @@ from funcad.primitives.families import REAL, elementwise
 from funcad.primitives.powers import pow
 from funcad.primitives.reduction import reduce_sum, reduced_aval
 
-__all__ = ["norm_p", "norm", "rooted", "squares", "scales"]
+__all__ = ["norm", "rooted", "squares", "scales"]
 
 
 def squares(x: Any) -> Any:
@@ -76,7 +76,8 @@ def _norm_lowering(x: Any, *, axes: tuple) -> Any:
     return select(lt(large, low), mul(sqrt(small), 1 / up), mul(sqrt(large), 1 / down))
 
 
-norm_p = Primitive(
+# The square root of the sum of abs(x)**2 over axes.
+norm = Primitive(
     "norm",
     _norm_impl,
     lambda x, *, axes: reduced_aval(x, axes, REAL(x.dtype)),
@@ -86,13 +87,6 @@ norm_p = Primitive(
     turns=True,
     lowering=_norm_lowering,
 )
-
-
-def norm(x: Any, *, axes: tuple) -> Any:
-    """The square root of the sum of abs(x)**2 over axes."""
-    return norm_p(x, axes=axes)
-
-
 rooted_p = elementwise(  # x**(1/p) of a sum of p-th powers, whose derivatives at 0 are 0, for p > 1
     "rooted",
     None,

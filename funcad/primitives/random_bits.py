@@ -20,10 +20,10 @@ import numpy as np
 
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
-from funcad.primitives.erf_inverse import erf_inverse_p, invert_in_place
+from funcad.primitives.erf_inverse import erf_inverse, invert_in_place
 from funcad.primitives.shape import broadcast_leading
 
-__all__ = ["draw", "fold", "threefry", "hash_words", "finished", "draw_p", "fold_in_p"]
+__all__ = ["draw", "fold", "threefry", "hash_words", "finished", "draw_p"]
 __all__ += ["MANTISSA", "PARITY", "ROTATIONS"]
 
 TILE = 1 << 15
@@ -168,7 +168,7 @@ def finished(xp: Any, a: Any, b: Any, kind: str, dtype: np.dtype) -> Any:
         return bits
     scalar = bits.dtype.type
     out = ((bits >> scalar(8 * size - MANTISSA[size])) | scalar(_ONES[size])).view(dtype) - dtype.type(1)
-    return out if kind == "unit" else erf_inverse_p(out * dtype.type(2) + _BELOW[size][()]) * _ROOT[size][()]
+    return out if kind == "unit" else erf_inverse(out * dtype.type(2) + _BELOW[size][()]) * _ROOT[size][()]
 
 
 _COUNTS = np.arange(TILE, dtype=_U4)
@@ -284,18 +284,14 @@ def _fold_abstract(keys: Aval, data: Aval) -> Aval:
     return Aval(keys.shape, keys.dtype)
 
 
-fold_in_p = Primitive(
+# The key number `data` (uint32) that follows from a key; lanes of keys go with lanes of data.
+fold = Primitive(
     "fold_in",
     _fold_impl,
     _fold_abstract,
     jvp=_nothing,
     batch=lambda size, args, batched: (
-        fold_in_p(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]),
+        fold(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]),
         True,
     ),
 )
-
-
-def fold(key: Any, data: Any) -> Any:
-    """The key number `data` (uint32) that follows from a key; lanes of keys go with lanes of data."""
-    return fold_in_p(key, data)

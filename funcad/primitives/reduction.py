@@ -232,18 +232,10 @@ def reduce_min(x: Any, *, axes: tuple) -> Any:
 
 # -- truth and positions: without derivative
 
-reduce_any_p = reduction("reduce_any", Reduction(np.logical_or, False), dtype=families.BOOL)
-reduce_all_p = reduction("reduce_all", Reduction(np.logical_and, True), dtype=families.BOOL)
-
-
-def reduce_any(x: Any, *, axes: tuple) -> Any:
-    """Is any element over the axes true (nonzero)? A bool."""
-    return reduce_any_p(x, axes=axes)
-
-
-def reduce_all(x: Any, *, axes: tuple) -> Any:
-    """Are all elements over the axes true (nonzero)? A bool."""
-    return reduce_all_p(x, axes=axes)
+# Is any element over the axes true (nonzero)? A bool.
+reduce_any = reduction("reduce_any", Reduction(np.logical_or, False), dtype=families.BOOL)
+# Are all elements over the axes true (nonzero)? A bool.
+reduce_all = reduction("reduce_all", Reduction(np.logical_and, True), dtype=families.BOOL)
 
 
 def _position(name: str, impl: Callable[..., Any]) -> Primitive:

@@ -31,7 +31,7 @@ from funcad.primitives.shape import broadcast_leading
 from funcad.primitives.special_gamma import digamma
 from funcad.primitives.special_incomplete import random_gamma_grad
 
-__all__ = ["gamma_draw", "poisson_draw", "binomial_draw", "shuffled", "random_gamma_p", "poisson_p", "binomial_p", "shuffled_p"]
+__all__ = ["random_gamma_p", "poisson_draw", "binomial_draw", "shuffled"]
 
 _TILE = 1 << 13
 _U4, _U8 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -226,6 +226,7 @@ def _gamma_jvp(tangents: Any, out: Any, keys: Any, a: Any, *, log_space: bool) -
     return mul(select(is_tiny, div(sub(digamma(add(a, 1.0)), out), a), usual), t)
 
 
+# A gamma sample, or its logarithm, for each element of a.
 random_gamma_p = Primitive(
     "random_gamma",
     _gamma_impl,
@@ -233,11 +234,6 @@ random_gamma_p = Primitive(
     jvp=_gamma_jvp,
     batch=lambda size, args, batched, **params: (random_gamma_p(*_aligned(size, args, batched), **params), True),
 )
-
-
-def gamma_draw(keys: Any, a: Any, *, log_space: bool) -> Any:
-    """A gamma sample, or its logarithm, for each element of a."""
-    return random_gamma_p(keys, a, log_space=log_space)
 
 
 # -- poisson
@@ -299,18 +295,14 @@ def _poisson_abstract(keys: Aval, rate: Aval, *, dtype: np.dtype) -> Aval:
     return Aval(rate.shape, dtype)
 
 
-poisson_p = Primitive(
+# Poisson counts for each element of rate (float32).
+poisson_draw = Primitive(
     "random_poisson",
     _poisson_impl,
     _poisson_abstract,
     jvp=lambda tangents, out, keys, rate, *, dtype: None,
-    batch=lambda size, args, batched, **params: (poisson_p(*_aligned(size, args, batched), **params), True),
+    batch=lambda size, args, batched, **params: (poisson_draw(*_aligned(size, args, batched), **params), True),
 )
-
-
-def poisson_draw(keys: Any, rate: Any, *, dtype: np.dtype) -> Any:
-    """Poisson counts for each element of rate (float32)."""
-    return poisson_p(keys, rate, dtype=dtype)
 
 
 # -- binomial
@@ -416,18 +408,14 @@ def _binomial_jvp(tangents: Any, out: Any, keys: Any, n: Any, p: Any, *, dtype: 
     )
 
 
-binomial_p = Primitive(
+# Binomial counts, as floats, for each element of n and p.
+binomial_draw = Primitive(
     "random_binomial",
     _binomial_impl,
     _binomial_abstract,
     jvp=_binomial_jvp,
-    batch=lambda size, args, batched, **params: (binomial_p(*_aligned(size, args, batched), **params), True),
+    batch=lambda size, args, batched, **params: (binomial_draw(*_aligned(size, args, batched), **params), True),
 )
-
-
-def binomial_draw(keys: Any, n: Any, p: Any, *, dtype: np.dtype) -> Any:
-    """Binomial counts, as floats, for each element of n and p."""
-    return binomial_p(keys, n, p, dtype=dtype)
 
 
 # -- permutations
@@ -461,15 +449,11 @@ def _shuffled_abstract(keys: Aval, *, shape: tuple, axis: int) -> Aval:
     return Aval((*keys.shape[:-1], *shape), np.dtype(np.int64))
 
 
-shuffled_p = Primitive(
+# The positions 0 .. shape[axis] - 1 along an axis, in random orders.
+shuffled = Primitive(
     "random_permutation",
     _shuffled_impl,
     _shuffled_abstract,
     jvp=lambda tangents, out, keys, **params: None,
-    batch=lambda size, args, batched, **params: (shuffled_p(args[0], **params), True),
+    batch=lambda size, args, batched, **params: (shuffled(args[0], **params), True),
 )
-
-
-def shuffled(keys: Any, *, shape: tuple, axis: int) -> Any:
-    """The positions 0 .. shape[axis] - 1 along an axis, in random orders."""
-    return shuffled_p(keys, shape=shape, axis=axis)

@@ -14,21 +14,22 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.families import elementwise
 from funcad.primitives.python_operators import operator_impl, with_ufunc
 
-floor_divide_p = elementwise(
+floor_divide = elementwise(
     "floor_divide",
     operator_impl(operator.floordiv, np.floor_divide, device_elements.floor_divide),
     [None, None],
     emit=lambda e, x, y: e.floor_divide(x, y),
     weak=True,
 )
-mod_p = elementwise(  # the sign of the divisor, as Python's and NumPy's remainder
+# The remainder with the divisor's sign (`%`, np.remainder).
+mod = elementwise(  # the sign of the divisor, as Python's and NumPy's remainder
     "mod",
     operator_impl(operator.mod, np.remainder, device_elements.remainder),
     [lambda t, out, x, y: t, lambda t, out, x, y: neg(mul(floor_divide(x, y), t))],
     emit=lambda e, x, y: e.mod(x, y),
     weak=True,
 )
-fmod_p = elementwise(  # the sign of the dividend, as C's
+fmod = elementwise(  # the sign of the dividend, as C's
     "fmod",
     np.fmod,
     [lambda t, out, x, y: t, lambda t, out, x, y: neg(mul(rint(div(sub(x, out), y)), t))],
@@ -36,42 +37,13 @@ fmod_p = elementwise(  # the sign of the dividend, as C's
 )
 
 # -- rounding: no derivative
-floor_p = elementwise("floor", np.floor, [None], emit=lambda e, x: e.floor(x))
-ceil_p = elementwise("ceil", np.ceil, [None], emit=lambda e, x: e.ceil(x))
-rint_p = elementwise("rint", np.rint, [None], emit=lambda e, x: e.rint(x))
-trunc_p = elementwise("trunc", np.trunc, [None], emit=lambda e, x: e.trunc(x))
+floor = elementwise("floor", np.floor, [None], emit=lambda e, x: e.floor(x))
+ceil = elementwise("ceil", np.ceil, [None], emit=lambda e, x: e.ceil(x))
+rint = elementwise("rint", np.rint, [None], emit=lambda e, x: e.rint(x))
+trunc = elementwise("trunc", np.trunc, [None], emit=lambda e, x: e.trunc(x))
 
-with_ufunc(floor_divide_p, np.floor_divide)
-with_ufunc(mod_p, np.remainder)
-
-
-def floor_divide(x: Any, y: Any) -> Any:
-    return floor_divide_p(x, y)
-
-
-def mod(x: Any, y: Any) -> Any:
-    """The remainder with the divisor's sign (`%`, np.remainder)."""
-    return mod_p(x, y)
-
-
-def fmod(x: Any, y: Any) -> Any:
-    return fmod_p(x, y)
-
-
-def floor(x: Any) -> Any:
-    return floor_p(x)
-
-
-def ceil(x: Any) -> Any:
-    return ceil_p(x)
-
-
-def rint(x: Any) -> Any:
-    return rint_p(x)
-
-
-def trunc(x: Any) -> Any:
-    return trunc_p(x)
+with_ufunc(floor_divide, np.floor_divide)
+with_ufunc(mod, np.remainder)
 
 
 def round_(x: Any, decimals: int = 0) -> Any:

@@ -24,7 +24,7 @@ from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.spectral import gap_quotient
 
-__all__ = ["schur", "schur_p", "triangular_only_p"]
+__all__ = ["schur", "triangular_only_p"]
 
 
 def _schur_impl(xp: Any, a: Any) -> list[Any]:
@@ -81,9 +81,5 @@ def _schur_abstract(a: Aval) -> list[Aval]:
     return [a, a]
 
 
-schur_p = stacked("schur", _schur_impl, _schur_abstract, _schur_jvp, multiple=2)
-
-
-def schur(a: Any) -> list[Any]:
-    """[t, z] with a = z t z^H; real matrices give the real form, quasi-triangular if eigenvalues are complex."""
-    return schur_p(a)
+# [t, z] with a = z t z^H; real matrices give the real form, quasi-triangular if eigenvalues are complex.
+schur = stacked("schur", _schur_impl, _schur_abstract, _schur_jvp, multiple=2)

@@ -18,16 +18,15 @@ from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square
 from funcad.primitives.conversion import convert
-from funcad.primitives.families import avals_text, broadcast_in_dim, broadcast_in_dim_p, structural
+from funcad.primitives.families import avals_text, broadcast_in_dim, structural
 from funcad.primitives.families import reshape as reshape
-from funcad.primitives.families import reshape_p as reshape_p
 from funcad.primitives.squares import exact_square
 
 
 def broadcast_leading(x: Any, size: int) -> Any:
     """`size` equal copies along a new axis 0."""
     shape = shape_of(x)
-    return broadcast_in_dim_p(x, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
+    return broadcast_in_dim(x, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
 
 
 def broadcast_to(x: Any, shape: tuple) -> Any:
@@ -36,7 +35,7 @@ def broadcast_to(x: Any, shape: tuple) -> Any:
     if own == shape:
         return x
     offset = len(shape) - len(own)
-    return broadcast_in_dim_p(x, shape=shape, axes=tuple(range(offset, len(shape))))
+    return broadcast_in_dim(x, shape=shape, axes=tuple(range(offset, len(shape))))
 
 
 def beside(x: Any, other: Any) -> Any:
@@ -61,7 +60,7 @@ def shape_of_two(a: tuple, b: tuple) -> tuple:
 
 def full(aval: Any, value: Any) -> Any:
     """A (read-only, stride-0) array filled with one value, in the aval's dtype."""
-    return broadcast_in_dim_p.impl(np, np.asarray(value, aval.dtype), shape=aval.shape, axes=())
+    return broadcast_in_dim.impl(np, np.asarray(value, aval.dtype), shape=aval.shape, axes=())
 
 
 def zeros(aval: Any) -> Any:
@@ -73,10 +72,10 @@ def zeros_beside(values: Sequence[Any], aval: Any) -> Any:
     stage = stage_constants(values)
     if stage is None:
         return zeros(aval)
-    return stage.record(broadcast_in_dim_p, (aval.dtype.type(0),), {"shape": aval.shape, "axes": ()})
+    return stage.record(broadcast_in_dim, (aval.dtype.type(0),), {"shape": aval.shape, "axes": ()})
 
 
-transpose_p = structural(
+transpose = structural(
     "transpose",
     lambda xp, x, *, perm: x.transpose(perm),
     lambda x, *, perm: Aval(tuple([x.shape[i] for i in perm]), x.dtype),
@@ -88,10 +87,6 @@ transpose_p = structural(
     reach="moves",
     free=True,
 )
-
-
-def transpose(x: Any, *, perm: tuple) -> Any:
-    return transpose_p(x, perm=perm)
 
 
 def _concatenate_abstract(*avals: Aval, axis: int) -> Aval:

@@ -22,18 +22,18 @@ def _over(y: Any, x: Any) -> Any:
 
 _NONE_AT_INFINITY = device_elements.at_infinity(nan, negative=True)  # as SciPy; CuPy has the limit 0
 
-i0_p = ufunc("i0", lambda t, out, x: mul(i1(x), t))
-i1_p = ufunc("i1", lambda t, out, x: mul(sub(i0(x), _over(out, x)), t))
-i0e_p = ufunc("i0e", lambda t, out, x: mul(sub(i1e(x), mul(sign(x), out)), t))
-i1e_p = ufunc("i1e", lambda t, out, x: mul(sub(sub(i0e(x), _over(out, x)), mul(sign(x), out)), t))
-j0_p = ufunc("j0", lambda t, out, x: neg(mul(j1(x), t)), device=_NONE_AT_INFINITY)
-j1_p = ufunc("j1", lambda t, out, x: mul(sub(j0(x), _over(out, x)), t), device=_NONE_AT_INFINITY)
-y0_p = ufunc("y0", lambda t, out, x: neg(mul(y1(x), t)), device=_NONE_AT_INFINITY)
-y1_p = ufunc("y1", lambda t, out, x: mul(sub(y0(x), div(out, x)), t), device=_NONE_AT_INFINITY)
-k0_p = ufunc("k0", lambda t, out, x: neg(mul(k1(x), t)))
-k1_p = ufunc("k1", lambda t, out, x: neg(mul(add(k0(x), div(out, x)), t)))
-k0e_p = ufunc("k0e", lambda t, out, x: mul(sub(out, k1e(x)), t))
-k1e_p = ufunc("k1e", lambda t, out, x: mul(sub(sub(out, k0e(x)), div(out, x)), t))
+i0 = ufunc("i0", lambda t, out, x: mul(i1(x), t))
+i1 = ufunc("i1", lambda t, out, x: mul(sub(i0(x), _over(out, x)), t))
+i0e = ufunc("i0e", lambda t, out, x: mul(sub(i1e(x), mul(sign(x), out)), t))
+i1e = ufunc("i1e", lambda t, out, x: mul(sub(sub(i0e(x), _over(out, x)), mul(sign(x), out)), t))
+j0 = ufunc("j0", lambda t, out, x: neg(mul(j1(x), t)), device=_NONE_AT_INFINITY)
+j1 = ufunc("j1", lambda t, out, x: mul(sub(j0(x), _over(out, x)), t), device=_NONE_AT_INFINITY)
+y0 = ufunc("y0", lambda t, out, x: neg(mul(y1(x), t)), device=_NONE_AT_INFINITY)
+y1 = ufunc("y1", lambda t, out, x: mul(sub(y0(x), div(out, x)), t), device=_NONE_AT_INFINITY)
+k0 = ufunc("k0", lambda t, out, x: neg(mul(k1(x), t)))
+k1 = ufunc("k1", lambda t, out, x: neg(mul(add(k0(x), div(out, x)), t)))
+k0e = ufunc("k0e", lambda t, out, x: mul(sub(out, k1e(x)), t))
+k1e = ufunc("k1e", lambda t, out, x: mul(sub(sub(out, k0e(x)), div(out, x)), t))
 
 
 def _neighbours(f: Any, combine: Any) -> Any:
@@ -79,143 +79,55 @@ kve_order_p: Any = _by_order(
     lambda t, out, v, x: mul(sub(out, _neighbours(kve_order_p, add)(v, x)), t),
 )
 
-jv_p = ufunc(
+jv = ufunc(
     "jv",
     lambda t, out, v, x: mul(jv_order_p(v, x), t),
     lambda t, out, v, x: mul(_neighbours(jv, sub)(v, x), t),
 )
-jve_p = ufunc(  # of real arguments the same function: the scale is exp(-|imaginary part|)
+jve = ufunc(  # of real arguments the same function: the scale is exp(-|imaginary part|)
     "jve",
     lambda t, out, v, x: mul(jv_order_p(v, x), t),
     lambda t, out, v, x: mul(_neighbours(jv, sub)(v, x), t),
 )
-yv_p = ufunc(
+yv = ufunc(
     "yv",
     lambda t, out, v, x: mul(yv_order_p(v, x), t),
     lambda t, out, v, x: mul(_neighbours(yv, sub)(v, x), t),
 )
-yve_p = ufunc(
+yve = ufunc(
     "yve",
     lambda t, out, v, x: mul(yv_order_p(v, x), t),
     lambda t, out, v, x: mul(_neighbours(yv, sub)(v, x), t),
 )
-iv_p = ufunc(
+iv = ufunc(
     "iv",
     lambda t, out, v, x: mul(iv_order_p(v, x), t),
     lambda t, out, v, x: mul(_neighbours(iv, add)(v, x), t),
 )
-kv_p = ufunc(
+kv = ufunc(
     "kv",
     lambda t, out, v, x: mul(kv_order_p(v, x), t),
     lambda t, out, v, x: neg(mul(_neighbours(kv, add)(v, x), t)),
 )
-ive_p = ufunc(
+ive = ufunc(
     "ive",
     lambda t, out, v, x: mul(ive_order_p(v, x), t),
     lambda t, out, v, x: mul(sub(_neighbours(ive, add)(v, x), mul(sign(x), out)), t),
 )
-kve_p = ufunc(
+kve = ufunc(
     "kve",
     lambda t, out, v, x: mul(kve_order_p(v, x), t),
     lambda t, out, v, x: mul(sub(out, _neighbours(kve, add)(v, x)), t),
 )
 
 
-struve_p = ufunc(
+struve = ufunc(
     "struve",
     lambda t, out, v, x: mul(numeric("struve", v, x, orders=(1, 0)), t),
     lambda t, out, v, x: mul(sub(struve(sub(v, 1.0), x), mul(div(v, x), out)), t),
 )
-modstruve_p = ufunc(
+modstruve = ufunc(
     "modstruve",
     lambda t, out, v, x: mul(numeric("modstruve", v, x, orders=(1, 0)), t),
     lambda t, out, v, x: mul(sub(modstruve(sub(v, 1.0), x), mul(div(v, x), out)), t),
 )
-
-
-def i0(x: Any) -> Any:
-    return i0_p(x)
-
-
-def i1(x: Any) -> Any:
-    return i1_p(x)
-
-
-def i0e(x: Any) -> Any:
-    return i0e_p(x)
-
-
-def i1e(x: Any) -> Any:
-    return i1e_p(x)
-
-
-def j0(x: Any) -> Any:
-    return j0_p(x)
-
-
-def j1(x: Any) -> Any:
-    return j1_p(x)
-
-
-def y0(x: Any) -> Any:
-    return y0_p(x)
-
-
-def y1(x: Any) -> Any:
-    return y1_p(x)
-
-
-def k0(x: Any) -> Any:
-    return k0_p(x)
-
-
-def k1(x: Any) -> Any:
-    return k1_p(x)
-
-
-def k0e(x: Any) -> Any:
-    return k0e_p(x)
-
-
-def k1e(x: Any) -> Any:
-    return k1e_p(x)
-
-
-def jv(v: Any, x: Any) -> Any:
-    return jv_p(v, x)
-
-
-def jve(v: Any, x: Any) -> Any:
-    return jve_p(v, x)
-
-
-def yv(v: Any, x: Any) -> Any:
-    return yv_p(v, x)
-
-
-def yve(v: Any, x: Any) -> Any:
-    return yve_p(v, x)
-
-
-def iv(v: Any, x: Any) -> Any:
-    return iv_p(v, x)
-
-
-def ive(v: Any, x: Any) -> Any:
-    return ive_p(v, x)
-
-
-def kv(v: Any, x: Any) -> Any:
-    return kv_p(v, x)
-
-
-def kve(v: Any, x: Any) -> Any:
-    return kve_p(v, x)
-
-
-def struve(v: Any, x: Any) -> Any:
-    return struve_p(v, x)
-
-
-def modstruve(v: Any, x: Any) -> Any:
-    return modstruve_p(v, x)

@@ -143,17 +143,13 @@ def _sine_moment_jvp(tangents: Any, out: Any, phi: Any, m: Any, *, power: int, r
             low = mul(low, level)
         total = mul(div(top, low), by_phi)
     if by_m is not None:
-        term = mul(mul(0.5 * root, sine_moment_p(phi, m, power=power + 1, root=root + 2)), by_m)
+        term = mul(mul(0.5 * root, sine_moment(phi, m, power=power + 1, root=root + 2)), by_m)
         total = term if total is None else add(total, term)
     return total
 
 
-sine_moment_p: Any = elementwise("sine_moment", in_double(_sine_moment_kernel), _sine_moment_jvp)
-
-
-def sine_moment(phi: Any, m: Any, *, power: int, root: int) -> Any:
-    """The integral from 0 to phi of sin**(2 power) * (1 - m sin**2)**(-root / 2); root is odd."""
-    return sine_moment_p(phi, m, power=power, root=root)
+# The integral from 0 to phi of sin**(2 power) * (1 - m sin**2)**(-root / 2); root is odd.
+sine_moment: Any = elementwise("sine_moment", in_double(_sine_moment_kernel), _sine_moment_jvp)
 
 
 # -- Jacobi's elliptic functions

@@ -39,24 +39,30 @@ def _dawsn_slope(out: Any, x: Any) -> Any:
     return near if dtype_of(x).kind == "c" else select(gt(abs_(x), 20.0), mul(0.5, _far_slope(x, 1.0)), near)
 
 
-erf_p = ufunc("erf", lambda t, out, x: mul(mul(2 / _SQRT_PI, exp(neg(square(x)))), t), emit=lambda e, x: e.erf(x))
-erfc_p = ufunc("erfc", lambda t, out, x: mul(mul(-2 / _SQRT_PI, exp(neg(square(x)))), t), emit=lambda e, x: e.erfc(x))
-erfcx_p = ufunc("erfcx", lambda t, out, x: mul(_erfcx_slope(out, x), t))
-erfi_p = ufunc("erfi", lambda t, out, x: mul(mul(2 / _SQRT_PI, exp(square(x))), t))
-erfinv_p = ufunc("erfinv", lambda t, out, x: mul(mul(_SQRT_PI / 2, exp(square(out))), t))
-erfcinv_p = ufunc("erfcinv", lambda t, out, x: mul(mul(-_SQRT_PI / 2, exp(square(out))), t))
-dawsn_p = ufunc("dawsn", lambda t, out, x: mul(_dawsn_slope(out, x), t))
+erf = ufunc("erf", lambda t, out, x: mul(mul(2 / _SQRT_PI, exp(neg(square(x)))), t), emit=lambda e, x: e.erf(x))
+erfc = ufunc("erfc", lambda t, out, x: mul(mul(-2 / _SQRT_PI, exp(neg(square(x)))), t), emit=lambda e, x: e.erfc(x))
+# exp(x**2) * erfc(x).
+erfcx = ufunc("erfcx", lambda t, out, x: mul(_erfcx_slope(out, x), t))
+# -i erf(i x).
+erfi = ufunc("erfi", lambda t, out, x: mul(mul(2 / _SQRT_PI, exp(square(x))), t))
+erfinv = ufunc("erfinv", lambda t, out, x: mul(mul(_SQRT_PI / 2, exp(square(out))), t))
+erfcinv = ufunc("erfcinv", lambda t, out, x: mul(mul(-_SQRT_PI / 2, exp(square(out))), t))
+# exp(-x**2) times the integral of exp(t**2) from 0 to x.
+dawsn = ufunc("dawsn", lambda t, out, x: mul(_dawsn_slope(out, x), t))
 
 
 def _wofz_jvp(t: Any, out: Any, z: Any) -> Any:
     return mul(sub(complex(0, 2 / _SQRT_PI), mul(mul(2.0, z), out)), t)
 
 
-wofz_p = ufunc("wofz", _wofz_jvp)
-ndtr_p = ufunc("ndtr", lambda t, out, x: mul(mul(1 / _SQRT_2PI, exp(mul(-0.5, square(x)))), t))
-ndtri_p = ufunc("ndtri", lambda t, out, x: mul(mul(_SQRT_2PI, exp(mul(0.5, square(out)))), t))
-log_ndtr_p = ufunc("log_ndtr", lambda t, out, x: mul(ndtr_ratio(x), t))
-ndtri_exp_p = ufunc("ndtri_exp", lambda t, out, x: div(t, ndtr_ratio(out)))
+# exp(-z**2) * erfc(-i z), of complex z.
+wofz = ufunc("wofz", _wofz_jvp)
+# The distribution function of the normal law.
+ndtr = ufunc("ndtr", lambda t, out, x: mul(mul(1 / _SQRT_2PI, exp(mul(-0.5, square(x)))), t))
+ndtri = ufunc("ndtri", lambda t, out, x: mul(mul(_SQRT_2PI, exp(mul(0.5, square(out)))), t))
+log_ndtr = ufunc("log_ndtr", lambda t, out, x: mul(ndtr_ratio(x), t))
+# The inverse of log_ndtr.
+ndtri_exp = ufunc("ndtri_exp", lambda t, out, x: div(t, ndtr_ratio(out)))
 
 
 def _ndtr_ratio_impl(xp: Any, x: Any) -> Any:
@@ -67,10 +73,11 @@ def _ndtr_ratio_impl(xp: Any, x: Any) -> Any:
 
 
 # density over distribution of the normal law, accurate in both tails
-ndtr_ratio_p = elementwise("ndtr_ratio", _ndtr_ratio_impl, [lambda t, out, x: neg(mul(mul(out, add(x, out)), t))])
+# The normal density over its distribution function (the derivative of log_ndtr).
+ndtr_ratio = elementwise("ndtr_ratio", _ndtr_ratio_impl, [lambda t, out, x: neg(mul(mul(out, add(x, out)), t))])
 
 # T(h, a): the probability of X > h and 0 < Y < a X for normal X, Y
-owens_t_p = ufunc(
+owens_t = ufunc(
     "owens_t",
     lambda t, out, h, a: neg(
         mul(mul(0.5 / _SQRT_2PI, mul(exp(mul(-0.5, square(h))), erf(mul(_sqrt(0.5), mul(h, a))))), t)
@@ -81,69 +88,6 @@ owens_t_p = ufunc(
 )
 fresnel_s_p = ufunc("fresnel_s", lambda t, out, x: mul(sin(mul(pi / 2, square(x))), t), of="fresnel", which=0)
 fresnel_c_p = ufunc("fresnel_c", lambda t, out, x: mul(cos(mul(pi / 2, square(x))), t), of="fresnel", which=1)
-
-
-def erf(x: Any) -> Any:
-    return erf_p(x)
-
-
-def erfc(x: Any) -> Any:
-    return erfc_p(x)
-
-
-def erfcx(x: Any) -> Any:
-    """exp(x**2) * erfc(x)."""
-    return erfcx_p(x)
-
-
-def erfi(x: Any) -> Any:
-    """-i erf(i x)."""
-    return erfi_p(x)
-
-
-def erfinv(x: Any) -> Any:
-    return erfinv_p(x)
-
-
-def erfcinv(x: Any) -> Any:
-    return erfcinv_p(x)
-
-
-def dawsn(x: Any) -> Any:
-    """exp(-x**2) times the integral of exp(t**2) from 0 to x."""
-    return dawsn_p(x)
-
-
-def wofz(z: Any) -> Any:
-    """exp(-z**2) * erfc(-i z), of complex z."""
-    return wofz_p(z)
-
-
-def ndtr(x: Any) -> Any:
-    """The distribution function of the normal law."""
-    return ndtr_p(x)
-
-
-def ndtri(x: Any) -> Any:
-    return ndtri_p(x)
-
-
-def log_ndtr(x: Any) -> Any:
-    return log_ndtr_p(x)
-
-
-def ndtri_exp(x: Any) -> Any:
-    """The inverse of log_ndtr."""
-    return ndtri_exp_p(x)
-
-
-def ndtr_ratio(x: Any) -> Any:
-    """The normal density over its distribution function (the derivative of log_ndtr)."""
-    return ndtr_ratio_p(x)
-
-
-def owens_t(h: Any, a: Any) -> Any:
-    return owens_t_p(h, a)
 
 
 def fresnel(x: Any) -> tuple[Any, Any]:

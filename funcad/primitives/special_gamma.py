@@ -22,11 +22,14 @@ from funcad.primitives.special_rules import TINY, function_of, numerical, specia
 from funcad.primitives.special_table import kernel, numeric
 from funcad.primitives.transcendental import cos
 
-gamma_p = ufunc("gamma", lambda t, out, x: mul(mul(out, digamma(x)), t))
-gammaln_p = ufunc("gammaln", lambda t, out, x: mul(digamma(x), t))
-loggamma_p = ufunc("loggamma", lambda t, out, x: mul(digamma(x), t))
-gammasgn_p = ufunc("gammasgn", None, device=device_elements.gammasgn)
-digamma_p = ufunc("digamma", lambda t, out, x: mul(polygamma(1, x), t))
+gamma = ufunc("gamma", lambda t, out, x: mul(mul(out, digamma(x)), t))
+# log(|gamma(x)|).
+gammaln = ufunc("gammaln", lambda t, out, x: mul(digamma(x), t))
+# The logarithm of gamma, continuous in the complex plane without the negative real axis.
+loggamma = ufunc("loggamma", lambda t, out, x: mul(digamma(x), t))
+# The sign of gamma; derivative 0.
+gammasgn = ufunc("gammasgn", None, device=device_elements.gammasgn)
+digamma = ufunc("digamma", lambda t, out, x: mul(polygamma(1, x), t))
 
 
 def _rgamma_slope(out: Any, x: Any) -> Any:
@@ -36,24 +39,25 @@ def _rgamma_slope(out: Any, x: Any) -> Any:
     return select(at_pole, beyond, neg(mul(out, digamma(select(at_pole, 1.0, x)))))
 
 
-rgamma_p = ufunc("rgamma", lambda t, out, x: mul(_rgamma_slope(out, x), t))
-poch_p = ufunc(
+rgamma = ufunc("rgamma", lambda t, out, x: mul(_rgamma_slope(out, x), t))
+# gamma(x + m) / gamma(x).
+poch = ufunc(
     "poch",
     lambda t, out, x, m: mul(mul(out, sub(digamma(add(x, m)), digamma(x))), t),
     lambda t, out, x, m: mul(mul(out, digamma(add(x, m))), t),
 )
-binom_p = ufunc(
+binom = ufunc(
     "binom",
     lambda t, out, n, k: mul(mul(out, sub(digamma(add(n, 1.0)), digamma(add(sub(n, k), 1.0)))), t),
     lambda t, out, n, k: mul(mul(out, sub(digamma(add(sub(n, k), 1.0)), digamma(add(k, 1.0)))), t),
 )
-beta_p = ufunc(
+beta = ufunc(
     "beta",
     lambda t, out, a, b: mul(mul(out, sub(digamma(a), digamma(add(a, b)))), t),
     lambda t, out, a, b: mul(mul(out, sub(digamma(b), digamma(add(a, b)))), t),
     device=device_elements.in_double,
 )
-betaln_p = ufunc(
+betaln = ufunc(
     "betaln",
     lambda t, out, a, b: mul(sub(digamma(a), digamma(add(a, b))), t),
     lambda t, out, a, b: mul(sub(digamma(b), digamma(add(a, b))), t),
@@ -142,18 +146,21 @@ def _riemann_zeta_ss_kernel(xp: Any, s: Any, *, orders: tuple) -> Any:
     return xp.where(finite, bent, xp.where(s == xp.inf, 0.0, xp.nan))
 
 
-zeta_s_p = numerical(
+# The derivative of zeta by its first argument.
+zeta_s = numerical(
     "zeta_s",
     _zeta_s_kernel,
     lambda t, out, s, q: mul(numeric("zeta", s, q, orders=(2, 0)), t),
     lambda t, out, s, q: neg(mul(add(zeta(add(s, 1.0), q), mul(s, zeta_s(add(s, 1.0), q))), t)),
 )
-zeta_p = ufunc(
+# Hurwitz' zeta function.
+zeta = ufunc(
     "zeta",
     lambda t, out, s, q: mul(zeta_s(s, q), t),
     lambda t, out, s, q: mul(mul(neg(s), zeta(add(s, 1.0), q)), t),
 )
-riemann_zeta_s_p = numerical(
+# The derivative of Riemann's zeta function.
+riemann_zeta_s = numerical(
     "riemann_zeta_s", _riemann_zeta_s_kernel, lambda t, out, s: mul(numeric("riemann_zeta", s, orders=(2,)), t)
 )
 
@@ -166,8 +173,8 @@ def _riemann_zeta_impl(xp: Any, s: Any) -> Any:
     return out.astype(np.float16) if getattr(s, "dtype", None) == np.float16 else out
 
 
-riemann_zeta_p = elementwise("riemann_zeta", _riemann_zeta_impl, [lambda t, out, s: mul(riemann_zeta_s(s), t)])
-zetac_p = ufunc("zetac", lambda t, out, s: mul(riemann_zeta_s(s), t))
+riemann_zeta = elementwise("riemann_zeta", _riemann_zeta_impl, [lambda t, out, s: mul(riemann_zeta_s(s), t)])
+zetac = ufunc("zetac", lambda t, out, s: mul(riemann_zeta_s(s), t))
 
 
 def static_order(n: Any, what: str) -> int | None:
@@ -177,33 +184,6 @@ def static_order(n: Any, what: str) -> int | None:
     if int(n) != n:
         raise ValueError(f"{what}: the order must be an integer, got {n!r}")
     return int(n)
-
-
-def gamma(x: Any) -> Any:
-    return gamma_p(x)
-
-
-def gammaln(x: Any) -> Any:
-    """log(|gamma(x)|)."""
-    return gammaln_p(x)
-
-
-def loggamma(x: Any) -> Any:
-    """The logarithm of gamma, continuous in the complex plane without the negative real axis."""
-    return loggamma_p(x)
-
-
-def gammasgn(x: Any) -> Any:
-    """The sign of gamma; derivative 0."""
-    return gammasgn_p(x)
-
-
-def rgamma(x: Any) -> Any:
-    return rgamma_p(x)
-
-
-def digamma(x: Any) -> Any:
-    return digamma_p(x)
 
 
 psi = digamma
@@ -216,43 +196,3 @@ def polygamma(n: Any, x: Any) -> Any:
         return polygamma_p(x, n=order)
     sign_of_order = sub(mul(2.0, mod(n, 2.0)), 1.0)
     return mul(mul(sign_of_order, gamma(add(n, 1.0))), zeta(add(n, 1.0), x))
-
-
-def zeta(x: Any, q: Any) -> Any:
-    """Hurwitz' zeta function."""
-    return zeta_p(x, q)
-
-
-def zeta_s(x: Any, q: Any) -> Any:
-    """The derivative of zeta by its first argument."""
-    return zeta_s_p(x, q)
-
-
-def riemann_zeta(x: Any) -> Any:
-    return riemann_zeta_p(x)
-
-
-def riemann_zeta_s(x: Any) -> Any:
-    """The derivative of Riemann's zeta function."""
-    return riemann_zeta_s_p(x)
-
-
-def zetac(x: Any) -> Any:
-    return zetac_p(x)
-
-
-def beta(a: Any, b: Any) -> Any:
-    return beta_p(a, b)
-
-
-def betaln(a: Any, b: Any) -> Any:
-    return betaln_p(a, b)
-
-
-def poch(x: Any, m: Any) -> Any:
-    """gamma(x + m) / gamma(x)."""
-    return poch_p(x, m)
-
-
-def binom(n: Any, k: Any) -> Any:
-    return binom_p(n, k)

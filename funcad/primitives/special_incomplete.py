@@ -27,7 +27,8 @@ def _gamma_score(a: Any, x: Any) -> Any:
     return sub(log(x), digamma(a))
 
 
-gamma_density_p = numerical(
+# x**(a - 1) * exp(-x) / gamma(a).
+gamma_density = numerical(
     "gamma_density",
     _gamma_kernel,
     lambda t, out, a, x: mul(mul(out, _gamma_score(a, x)), t),
@@ -65,19 +66,20 @@ def _gammainc_aa_kernel(xp: Any, a: Any, x: Any, *, orders: tuple) -> Any:
     return xp.where(inside, out, xp.where((a > 0) & ((x == 0) | (x == xp.inf)), 0.0, xp.nan))
 
 
-gammainc_a_p = numerical(
+# The derivative of gammainc by a.
+gammainc_a = numerical(
     "gammainc_a",
     _gammainc_a_kernel,
     lambda t, out, a, x: mul(numeric("gammainc", a, x, orders=(2, 0)), t),
     lambda t, out, a, x: mul(mul(gamma_density(a, x), _gamma_score(a, x)), t),
 )
-gammainc_p = ufunc(
+gammainc = ufunc(
     "gammainc",
     lambda t, out, a, x: mul(gammainc_a(a, x), t),
     lambda t, out, a, x: mul(gamma_density(a, x), t),
     device=device_elements.either_nan,
 )
-gammaincc_p = ufunc(
+gammaincc = ufunc(
     "gammaincc",
     lambda t, out, a, x: neg(mul(gammainc_a(a, x), t)),
     lambda t, out, a, x: neg(mul(gamma_density(a, x), t)),
@@ -90,7 +92,8 @@ def _random_gamma_grad_kernel(xp: Any, a: Any, x: Any) -> Any:
     return xp.where(inside, xp.where(lower, -slope, slope) * y, xp.where((a > 0) & (x == 0), 0.0, xp.nan))
 
 
-random_gamma_grad_p = numerical(
+# The derivative by a of a sample of the gamma law, along the path on which its probability stays: -(dP/da) / density.
+random_gamma_grad = numerical(
     "random_gamma_grad",
     _random_gamma_grad_kernel,
     lambda t, out, a, x: neg(
@@ -98,12 +101,12 @@ random_gamma_grad_p = numerical(
     ),
     lambda t, out, a, x: neg(mul(add(_gamma_score(a, x), mul(out, sub(ratio(sub(a, 1.0), x), 1.0))), t)),
 )
-gammaincinv_p = ufunc(
+gammaincinv = ufunc(
     "gammaincinv",
     lambda t, out, a, p: mul(random_gamma_grad(a, out), t),
     lambda t, out, a, p: div(t, gamma_density(a, out)),
 )
-gammainccinv_p = ufunc(
+gammainccinv = ufunc(
     "gammainccinv",
     lambda t, out, a, q: mul(random_gamma_grad(a, out), t),
     lambda t, out, a, q: neg(div(t, gamma_density(a, out))),
@@ -117,7 +120,8 @@ def _beta_score(a: Any, b: Any, x: Any, which: int) -> Any:
     return add(sub(log1p(neg(x)), digamma(b)) if which else sub(log(x), digamma(a)), digamma(add(a, b)))
 
 
-beta_density_p = numerical(
+# x**(a - 1) * (1 - x)**(b - 1) / beta(a, b).
+beta_density = numerical(
     "beta_density",
     lambda xp, a, b, x: _beta_kernel(xp, a, b, x, 1.0 - x),
     lambda t, out, a, b, x: mul(mul(out, _beta_score(a, b, x, 0)), t),
@@ -182,20 +186,21 @@ def _shape_twice(position: int) -> Any:
     return rule
 
 
-betainc_shape_p = numerical(
+# The derivative of betainc by a (which=0) or b (which=1).
+betainc_shape = numerical(
     "betainc_shape",
     _betainc_shape_kernel,
     _shape_twice(0),
     _shape_twice(1),
     lambda t, out, a, b, x, *, which: mul(mul(beta_density(a, b, x), _beta_score(a, b, x, which)), t),
 )
-betainc_p = ufunc(
+betainc = ufunc(
     "betainc",
     lambda t, out, a, b, x: mul(betainc_shape(a, b, x, which=0), t),
     lambda t, out, a, b, x: mul(betainc_shape(a, b, x, which=1), t),
     lambda t, out, a, b, x: mul(beta_density(a, b, x), t),
 )
-betaincc_p = numerical(
+betaincc = numerical(
     "betaincc",
     lambda xp, a, b, x: _beta_complement(xp)(a, b, x),
     lambda t, out, a, b, x: neg(mul(betainc_shape(a, b, x, which=0), t)),
@@ -211,10 +216,10 @@ def _by_shape(which: int) -> Any:
     return rule
 
 
-betaincinv_p = ufunc(
+betaincinv = ufunc(
     "betaincinv", _by_shape(0), _by_shape(1), lambda t, out, a, b, p: div(t, beta_density(a, b, out))
 )
-betainccinv_p = ufunc(
+betainccinv = ufunc(
     "betainccinv", _by_shape(0), _by_shape(1), lambda t, out, a, b, p: neg(div(t, beta_density(a, b, out)))
 )
 
@@ -264,14 +269,16 @@ def _stdtr_vv_kernel(xp: Any, v: Any, t: Any, *, orders: tuple) -> Any:
     return xp.where(inside, -0.5 * xp.sign(t) * out, xp.where((t == 0) | xp.isinf(t), 0.0, xp.nan))
 
 
-stdtr_v_p = numerical(
+# The derivative of stdtr by df.
+stdtr_v = numerical(
     "stdtr_v",
     _stdtr_v_kernel,
     lambda t, out, v, x: mul(numeric("stdtr", v, x, orders=(2, 0)), t),
     lambda t, out, v, x: mul(mul(student_density(v, x), _student_score(v, x)), t),
 )
-stdtr_p = ufunc(
-    "stdtr", lambda t, out, v, x: mul(stdtr_v_p(v, x), t), lambda t, out, v, x: mul(student_density(v, x), t)
+# The distribution function of Student's t law.
+stdtr = ufunc(
+    "stdtr", lambda t, out, v, x: mul(stdtr_v(v, x), t), lambda t, out, v, x: mul(student_density(v, x), t)
 )
 
 # -- Fisher's F law: y = n x / (d + n x) is of the beta law of n / 2 and d / 2
@@ -294,94 +301,19 @@ def _fdtri_by(which: int) -> Any:
     return rule
 
 
-fdtri_p = ufunc(
+# The inverse of the distribution function of Fisher's F law.
+fdtri = ufunc(
     "fdtri",
     _fdtri_by(0),
     _fdtri_by(1),
     lambda t, out, n, d, p: div(t, mul(_fisher(n, d, out)[3], mul(n, d))),
 )
-stdtrit_p = ufunc(
+# The inverse of stdtr in t.
+stdtrit = ufunc(
     "stdtrit",
-    lambda t, out, v, p: neg(mul(div(stdtr_v_p(v, out), student_density(v, out)), t)),
+    lambda t, out, v, p: neg(mul(div(stdtr_v(v, out), student_density(v, out)), t)),
     lambda t, out, v, p: div(t, student_density(v, out)),
 )
-
-
-def gamma_density(a: Any, x: Any) -> Any:
-    """x**(a - 1) * exp(-x) / gamma(a)."""
-    return gamma_density_p(a, x)
-
-
-def gammainc_a(a: Any, x: Any) -> Any:
-    """The derivative of gammainc by a."""
-    return gammainc_a_p(a, x)
-
-
-def gammainc(a: Any, x: Any) -> Any:
-    return gammainc_p(a, x)
-
-
-def gammaincc(a: Any, x: Any) -> Any:
-    return gammaincc_p(a, x)
-
-
-def random_gamma_grad(a: Any, sample: Any) -> Any:
-    """The derivative by a of a sample of the gamma law, along the path on which its probability stays: -(dP/da) / density."""
-    return random_gamma_grad_p(a, sample)
-
-
-def gammaincinv(a: Any, p: Any) -> Any:
-    return gammaincinv_p(a, p)
-
-
-def gammainccinv(a: Any, q: Any) -> Any:
-    return gammainccinv_p(a, q)
-
-
-def beta_density(a: Any, b: Any, x: Any) -> Any:
-    """x**(a - 1) * (1 - x)**(b - 1) / beta(a, b)."""
-    return beta_density_p(a, b, x)
-
-
-def betainc_shape(a: Any, b: Any, x: Any, *, which: int) -> Any:
-    """The derivative of betainc by a (which=0) or b (which=1)."""
-    return betainc_shape_p(a, b, x, which=which)
-
-
-def betainc(a: Any, b: Any, x: Any) -> Any:
-    return betainc_p(a, b, x)
-
-
-def betaincc(a: Any, b: Any, x: Any) -> Any:
-    return betaincc_p(a, b, x)
-
-
-def betaincinv(a: Any, b: Any, p: Any) -> Any:
-    return betaincinv_p(a, b, p)
-
-
-def betainccinv(a: Any, b: Any, q: Any) -> Any:
-    return betainccinv_p(a, b, q)
-
-
-def stdtr(df: Any, t: Any) -> Any:
-    """The distribution function of Student's t law."""
-    return stdtr_p(df, t)
-
-
-def stdtrit(df: Any, p: Any) -> Any:
-    """The inverse of stdtr in t."""
-    return stdtrit_p(df, p)
-
-
-def fdtri(dfn: Any, dfd: Any, p: Any) -> Any:
-    """The inverse of the distribution function of Fisher's F law."""
-    return fdtri_p(dfn, dfd, p)
-
-
-def stdtr_v(df: Any, t: Any) -> Any:
-    """The derivative of stdtr by df."""
-    return stdtr_v_p(df, t)
 
 
 def gammainc_partial(xp: Any, a: Any, x: Any, orders: tuple) -> Any:

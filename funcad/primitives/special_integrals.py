@@ -26,14 +26,9 @@ from funcad.primitives.special_rules import function_of, missing, numerical, ufu
 from funcad.primitives.special_table import by, numeric
 from funcad.primitives.transcendental import cos, cosh, exp, sin, sinc
 
-expi_p = ufunc("expi", lambda t, out, x: mul(div(exp(x), x), t), device=device_elements.at_infinity(inf))
-exp1_p = ufunc("exp1", lambda t, out, x: neg(mul(div(exp(neg(x)), x), t)), device=device_elements.nan_aside)
-spence_p = ufunc("spence", lambda t, out, x: neg(mul(_log_over_excess(x), t)))
-
-
-def _log_over_excess(x: Any) -> Any:
-    """log(x) / (x - 1), 1 at 1."""
-    return log_over_excess_p(x)
+expi = ufunc("expi", lambda t, out, x: mul(div(exp(x), x), t), device=device_elements.at_infinity(inf))
+exp1 = ufunc("exp1", lambda t, out, x: neg(mul(div(exp(neg(x)), x), t)), device=device_elements.nan_aside)
+spence = ufunc("spence", lambda t, out, x: neg(mul(log_over_excess(x), t)))
 
 
 def _log_over_excess_impl(xp: Any, x: Any) -> Any:
@@ -50,7 +45,8 @@ def _log_over_excess_jvp(t: Any, out: Any, x: Any) -> Any:
     return mul(select(near, series, far), t)
 
 
-log_over_excess_p = elementwise("log_over_excess", _log_over_excess_impl, [_log_over_excess_jvp])
+# log(x) / (x - 1), 1 at 1.
+log_over_excess = elementwise("log_over_excess", _log_over_excess_impl, [_log_over_excess_jvp])
 
 
 def _expn_slope(out: Any, n: Any, x: Any) -> Any:
@@ -117,7 +113,8 @@ def _elliptic_d_by_phi(t: Any, out: Any, phi: Any, m: Any) -> Any:
     return mul(div(square(sin(phi)), _root(phi, m)), t)
 
 
-elliptic_d_p = numerical(
+# (F - E) / m of the incomplete elliptic integrals F and E.
+elliptic_d = numerical(
     "elliptic_d",
     _elliptic_d_kernel,
     _elliptic_d_by_phi,
@@ -126,21 +123,22 @@ elliptic_d_p = numerical(
 
 
 def _first_by_m(out: Any, phi: Any, m: Any, rest: Any = 0.0) -> Any:
-    return div(mul(0.5, sub(sub(out, elliptic_d_p(phi, m)), rest)), sub(1.0, m))
+    return div(mul(0.5, sub(sub(out, elliptic_d(phi, m)), rest)), sub(1.0, m))
 
 
-ellipk_p = ufunc("ellipk", lambda t, out, m: mul(_first_by_m(out, pi / 2, m), t))
-ellipkm1_p = ufunc("ellipkm1", lambda t, out, p: neg(mul(_first_by_m(out, pi / 2, sub(1.0, p)), t)))
-ellipe_p = ufunc("ellipe", lambda t, out, m: mul(mul(-0.5, elliptic_d_p(pi / 2, m)), t))
-ellipkinc_p = ufunc(
+ellipk = ufunc("ellipk", lambda t, out, m: mul(_first_by_m(out, pi / 2, m), t))
+# ellipk(1 - p).
+ellipkm1 = ufunc("ellipkm1", lambda t, out, p: neg(mul(_first_by_m(out, pi / 2, sub(1.0, p)), t)))
+ellipe = ufunc("ellipe", lambda t, out, m: mul(mul(-0.5, elliptic_d(pi / 2, m)), t))
+ellipkinc = ufunc(
     "ellipkinc",
     lambda t, out, phi, m: div(t, _root(phi, m)),
     lambda t, out, phi, m: mul(_first_by_m(out, phi, m, div(mul(sin(phi), cos(phi)), _root(phi, m))), t),
 )
-ellipeinc_p = ufunc(
+ellipeinc = ufunc(
     "ellipeinc",
     lambda t, out, phi, m: mul(_root(phi, m), t),
-    lambda t, out, phi, m: mul(mul(-0.5, elliptic_d_p(phi, m)), t),
+    lambda t, out, phi, m: mul(mul(-0.5, elliptic_d(phi, m)), t),
 )
 
 # -- hypergeometric functions
@@ -151,16 +149,16 @@ def _times(partial: Any) -> Any:
     return lambda t, out, *args: mul(partial(out, *args), t)
 
 
-hyp0f1_p = ufunc(
+hyp0f1 = ufunc(
     "hyp0f1", _times(by("hyp0f1", 0, 2)), lambda t, out, v, x: mul(div(hyp0f1(add(v, 1.0), x), v), t)
 )
-hyp1f1_p = ufunc(
+hyp1f1 = ufunc(
     "hyp1f1",
     lambda t, out, a, b, x: mul(kummer_slope(a, b, x, which=0), t),
     lambda t, out, a, b, x: mul(kummer_slope(a, b, x, which=1), t),
     lambda t, out, a, b, x: mul(mul(div(a, b), hyp1f1(add(a, 1.0), add(b, 1.0), x)), t),
 )
-hyp2f1_p = ufunc(
+hyp2f1 = ufunc(
     "hyp2f1",
     _times(by("hyp2f1", 0, 4)),
     _times(by("hyp2f1", 1, 4)),
@@ -169,7 +167,7 @@ hyp2f1_p = ufunc(
         mul(div(mul(a, b), c), hyp2f1(add(a, 1.0), add(b, 1.0), add(c, 1.0), x)), t
     ),
 )
-hyperu_p = ufunc(
+hyperu = ufunc(
     "hyperu",
     _times(by("hyperu", 0, 3)),
     _times(by("hyperu", 1, 3)),
@@ -202,7 +200,8 @@ def _kummer_slope_kernel(xp: Any, a: Any, b: Any, x: Any, *, which: int) -> Any:
     return xp.where(inside, out, xp.nan)
 
 
-kummer_slope_p = numerical(
+# The derivative of hyp1f1 by a (which=0) or b (which=1).
+kummer_slope = numerical(
     "kummer_slope",
     _kummer_slope_kernel,
     lambda t, out, a, b, x, *, which: mul(numeric("hyp1f1", a, b, x, orders=(2 - which, which, 0)), t),
@@ -230,7 +229,8 @@ lambertw_p = elementwise(
 )
 
 
-wrightomega_p = ufunc("wrightomega", lambda t, out, z: mul(div(out, add(1.0, out)), t))
+# The solution w of w + log(w) = z.
+wrightomega = ufunc("wrightomega", lambda t, out, z: mul(div(out, add(1.0, out)), t))
 
 
 def _sph_harm_y_impl(xp: Any, n: Any, m: Any, theta: Any, phi: Any) -> Any:
@@ -258,7 +258,8 @@ def _sph_harm_y_by_theta(t: Any, out: Any, n: Any, m: Any, theta: Any, phi: Any)
     return mul(convert(side, dtype), mul(sub(above, below), convert(t, dtype)))
 
 
-sph_harm_y_p = elementwise(
+# Spherical harmonics, complex; degree n and order m are given as floats.
+sph_harm_y = elementwise(
     "sph_harm_y",
     _sph_harm_y_impl,
     [
@@ -271,22 +272,10 @@ sph_harm_y_p = elementwise(
 )
 
 
-def expi(x: Any) -> Any:
-    return expi_p(x)
-
-
-def exp1(x: Any) -> Any:
-    return exp1_p(x)
-
-
 def expn(n: Any, x: Any) -> Any:
     """The generalised exponential integral of integer orders, which have derivative 0."""
     order = static_order(n, "expn")
     return expn_p(n if order is None else float(order), x)
-
-
-def spence(x: Any) -> Any:
-    return spence_p(x)
 
 
 def sici(x: Any) -> tuple[Any, Any]:
@@ -299,63 +288,6 @@ def shichi(x: Any) -> tuple[Any, Any]:
     return hyperbolic_sine_integral_p(x), hyperbolic_cosine_integral_p(x)
 
 
-def elliptic_d(phi: Any, m: Any) -> Any:
-    """(F - E) / m of the incomplete elliptic integrals F and E."""
-    return elliptic_d_p(phi, m)
-
-
-def ellipk(m: Any) -> Any:
-    return ellipk_p(m)
-
-
-def ellipkm1(p: Any) -> Any:
-    """ellipk(1 - p)."""
-    return ellipkm1_p(p)
-
-
-def ellipe(m: Any) -> Any:
-    return ellipe_p(m)
-
-
-def ellipkinc(phi: Any, m: Any) -> Any:
-    return ellipkinc_p(phi, m)
-
-
-def ellipeinc(phi: Any, m: Any) -> Any:
-    return ellipeinc_p(phi, m)
-
-
-def hyp0f1(v: Any, x: Any) -> Any:
-    return hyp0f1_p(v, x)
-
-
-def hyp1f1(a: Any, b: Any, x: Any) -> Any:
-    return hyp1f1_p(a, b, x)
-
-
-def kummer_slope(a: Any, b: Any, x: Any, *, which: int) -> Any:
-    """The derivative of hyp1f1 by a (which=0) or b (which=1)."""
-    return kummer_slope_p(a, b, x, which=which)
-
-
-def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
-    return hyp2f1_p(a, b, c, x)
-
-
-def hyperu(a: Any, b: Any, x: Any) -> Any:
-    return hyperu_p(a, b, x)
-
-
 def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
     """The branch k of the inverse of w exp(w), of complex z."""
     return lambertw_p(z, k=k, tol=tol)
-
-
-def wrightomega(z: Any) -> Any:
-    """The solution w of w + log(w) = z."""
-    return wrightomega_p(z)
-
-
-def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any) -> Any:
-    """Spherical harmonics, complex; degree n and order m are given as floats."""
-    return sph_harm_y_p(n, m, theta, phi)

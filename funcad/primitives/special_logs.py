@@ -12,33 +12,35 @@ from funcad.primitives.powers import pow
 from funcad.primitives.special_rules import gauss, numerical, ratio, ufunc
 from funcad.primitives.transcendental import log, log1p, logistic, sin
 
-xlogy_p = ufunc(
+# x * log(y), 0 where x is 0.
+xlogy = ufunc(
     "xlogy",
     lambda t, out, x, y: mul(log(y), t),
     lambda t, out, x, y: mul(ratio(x, y), t),
     transpose=lambda ct, x, y: [mul(log(y), ct), None],
 )
-xlog1py_p = ufunc(
+# x * log1p(y), 0 where x is 0.
+xlog1py = ufunc(
     "xlog1py",
     lambda t, out, x, y: mul(log1p(y), t),
     lambda t, out, x, y: mul(ratio(x, add(1.0, y)), t),
     transpose=lambda ct, x, y: [mul(log1p(y), ct), None],
     device=device_elements.either_nan,
 )
-entr_p = ufunc("entr", lambda t, out, x: neg(mul(add(log(x), 1.0), t)))
-rel_entr_p = ufunc(
+entr = ufunc("entr", lambda t, out, x: neg(mul(add(log(x), 1.0), t)))
+rel_entr = ufunc(
     "rel_entr",
     lambda t, out, x, y: mul(add(log(div(x, y)), 1.0), t),
     lambda t, out, x, y: neg(mul(ratio(x, y), t)),
     device=device_elements.rel_entr,
 )
-kl_div_p = ufunc(
+kl_div = ufunc(
     "kl_div",
     lambda t, out, x, y: mul(log(div(x, y)), t),
     lambda t, out, x, y: mul(sub(1.0, ratio(x, y)), t),
 )
-logit_p = ufunc("logit", lambda t, out, x: div(t, mul(x, sub(1.0, x))))
-log_expit_p = ufunc("log_expit", lambda t, out, x: mul(logistic(neg(x)), t))
+logit = ufunc("logit", lambda t, out, x: div(t, mul(x, sub(1.0, x))))
+log_expit = ufunc("log_expit", lambda t, out, x: mul(logistic(neg(x)), t))
 
 # -- powers
 
@@ -60,7 +62,8 @@ def _exp_moment_kernel(xp: Any, z: Any, *, n: int) -> Any:
 
 
 exp_moment_p = numerical("exp_moment", _exp_moment_kernel, lambda t, out, z, *, n: mul(exp_moment(z, n + 1), t))
-exprel_p = ufunc("exprel", lambda t, out, x: mul(exp_moment(x, 1), t), device=device_elements.at_infinity(inf))
+# (exp(x) - 1) / x.
+exprel = ufunc("exprel", lambda t, out, x: mul(exp_moment(x, 1), t), device=device_elements.at_infinity(inf))
 
 
 def _slope_by_power(y: Any, m: Any) -> Any:
@@ -70,35 +73,37 @@ def _slope_by_power(y: Any, m: Any) -> Any:
     return select(at_end, div(1.0, square(select(at_end, m, 1.0))), mul(square(y), exp_moment(mul(m, y), 1)))
 
 
-boxcox_p = ufunc(
+boxcox = ufunc(
     "boxcox",
     lambda t, out, x, m: mul(pow(x, sub(m, 1.0)), t),
     lambda t, out, x, m: mul(_slope_by_power(log(x), m), t),
 )
-boxcox1p_p = ufunc(
+boxcox1p = ufunc(
     "boxcox1p",
     lambda t, out, x, m: mul(pow(add(1.0, x), sub(m, 1.0)), t),
     lambda t, out, x, m: mul(_slope_by_power(log1p(x), m), t),
 )
-inv_boxcox_p = ufunc(
+inv_boxcox = ufunc(
     "inv_boxcox",
     lambda t, out, y, m: mul(pow(out, sub(1.0, m)), t),
     lambda t, out, y, m: neg(mul(mul(pow(out, sub(1.0, m)), _slope_by_power(log(out), m)), t)),
     device=device_elements.inv_boxcox("exp"),
 )
-inv_boxcox1p_p = ufunc(
+inv_boxcox1p = ufunc(
     "inv_boxcox1p",
     lambda t, out, y, m: mul(pow(add(1.0, out), sub(1.0, m)), t),
     lambda t, out, y, m: neg(mul(mul(pow(add(1.0, out), sub(1.0, m)), _slope_by_power(log1p(out), m)), t)),
     device=device_elements.inv_boxcox("expm1"),
 )
-powm1_p = ufunc(
+# x**y - 1.
+powm1 = ufunc(
     "powm1",
     lambda t, out, x, y: mul(mul(y, pow(x, sub(y, 1.0))), t),
     lambda t, out, x, y: mul(xlogy(add(out, 1.0), x), t),
 )
-cosm1_p = ufunc("cosm1", lambda t, out, x: neg(mul(sin(x), t)))
-exp10_p = ufunc("exp10", lambda t, out, x: mul(mul(2.302585092994046, out), t))
+# cos(x) - 1.
+cosm1 = ufunc("cosm1", lambda t, out, x: neg(mul(sin(x), t)))
+exp10 = ufunc("exp10", lambda t, out, x: mul(mul(2.302585092994046, out), t))
 
 # -- losses
 
@@ -111,7 +116,7 @@ def _huber_by_delta(t: Any, out: Any, delta: Any, r: Any) -> Any:
     return mul(select(le(abs_(r), delta), mul(0.0, delta), sub(abs_(r), delta)), t)
 
 
-huber_p = ufunc("huber", _huber_by_delta, _huber_by_r)
+huber = ufunc("huber", _huber_by_delta, _huber_by_r)
 
 
 def _pseudo_huber_by_delta(t: Any, out: Any, delta: Any, r: Any) -> Any:
@@ -119,7 +124,7 @@ def _pseudo_huber_by_delta(t: Any, out: Any, delta: Any, r: Any) -> Any:
     return mul(ratio(square(ratio(square(r), add(h, delta))), h), t)
 
 
-pseudo_huber_p = ufunc(
+pseudo_huber = ufunc(
     "pseudo_huber",
     _pseudo_huber_by_delta,
     lambda t, out, delta, r: mul(ratio(mul(r, delta), hypot(delta, r)), t),
@@ -127,84 +132,11 @@ pseudo_huber_p = ufunc(
 )
 
 
-def xlogy(x: Any, y: Any) -> Any:
-    """x * log(y), 0 where x is 0."""
-    return xlogy_p(x, y)
-
-
-def xlog1py(x: Any, y: Any) -> Any:
-    """x * log1p(y), 0 where x is 0."""
-    return xlog1py_p(x, y)
-
-
-def entr(x: Any) -> Any:
-    return entr_p(x)
-
-
-def rel_entr(x: Any, y: Any) -> Any:
-    return rel_entr_p(x, y)
-
-
-def kl_div(x: Any, y: Any) -> Any:
-    return kl_div_p(x, y)
-
-
-def logit(x: Any) -> Any:
-    return logit_p(x)
-
-
 def expit(x: Any) -> Any:
     """The logistic function."""
     return logistic(x)
 
 
-def log_expit(x: Any) -> Any:
-    return log_expit_p(x)
-
-
 def exp_moment(z: Any, n: int) -> Any:
     """The integral of s**n exp(s z) over 0 < s < 1: the derivative of order n of exprel."""
     return exp_moment_p(z, n=n)
-
-
-def exprel(x: Any) -> Any:
-    """(exp(x) - 1) / x."""
-    return exprel_p(x)
-
-
-def boxcox(x: Any, lmbda: Any) -> Any:
-    return boxcox_p(x, lmbda)
-
-
-def boxcox1p(x: Any, lmbda: Any) -> Any:
-    return boxcox1p_p(x, lmbda)
-
-
-def inv_boxcox(y: Any, lmbda: Any) -> Any:
-    return inv_boxcox_p(y, lmbda)
-
-
-def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
-    return inv_boxcox1p_p(y, lmbda)
-
-
-def powm1(x: Any, y: Any) -> Any:
-    """x**y - 1."""
-    return powm1_p(x, y)
-
-
-def cosm1(x: Any) -> Any:
-    """cos(x) - 1."""
-    return cosm1_p(x)
-
-
-def exp10(x: Any) -> Any:
-    return exp10_p(x)
-
-
-def huber(delta: Any, r: Any) -> Any:
-    return huber_p(delta, r)
-
-
-def pseudo_huber(delta: Any, r: Any) -> Any:
-    return pseudo_huber_p(delta, r)

@@ -29,7 +29,7 @@ def _careful_mul_impl(xp: Any, x: Any, y: Any) -> Any:
     return out[()] if xp is np and not out.ndim else out
 
 
-careful_mul_p = elementwise(  # x * y, 0 where a factor is 0
+careful_mul = elementwise(  # x * y, 0 where a factor is 0
     "careful_mul",
     _careful_mul_impl,
     [lambda t, out, x, y: careful_mul(t, y), lambda t, out, x, y: careful_mul(x, t)],
@@ -38,10 +38,6 @@ careful_mul_p = elementwise(  # x * y, 0 where a factor is 0
         careful_mul(x, ct) if is_linear(y) else None,
     ],
 )
-
-
-def careful_mul(x: Any, y: Any) -> Any:
-    return careful_mul_p(x, y)
 
 
 def scale_columns(x: Any, c: Any) -> Any:
@@ -78,17 +74,13 @@ def _outer_sum_transpose(ct: Any, u: Any, c: Any, v: Any) -> list:
     ]
 
 
-outer_sum_p = stacked(
+outer_sum = stacked(
     "outer_sum",
     _outer_sum_impl,
     lambda u, c, v: Aval((*u.shape[:-1], v.shape[-2]), u.dtype),
     _outer_sum_jvp,
     transpose=_outer_sum_transpose,
 )
-
-
-def outer_sum(u: Any, c: Any, v: Any) -> Any:
-    return outer_sum_p(u, c, v)
 
 
 def _inner_diagonal_jvp(tangents: Any, out: Any, u: Any, t: Any, v: Any) -> Any:
@@ -109,17 +101,13 @@ def _inner_diagonal_transpose(ct: Any, u: Any, t: Any, v: Any) -> list:
     ]
 
 
-inner_diagonal_p = stacked(
+inner_diagonal = stacked(
     "inner_diagonal",
     lambda xp, u, t, v: (u * (t @ v)).sum(-2),
     lambda u, t, v: Aval((*u.shape[:-2], u.shape[-1]), u.dtype),
     _inner_diagonal_jvp,
     transpose=_inner_diagonal_transpose,
 )
-
-
-def inner_diagonal(u: Any, t: Any, v: Any) -> Any:
-    return inner_diagonal_p(u, t, v)
 
 
 # -- quotients by gaps

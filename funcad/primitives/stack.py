@@ -148,23 +148,25 @@ def _select_impl(xp: Any, mask: Any, x: Any, y: Any) -> Any:
 def _select_jvp(tangents: Sequence[Any], out: Any, mask: Any, x: Any, y: Any) -> Any:
     _, t, u = tangents
     empty = stack_empty(aval_of(x))
-    return stack_select_p(mask, empty if t is None else t, empty if u is None else u)
+    return stack_select(mask, empty if t is None else t, empty if u is None else u)
 
 
 def _select_transpose(ct: Any, mask: Any, x: Any, y: Any) -> list[Any]:
     empty = stack_empty(aval_of(ct))
     return [
         None,
-        stack_select_p(mask, ct, empty) if is_linear(x) else None,
-        stack_select_p(mask, empty, ct) if is_linear(y) else None,
+        stack_select(mask, ct, empty) if is_linear(x) else None,
+        stack_select(mask, empty, ct) if is_linear(y) else None,
     ]
 
 
 def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
-    return stack_select_p(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
+    return stack_select(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
 
 
-stack_select_p = Primitive(  # mask has the leading (batch) axes of the entries, or is a stack of their bools
+# Entry by entry, x on the lanes where the mask holds and y on the others; what is missing is zero.
+# The mask may be a stack itself: of one bool for each element.
+stack_select = Primitive(  # mask has the leading (batch) axes of the entries, or is a stack of their bools
     "stack_select",
     _select_impl,
     lambda mask, x, y: x,
@@ -173,14 +175,6 @@ stack_select_p = Primitive(  # mask has the leading (batch) axes of the entries,
     batch=_select_batch,
     reach="choice",
 )
-
-
-def stack_select(mask: Any, x: Any, y: Any) -> Any:
-    """Entry by entry, x on the lanes where the mask holds and y on the others; what is missing is zero.
-
-    The mask may be a stack itself: of one bool for each element.
-    """
-    return stack_select_p(mask, x, y)
 
 
 def bools_aval(aval: Any) -> Any:

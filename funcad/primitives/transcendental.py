@@ -23,16 +23,16 @@ from funcad.primitives.families import elementwise
 
 _LN2, _LN10 = _log(2.0), _log(10.0)
 
-sin_p = elementwise("sin", np.sin, [lambda t, out, x: mul(t, cos(x))], emit=lambda e, x: e.sin(x), calm=True)
-cos_p = elementwise("cos", np.cos, [lambda t, out, x: mul(t, neg(sin(x)))], emit=lambda e, x: e.cos(x), calm=True)
-tan_p = elementwise("tan", np.tan, [lambda t, out, x: mul(t, add(1.0, square(out)))], emit=lambda e, x: e.tan(x))
-exp_p = elementwise("exp", np.exp, [lambda t, out, x: mul(t, out)], emit=lambda e, x: e.exp(x), calm=True)
-exp2_p = elementwise("exp2", np.exp2, [lambda t, out, x: mul(t, mul(_LN2, out))], emit=lambda e, x: e.exp2(x), calm=True)
-expm1_p = elementwise("expm1", np.expm1, [lambda t, out, x: mul(t, add(out, 1.0))], emit=lambda e, x: e.expm1(x), calm=True)
-log_p = elementwise("log", np.log, [lambda t, out, x: div(t, x)], emit=lambda e, x: e.log(x), calm=True)
-log2_p = elementwise("log2", np.log2, [lambda t, out, x: div(t, mul(_LN2, x))], emit=lambda e, x: e.log2(x), calm=True)
-log10_p = elementwise("log10", np.log10, [lambda t, out, x: div(t, mul(_LN10, x))], emit=lambda e, x: e.log10(x), calm=True)
-log1p_p = elementwise("log1p", np.log1p, [lambda t, out, x: div(t, add(1.0, x))], emit=lambda e, x: e.log1p(x), calm=True)
+sin = elementwise("sin", np.sin, [lambda t, out, x: mul(t, cos(x))], emit=lambda e, x: e.sin(x), calm=True)
+cos = elementwise("cos", np.cos, [lambda t, out, x: mul(t, neg(sin(x)))], emit=lambda e, x: e.cos(x), calm=True)
+tan = elementwise("tan", np.tan, [lambda t, out, x: mul(t, add(1.0, square(out)))], emit=lambda e, x: e.tan(x))
+exp = elementwise("exp", np.exp, [lambda t, out, x: mul(t, out)], emit=lambda e, x: e.exp(x), calm=True)
+exp2 = elementwise("exp2", np.exp2, [lambda t, out, x: mul(t, mul(_LN2, out))], emit=lambda e, x: e.exp2(x), calm=True)
+expm1 = elementwise("expm1", np.expm1, [lambda t, out, x: mul(t, add(out, 1.0))], emit=lambda e, x: e.expm1(x), calm=True)
+log = elementwise("log", np.log, [lambda t, out, x: div(t, x)], emit=lambda e, x: e.log(x), calm=True)
+log2 = elementwise("log2", np.log2, [lambda t, out, x: div(t, mul(_LN2, x))], emit=lambda e, x: e.log2(x), calm=True)
+log10 = elementwise("log10", np.log10, [lambda t, out, x: div(t, mul(_LN10, x))], emit=lambda e, x: e.log10(x), calm=True)
+log1p = elementwise("log1p", np.log1p, [lambda t, out, x: div(t, add(1.0, x))], emit=lambda e, x: e.log1p(x), calm=True)
 
 
 def _root(x: Any, *, a: float, b: float) -> Any:
@@ -59,13 +59,13 @@ over_root_p = elementwise(
     [lambda t, out, x, *, a, b: mul(mul(mul(-a, x), mul(out, mul(out, out))), t)],
     lowering=over_root,
 )
-arcsin_p = elementwise(
+arcsin = elementwise(
     "arcsin", np.arcsin, [lambda t, out, x: mul(over_root_p(x, a=-1.0, b=1.0), t)], emit=lambda e, x: e.arcsin(x)
 )
-arccos_p = elementwise(
+arccos = elementwise(
     "arccos", np.arccos, [lambda t, out, x: neg(mul(over_root_p(x, a=-1.0, b=1.0), t))], emit=lambda e, x: e.arccos(x)
 )
-arctan_p = elementwise(
+arctan = elementwise(
     "arctan", np.arctan, [lambda t, out, x: div(t, add(1.0, square(x)))], emit=lambda e, x: e.arctan(x)
 )
 
@@ -80,25 +80,25 @@ def _arctan2_by_x(t: Any, out: Any, y: Any, x: Any) -> Any:
     return neg(mul(div(div(y, r), r), t))
 
 
-arctan2_p = elementwise(
+arctan2 = elementwise(
     "arctan2", np.arctan2, [_arctan2_by_y, _arctan2_by_x], emit=lambda e, y, x: e.arctan2(y, x)
 )
-sinh_p = elementwise("sinh", np.sinh, [lambda t, out, x: mul(t, cosh(x))], emit=lambda e, x: e.sinh(x))
-cosh_p = elementwise("cosh", np.cosh, [lambda t, out, x: mul(t, sinh(x))], emit=lambda e, x: e.cosh(x))
-tanh_p = elementwise("tanh", np.tanh, [lambda t, out, x: tanh_linear(t, out)], emit=lambda e, x: e.tanh(x), calm=True)
-arcsinh_p = elementwise(
+sinh = elementwise("sinh", np.sinh, [lambda t, out, x: mul(t, cosh(x))], emit=lambda e, x: e.sinh(x))
+cosh = elementwise("cosh", np.cosh, [lambda t, out, x: mul(t, sinh(x))], emit=lambda e, x: e.cosh(x))
+tanh = elementwise("tanh", np.tanh, [lambda t, out, x: tanh_linear(t, out)], emit=lambda e, x: e.tanh(x), calm=True)
+arcsinh = elementwise(
     "arcsinh", np.arcsinh, [lambda t, out, x: mul(over_root_p(x, a=1.0, b=1.0), t)], emit=lambda e, x: e.arcsinh(x)
 )
-arccosh_p = elementwise(
+arccosh = elementwise(
     "arccosh", np.arccosh, [lambda t, out, x: mul(over_root_p(x, a=1.0, b=-1.0), t)], emit=lambda e, x: e.arccosh(x)
 )
-arctanh_p = elementwise(
+arctanh = elementwise(
     "arctanh", np.arctanh, [lambda t, out, x: div(t, mul(sub(1.0, x), add(1.0, x)))], emit=lambda e, x: e.arctanh(x)
 )
 
 
 # t * (1 - y * y): tanh's output is its only residual, so a chain of tanh keeps one array per layer
-tanh_linear_p = elementwise(
+tanh_linear = elementwise(
     "tanh_linear",
     None,
     [lambda u, out, t, y: tanh_linear(u, y), lambda u, out, t, y: mul(mul(mul(-2.0, y), t), u)],
@@ -121,7 +121,7 @@ complex_logistic_p = elementwise(  # complex numbers have no order
     calm=True,
 )
 # t * y * (1 - y): the output is the only residual
-logistic_linear_p = elementwise(
+logistic_linear = elementwise(
     "logistic_linear",
     None,
     [lambda u, out, t, y: logistic_linear(u, y), lambda u, out, t, y: mul(mul(sub(1.0, mul(2.0, y)), t), u)],
@@ -146,7 +146,7 @@ def _difference(x: Any, y: Any) -> Any:
     return difference_p(x, y)
 
 
-logaddexp_p = elementwise(
+logaddexp = elementwise(
     "logaddexp",
     np.logaddexp,
     [
@@ -155,7 +155,7 @@ logaddexp_p = elementwise(
     ],
     emit=lambda e, x, y: e.logaddexp(x, y),
 )
-logaddexp2_p = elementwise(
+logaddexp2 = elementwise(
     "logaddexp2",
     np.logaddexp2,
     [
@@ -192,105 +192,9 @@ def _sinc_impl(xp: Any, x: Any, *, order: int) -> Any:
 sinc_p = elementwise("sinc", _sinc_impl, [lambda t, out, x, *, order: mul(sinc(x, order + 1), t)])
 
 
-def sin(x: Any) -> Any:
-    return sin_p(x)
-
-
-def cos(x: Any) -> Any:
-    return cos_p(x)
-
-
-def tan(x: Any) -> Any:
-    return tan_p(x)
-
-
-def exp(x: Any) -> Any:
-    return exp_p(x)
-
-
-def exp2(x: Any) -> Any:
-    return exp2_p(x)
-
-
-def expm1(x: Any) -> Any:
-    return expm1_p(x)
-
-
-def log(x: Any) -> Any:
-    return log_p(x)
-
-
-def log2(x: Any) -> Any:
-    return log2_p(x)
-
-
-def log10(x: Any) -> Any:
-    return log10_p(x)
-
-
-def log1p(x: Any) -> Any:
-    return log1p_p(x)
-
-
-def arcsin(x: Any) -> Any:
-    return arcsin_p(x)
-
-
-def arccos(x: Any) -> Any:
-    return arccos_p(x)
-
-
-def arctan(x: Any) -> Any:
-    return arctan_p(x)
-
-
-def arctan2(y: Any, x: Any) -> Any:
-    return arctan2_p(y, x)
-
-
-def sinh(x: Any) -> Any:
-    return sinh_p(x)
-
-
-def cosh(x: Any) -> Any:
-    return cosh_p(x)
-
-
-def tanh(x: Any) -> Any:
-    return tanh_p(x)
-
-
-def tanh_linear(t: Any, y: Any) -> Any:
-    return tanh_linear_p(t, y)
-
-
-def arcsinh(x: Any) -> Any:
-    return arcsinh_p(x)
-
-
-def arccosh(x: Any) -> Any:
-    return arccosh_p(x)
-
-
-def arctanh(x: Any) -> Any:
-    return arctanh_p(x)
-
-
 def logistic(x: Any) -> Any:
     """1 / (1 + exp(-x)), without overflow."""
     return complex_logistic_p(x) if dtype_of(x).kind == "c" else logistic_p(x)
-
-
-def logistic_linear(t: Any, y: Any) -> Any:
-    return logistic_linear_p(t, y)
-
-
-def logaddexp(x: Any, y: Any) -> Any:
-    return logaddexp_p(x, y)
-
-
-def logaddexp2(x: Any, y: Any) -> Any:
-    return logaddexp2_p(x, y)
 
 
 def sinc(x: Any, order: int = 0) -> Any:

@@ -23,7 +23,7 @@ from funcad.primitives.linear_systems import mT, square_aval, stacked, triangle
 from funcad.primitives.matrices import each, linalg_of
 from funcad.primitives.shape import reshape
 
-__all__ = ["triangular_solve", "triangular_solve_p", "pivot_permutation", "pivot_permutation_p", "check_system"]
+__all__ = ["triangular_solve", "triangular_solve_p", "pivot_permutation", "check_system"]
 
 
 def check_system(name: str, a: Aval, b: Aval) -> None:
@@ -118,9 +118,5 @@ def _permutation_impl(xp: Any, pivots: Any) -> Any:
     return out
 
 
-pivot_permutation_p = stacked("pivot_permutation", _permutation_impl, lambda pivots: pivots, None)
-
-
-def pivot_permutation(pivots: Any) -> Any:
-    """The order of rows after row i has been exchanged with row pivots[i], for each i in turn."""
-    return pivot_permutation_p(pivots)
+# The order of rows after row i has been exchanged with row pivots[i], for each i in turn.
+pivot_permutation = stacked("pivot_permutation", _permutation_impl, lambda pivots: pivots, None)

@@ -14,7 +14,7 @@ from funcad.host.layout import of_reduction
 from funcad.host.user_warnings import deliver, pending
 from funcad.ir.aval import shape_of
 from funcad.ir.primitive import Primitive
-from funcad.primitives.arithmetic import div, mul, square_p, sub, sub_p
+from funcad.primitives.arithmetic import div, mul, square_p, sub
 from funcad.primitives.reduction import kept_axes, reduce_sum, reduce_sum_p, reduced_aval
 from funcad.primitives.shape import broadcast_in_dim
 
@@ -41,7 +41,7 @@ def _variance_impl(xp: Any, x: Any, *, axes: tuple, ddof: float) -> Any:
     n = _count(x.shape, axes)
     add = np.add.reduce if xp is np else xp.sum
     center = _apply(reduce_sum_p, add, x, axis=axes, keepdims=True) / x.dtype.type(n)
-    deviation = _apply(sub_p, xp.subtract, x, center)
+    deviation = _apply(sub, xp.subtract, x, center)
     total = _apply(reduce_sum_p, add, _apply(square_p, xp.square, deviation), axis=axes)
     return total / x.dtype.type(n - ddof)
 

@@ -102,7 +102,7 @@ def _sum_transpose(ct: Any, x: Aval, **params: Any) -> Any:
         reach = dilated(w, d)
         before = reach - 1 - low
         pads.append((before, dilated(n, b) + reach - 1 - dilated(m, s) - before))
-    return reduce_window_sum_p(
+    return reduce_window_sum(
         ct,
         window=params["window"],
         strides=params["base_dilation"],
@@ -116,12 +116,13 @@ def _batched(params: dict[str, Any]) -> dict[str, Any]:
     return {name: (((0, 0) if name == "padding" else 1), *value) for name, value in params.items()}
 
 
-reduce_window_sum_p = structural(
+# Sums over windows; parameters as in the module's text, all required.
+reduce_window_sum = structural(
     "reduce_window_sum",
     _sum_impl,
     _abstract,
     _sum_transpose,
-    lambda size, x, **params: reduce_window_sum_p(x, **_batched(params)),
+    lambda size, x, **params: reduce_window_sum(x, **_batched(params)),
     reach="picks",
 )
 
@@ -215,20 +216,7 @@ def _extremum(name: str, combine: str, neutral: Callable[[np.dtype], Any]) -> Pr
     return primitive
 
 
-reduce_window_max_p = _extremum("reduce_window_max", "maximum", lowest)
-reduce_window_min_p = _extremum("reduce_window_min", "minimum", highest)
-
-
-def reduce_window_sum(x: Any, **params: Any) -> Any:
-    """Sums over windows; parameters as in the module's text, all required."""
-    return reduce_window_sum_p(x, **params)
-
-
-def reduce_window_max(x: Any, **params: Any) -> Any:
-    """Maxima over windows; windows of padding only give the dtype's lowest value."""
-    return reduce_window_max_p(x, **params)
-
-
-def reduce_window_min(x: Any, **params: Any) -> Any:
-    """Minima over windows; windows of padding only give the dtype's highest value."""
-    return reduce_window_min_p(x, **params)
+# Maxima over windows; windows of padding only give the dtype's lowest value.
+reduce_window_max = _extremum("reduce_window_max", "maximum", lowest)
+# Minima over windows; windows of padding only give the dtype's highest value.
+reduce_window_min = _extremum("reduce_window_min", "minimum", highest)

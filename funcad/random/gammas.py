@@ -16,7 +16,7 @@ from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import shape_argument
 from funcad.primitives.activation import softmax
 from funcad.primitives.random_bits import draw
-from funcad.primitives.rejection import gamma_draw
+from funcad.primitives.rejection import random_gamma_p
 from funcad.random.basic import rademacher
 from funcad.random.continuous import exponential
 from funcad.random.draw_operands import check_key, float_dtype, parameters, shape_of_draw
@@ -29,7 +29,7 @@ def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, log_space: bool)
     check_key(name, key)
     dtype = float_dtype(name, dtype)
     (a,) = parameters(name, key, dtype, a)
-    return gamma_draw(key, np.broadcast_to(a, shape_of_draw(name, shape, a)), log_space=log_space)
+    return random_gamma_p(key, np.broadcast_to(a, shape_of_draw(name, shape, a)), log_space=log_space)
 
 
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
@@ -66,8 +66,8 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     a, b = parameters("beta", key, dtype, a, b)
     shape = shape_of_draw("beta", shape, a, b)
     keys = split(key)
-    x = gamma_draw(keys[0], np.broadcast_to(a, shape), log_space=True)
-    y = gamma_draw(keys[1], np.broadcast_to(b, shape), log_space=True)
+    x = random_gamma_p(keys[0], np.broadcast_to(a, shape), log_space=True)
+    y = random_gamma_p(keys[1], np.broadcast_to(b, shape), log_space=True)
     top = np.maximum(x, y)
     x, y = np.exp(x - top), np.exp(y - top)
     return x / (x + y)
@@ -89,7 +89,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any
     batch = own[:-1] if shape is None else shape_argument(shape)
     if np.broadcast_shapes(batch, own[:-1]) != batch:
         raise ValueError(f"dirichlet: alpha of shape {own} does not broadcast to shape={batch} and its last axis")
-    logs = gamma_draw(key, np.broadcast_to(alpha, (*batch, own[-1])), log_space=True)
+    logs = random_gamma_p(key, np.broadcast_to(alpha, (*batch, own[-1])), log_space=True)
     return softmax(logs, axis=len(batch))
 
 
@@ -104,7 +104,7 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
     dtype = float_dtype("chisquare", dtype)
     (df,) = parameters("chisquare", key, dtype, df)
     half = np.broadcast_to(df / dtype.type(2), shape_of_draw("chisquare", shape, df))
-    return np.exp(gamma_draw(key, half, log_space=True)) * dtype.type(2)
+    return np.exp(random_gamma_p(key, half, log_space=True)) * dtype.type(2)
 
 
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
@@ -136,7 +136,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
     keys = split(key)
     half = df / dtype.type(2)
     return draw(keys[0], "normal", dtype, shape) * np.sqrt(
-        half / gamma_draw(keys[1], np.broadcast_to(half, shape), log_space=False)
+        half / random_gamma_p(keys[1], np.broadcast_to(half, shape), log_space=False)
     )
 
 

@@ -38,7 +38,7 @@ from funcad.ir.trace import bind, trace_function
 from funcad.ir.types import Params
 from funcad.masks.masked_rules import cleaned
 from funcad.passes.program_keys import params_key
-from funcad.primitives.arithmetic import add, add_p, div, div_p, mul, mul_p, neg, neg_p, sub, sub_p
+from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.atoms import Formula, formula
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.stack import zero_value
@@ -47,7 +47,7 @@ from funcad.transforms.jvp import no_rule
 __all__ = ["INLINED", "Rule", "Series", "Taylor", "inexact", "strong", "written_at", "zeros_like"]
 
 INLINED = (call_p, checkpoint_p)
-_RATIONAL = {"add": add_p, "sub": sub_p, "mul": mul_p, "div": div_p, "neg": neg_p}
+_RATIONAL = {"add": add, "sub": sub, "mul": mul, "div": div, "neg": neg}
 
 
 class Series:
@@ -330,7 +330,7 @@ class _Operation:
         outs = self.orders[0]
         if not any(moving):
             return lambda k: [None] * len(outs)
-        if self.primitive is div_p and moving[1]:
+        if self.primitive is div and moving[1]:
             return self._quotient
         rule = Rule(self.primitive, self.params, values, moving, outs)
         if rule.is_linear():

@@ -33,7 +33,7 @@ from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces, plain_
 from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, owned, rule_of
 from funcad.masks.masks import Mask, mask_of
-from funcad.primitives.comparison import and_, select_p
+from funcad.primitives.comparison import and_, select
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.squares import keeps_operands
@@ -187,7 +187,7 @@ class FollowingTrace(Trace):
             mask = mask_of(owned(mask.bools.get()), mask.whole)
         both = mask.with_dirt(0) if own is None else own.combined(and_, mask, shape_of(x), False)
         self.masked = True
-        return self._note_layout(select_p, [x], Tracer(self, None, x.primal, Masked(value, both), x.source))
+        return self._note_layout(select, [x], Tracer(self, None, x.primal, Masked(value, both), x.source))
 
     def result(self, value: Any, tangent: Any, source: Any) -> Tracer:
         """The traced result of work that was done elsewhere."""

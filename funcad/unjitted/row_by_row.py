@@ -27,7 +27,7 @@ from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
-from funcad.primitives.arithmetic import add_p, div_p, mul_p, sub_p
+from funcad.primitives.arithmetic import add, div, mul, sub
 from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, python_index
 from funcad.primitives.contraction import dot_general_p
 from funcad.transforms.transpose import transpose_eval
@@ -182,15 +182,15 @@ class RowByRow:
             return True
         if type(p) is not _float64 or type(b) is int and type(q) is not _float64 or type(b) is tuple:
             return False
-        if primitive is sub_p or primitive is add_p:
+        if primitive is sub or primitive is add:
             self.add(a, ct)
             if type(b) is int:
-                self.add(b, ct if primitive is add_p else -ct)
-        elif primitive is mul_p:
+                self.add(b, ct if primitive is add else -ct)
+        elif primitive is mul:
             self.add(a, ct * q)
             if type(b) is int:
                 self.add(b, p * ct)
-        elif primitive is div_p:
+        elif primitive is div:
             ct = ct / q
             self.add(a, ct)
             if type(b) is int:

@@ -20,9 +20,9 @@ from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
 from funcad.primitives.basic_indexing import basic_index_p
-from funcad.primitives.comparison import select_p
+from funcad.primitives.comparison import select
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.shape import reshape_p
+from funcad.primitives.shape import reshape
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
 from funcad.unjitted.tape_rows import NO_VALUE, Rows
 from funcad.unjitted.tape_steps import WIDE
@@ -251,9 +251,9 @@ class Tape(Rows):
         if not keepdims:
             return t
         if large or type(out) is not np.ndarray:
-            return reshape_p(t, **kept)
+            return reshape(t, **kept)
         wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
-        return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, _ndarray, True, source)
+        return self._row(reshape, t, None, out, None, row, None, kept, kept_bits, None, wide, _ndarray, True, source)
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
@@ -342,7 +342,7 @@ class Tape(Rows):
             return None
         primals: list[Any] = [mask]
         operands: list[Any] = [(None, shape, "?")]
-        new = [self._outside(mask, mask, select_p, NO_VALUE)]
+        new = [self._outside(mask, mask, select, NO_VALUE)]
         for a in (x, y):
             kind, p, number = type(a), a, None
             if kind is Tracer:
@@ -356,7 +356,7 @@ class Tape(Rows):
                     operands.append(number)
                 else:
                     operands.append((number, shape, "d"))
-                    new.append(self._outside(p, a, select_p, NO_VALUE))
+                    new.append(self._outside(p, a, select, NO_VALUE))
             elif kind is float or kind is _float64:
                 operands.append(kind)
                 new.append(p)
@@ -365,4 +365,4 @@ class Tape(Rows):
             primals.append(p)
         out = np.where(*primals)
         self.values += new
-        return self._written((select_p, None, None, tuple(operands), WIDE, _ndarray), None, out, user_source(4), True)
+        return self._written((select, None, None, tuple(operands), WIDE, _ndarray), None, out, user_source(4), True)

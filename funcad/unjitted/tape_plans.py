@@ -13,16 +13,16 @@ from typing import Any
 from funcad.host.locks import SMALL
 from funcad.passes.program_keys import params_key
 from funcad.primitives import conversion, shape
-from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
+from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.basic_indexing import basic_update_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import shape_of_two
 
 __all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "moving_plan", "plans", "product_plan", "reduction_plan", "small_shape"]
 
-_LINEAR = frozenset([add_p, sub_p, neg_p, conversion.convert_p, shape.concatenate_p, basic_update_p])
+_LINEAR = frozenset([add, sub, neg, conversion.convert_p, shape.concatenate_p, basic_update_p])
 _MOST_PLANS = 1000
-BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the other one has a tangent
+BILINEAR = frozenset([mul, dot_general_p])  # an operand matters only if the other one has a tangent
 
 
 @lru_cache(_MOST_PLANS)

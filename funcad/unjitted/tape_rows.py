@@ -35,7 +35,7 @@ from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.passes.program_keys import params_key
-from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
+from funcad.primitives.arithmetic import add, integer_pow_p, mul, sub
 from funcad.unjitted.large_rows import NO_VALUE, LargeRows
 from funcad.unjitted.nested import can_lift
 from funcad.unjitted.outside import COPIED, Outside
@@ -52,7 +52,7 @@ LARGEST = 1 << 20  # bytes of an array of which parts are read and written by ro
 MAX_BYTES = 64 << 20  # of arrays, beyond which there are no more rows than that: rules may keep less
 MAX_LIFTED = 1 << 20  # bytes of large results within another derivative: beyond, rules keep what they need of each
 _exceeding: set[tuple] = set()  # kinds of inputs of recordings that had more
-_SILENT = frozenset([add_p, sub_p, mul_p])
+_SILENT = frozenset([add, sub, mul])
 FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 _EMPTY: Any = ()
 _NOTHING: Mapping[int, Any] = {}

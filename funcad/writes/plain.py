@@ -21,7 +21,7 @@ from funcad.host.state import state, tracing
 from funcad.ir.aval import KINDS, aval_of
 from funcad.ir.trace import Trace, abstract_trace_of
 from funcad.ir.tracer import Tracer, snapshot
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.strides import made_like
 from funcad.writes.boxes import Box, refresh
@@ -142,4 +142,4 @@ def started(x: Tracer, values: Sequence[Any]) -> Any:
     if fill is None or trace is None or trace.closed or not known:
         return PLAIN.value(x)
     aval = aval_of(x)
-    return trace.record(broadcast_in_dim_p, (aval.dtype.type(fill),), {"shape": aval.shape, "axes": ()})
+    return trace.record(broadcast_in_dim, (aval.dtype.type(fill),), {"shape": aval.shape, "axes": ()})

@@ -262,9 +262,9 @@ def test_special_values(n: int) -> None:
     g = Group(12, n, "f8")
     x = g.input("full")
     top, low = g.along(reduce_max_p, x), g.along(reduce_min_p, x)
-    doubled = g.do(ar.div_p, 1.0, top, kind="row")
+    doubled = g.do(ar.div, 1.0, top, kind="row")
     ends = [g.down(reduce_max_p, x), g.down(reduce_min_p, x), g.down(reduce_max_p, low)]
-    spread = g.do(extrema.maximum_p, x, g.full(doubled))
+    spread = g.do(extrema.maximum, x, g.full(doubled))
     jaxpr = g.jaxpr(top, low, doubled, spread, g.along(reduce_sum_p, x), *ends)
     rng = np.random.default_rng(5)
     value = rng.choice([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, 1e308], (12, n))
@@ -287,7 +287,7 @@ def test_special_values(n: int) -> None:
 def test_integers_wrap(dtype: str) -> None:
     g = Group(40, 37, dtype)
     x, row = g.input("full"), g.input("row")
-    y = g.do(ar.mul_p, x, g.full(row))
+    y = g.do(ar.mul, x, g.full(row))
     ends = [g.along(reduce_sum_p, y), g.along(reduce_prod_p, x), g.along(reduce_max_p, y), g.down(reduce_sum_p, y)]
     jaxpr = g.jaxpr(*ends, g.down(reduce_min_p, x))
     given = [np.random.default_rng(0).integers(-100 if dtype[0] == "i" else 0, 100, s).astype(dtype) for s in ((40, 37), 40)]

@@ -18,7 +18,7 @@ import funcad.primitives
 from funcad.backends.native import ir, target
 from funcad.backends.native.emitter import Emitter, Lane, Unsupported, operand_dtypes
 from funcad.ir.primitive import Primitive
-from funcad.primitives.arithmetic import mul_p
+from funcad.primitives.arithmetic import mul
 from funcad.primitives.atoms import ELEMENTARY, SCIPY, UFUNCS, formula
 from tests.native_lanes import Kernels, equation_of, kernel
 from tests.specs import all_specs
@@ -201,7 +201,7 @@ def test_literals_take_the_dtype_of_the_others() -> None:
     wide = np.float64(1e300)
     for literal, dtype in ((2.5, "f4"), (wide, "f8"), (3, "i2"), (-0.0, "f8"), (np.float32(np.nan), "f4"), (1, "c16")):
         dtype = np.dtype(dtype)
-        equation = equation_of(mul_p, [dtype, literal])
+        equation = equation_of(mul, [dtype, literal])
         assert operand_dtypes(equation) == [dtype, dtype]
         run = kernel(lambda e, x: e.apply(equation, [x, e.literal(literal, dtype)]), [dtype], dtype, 4)  # noqa: B023
         x = samples(dtype, 37, 0)
@@ -211,13 +211,13 @@ def test_literals_take_the_dtype_of_the_others() -> None:
 
 def test_weak_operands_are_converted() -> None:
     single, double = np.dtype("f4"), np.dtype("f8")
-    equation = equation_of(mul_p, [single, 0.1])
+    equation = equation_of(mul, [single, 0.1])
     run = kernel(lambda e, x: e.apply(equation, [x, e.literal(0.1, double)]), [single], single, 4)
     x = samples(single, 50, 1)
     with np.errstate(all="ignore"):
         assert same(run(x), x * np.float32(0.1), 0).all()
     with pytest.raises(Unsupported, match="computes in"):
-        kernel(lambda e, x: e.apply(equation_of(mul_p, [single, single]), [x, e.literal(1.0, double)]), [single], single, 4)
+        kernel(lambda e, x: e.apply(equation_of(mul, [single, single]), [x, e.literal(1.0, double)]), [single], single, 4)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

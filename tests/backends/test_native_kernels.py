@@ -44,7 +44,7 @@ class Build:
         return out
 
     def spread(self, x: Var, axes: tuple[int, ...]) -> Var:
-        return self.put(shape.broadcast_in_dim_p, x, shape=self.space, axes=axes)
+        return self.put(shape.broadcast_in_dim, x, shape=self.space, axes=axes)
 
     def total(self, kind: str, x: Var) -> Var:
         return self.put(REDUCE[kind], x, axes=tuple(range(len(self.space))))
@@ -120,7 +120,7 @@ def random_group(rng: Any, space: tuple[int, ...], dtype: np.dtype) -> tuple[Equ
         axes = tuple(sorted(rng.choice(len(space), rng.integers(0, len(space) + 1), replace=False).tolist()))
         own = tuple([space[a] if rng.random() < 0.8 else 1 for a in axes])
         values.append(build.spread(build.input(dtype, own), axes))
-    binary = [arithmetic.add_p, arithmetic.sub_p, arithmetic.mul_p]
+    binary = [arithmetic.add, arithmetic.sub, arithmetic.mul]
     for _ in range(rng.integers(1, 6)):
         a = values[rng.integers(len(values))]
         b: Any = values[rng.integers(len(values))]
@@ -128,10 +128,10 @@ def random_group(rng: Any, space: tuple[int, ...], dtype: np.dtype) -> tuple[Equ
         if choice < 0.2 and dtype.kind in "fc":
             b = float(rng.normal())
         if choice > 0.9 and dtype.kind == "f":
-            mask = build.put(comparison.lt_p, a, b)
-            values.append(build.put(comparison.select_p, mask, a, b))
+            mask = build.put(comparison.lt, a, b)
+            values.append(build.put(comparison.select, mask, a, b))
         elif choice > 0.8:
-            values.append(build.put(arithmetic.neg_p, a))
+            values.append(build.put(arithmetic.neg, a))
         else:
             values.append(build.put(binary[rng.integers(3)], a, b))
     outputs = [values[-1]]
@@ -176,7 +176,7 @@ def test_sums_are_as_exact_as_numpys(dtype: np.dtype, n: int) -> None:
     rng = np.random.default_rng(n)
     build = Build((n,))
     x = build.input(dtype)
-    square = build.put(arithmetic.mul_p, x, x)
+    square = build.put(arithmetic.mul, x, x)
     equation = build.equation(build.total("sum", square), build.total("sum", x))
     a = numbers(rng, (n,), dtype)
     found = kernels.kernel_for(equation)(a)
@@ -220,10 +220,10 @@ def test_functions_conversions_and_several_dtypes() -> None:
         x, i = build.input(F32), build.input(I64)
         wide = build.put(conversion.convert_p, x, dtype=F64, weak=False)
         number = build.put(conversion.convert_p, i, dtype=F64, weak=False)
-        y = build.put(transcendental.exp_p, build.put(arithmetic.mul_p, wide, 0.5))
-        z = build.put(arithmetic.add_p, y, number)
-        big = build.put(comparison.gt_p, z, 1.0)
-        equation = build.equation(z, big, build.put(transcendental.sin_p, x), build.total("sum", z))
+        y = build.put(transcendental.exp, build.put(arithmetic.mul, wide, 0.5))
+        z = build.put(arithmetic.add, y, number)
+        big = build.put(comparison.gt, z, 1.0)
+        equation = build.equation(z, big, build.put(transcendental.sin, x), build.total("sum", z))
         compare(equation, [numbers(rng, (n,), F32), numbers(rng, (n,), I64)], scale=200.0 * n * n)
 
 
@@ -232,8 +232,8 @@ def test_special_values_go_through() -> None:
     build = Build((11, 11))
     x, y = build.input(F64, (11,)), build.input(F64, (11,))
     a, b = build.spread(x, (0,)), build.spread(y, (1,))
-    names = ("add_p", "sub_p", "mul_p", "div_p")
-    outputs = [build.put(getattr(arithmetic, name), a, b) for name in names] + [build.put(comparison.lt_p, a, b)]
+    names = ("add", "sub", "mul", "div")
+    outputs = [build.put(getattr(arithmetic, name), a, b) for name in names] + [build.put(comparison.lt, a, b)]
     compare(build.equation(*outputs), [special, special])
 
 
@@ -241,14 +241,14 @@ def test_one_operand_read_in_two_ways() -> None:
     build = Build((6, 6))
     x = build.input(F64, (6,))
     rows, columns = build.spread(x, (0,)), build.spread(x, (1,))
-    compare(build.equation(build.put(arithmetic.sub_p, rows, columns)), [np.arange(6.0)])
+    compare(build.equation(build.put(arithmetic.sub, rows, columns)), [np.arange(6.0)])
 
 
 def test_broadcast_and_literal_as_outputs() -> None:
     build = Build((3, 4))
     x, y = build.input(F64, (4,)), build.input(F64)
     wide = build.spread(x, (1,))
-    equation = build.equation(wide, build.put(arithmetic.add_p, wide, y), wide)
+    equation = build.equation(wide, build.put(arithmetic.add, wide, y), wide)
     found = compare(equation, [np.arange(4.0), np.ones((3, 4))])
     assert found[0].flags.writeable
 
@@ -256,14 +256,14 @@ def test_broadcast_and_literal_as_outputs() -> None:
 def test_empty_groups_run_on_numpy() -> None:
     build = Build((0, 3))
     x = build.input(F64)
-    y = build.put(arithmetic.mul_p, x, 2.0)
+    y = build.put(arithmetic.mul, x, 2.0)
     compare(build.equation(y, build.total("sum", y)), [np.zeros((0, 3))])
 
 
 def test_scalars_of_every_kind() -> None:
     build = Build((5,))
     s, x = build.input(F64, ()), build.input(F64)
-    equation = build.equation(build.put(arithmetic.mul_p, build.spread(s, ()), x))
+    equation = build.equation(build.put(arithmetic.mul, build.spread(s, ()), x))
     call = kernels.kernel_for(equation)
     x = np.arange(5.0)
     for s in (np.float64(2), np.array(2.0), 2.0, 2, np.float32(2)):
@@ -273,7 +273,7 @@ def test_scalars_of_every_kind() -> None:
 def test_transposed_operands_give_transposed_results() -> None:
     build = Build((40, 30))
     x, y = build.input(F64), build.input(F64)
-    equation = build.equation(build.put(arithmetic.add_p, x, y))
+    equation = build.equation(build.put(arithmetic.add, x, y))
     a = np.arange(1200.0).reshape(30, 40)
     (found,) = compare(equation, [a.T, a.T])
     assert found.strides == (a.T + a.T).strides
@@ -283,7 +283,7 @@ def test_transposed_operands_give_transposed_results() -> None:
 def test_subclasses_and_lists_are_read() -> None:
     build = Build((2, 2))
     x = build.input(F64)
-    call = kernels.kernel_for(build.equation(build.put(arithmetic.mul_p, x, 3.0)))
+    call = kernels.kernel_for(build.equation(build.put(arithmetic.mul, x, 3.0)))
     for operand in (np.ones((2, 2)).view(np.recarray), [[1.0, 1.0], [1.0, 1.0]], np.ones((2, 2), np.float32)):
         (found,) = call(operand)
         assert type(found) is np.ndarray and np.array_equal(found, np.full((2, 2), 3.0))
@@ -295,7 +295,7 @@ def test_many_layouts_of_one_group() -> None:
     """Strides that come and go do not make code without end."""
     build = Build((4, 5, 6))
     x, y = build.input(F64), build.input(F64)
-    equation = build.equation(build.put(arithmetic.sub_p, x, y))
+    equation = build.equation(build.put(arithmetic.sub, x, y))
     owner = kernels.Elementwise(equation.params["jaxpr"], (4, 5, 6))
     rng = np.random.default_rng(0)
     for _ in range(150):
@@ -313,7 +313,7 @@ def test_equal_groups_share_their_code() -> None:
     def made(n: int, factor: float) -> Any:
         build = Build((n,))
         x = build.input(F64)
-        equation = build.equation(build.put(arithmetic.mul_p, build.put(arithmetic.add_p, x, x), factor))
+        equation = build.equation(build.put(arithmetic.mul, build.put(arithmetic.add, x, x), factor))
         return kernels.Elementwise(equation.params["jaxpr"], (n,))
 
     a, b, c = made(1001, 2.5), made(2301, 2.5), made(1001, 3.5)  # long enough to be unrolled with vectors of any length
@@ -327,7 +327,7 @@ def test_large_results_come_from_the_pool(monkeypatch: pytest.MonkeyPatch) -> No
     for n in (100_000, 100_003):
         build = Build((n,))
         x = build.input(F64)
-        y = build.put(arithmetic.mul_p, x, 3.0)
+        y = build.put(arithmetic.mul, x, 3.0)
         equation = build.equation(y, build.total("max", y))
         owner = kernels.Elementwise(equation.params["jaxpr"], (n,))
         assert owner.default.streamed is not None
@@ -344,7 +344,7 @@ def test_dear_kernels_keep_to_plain_stores(monkeypatch: pytest.MonkeyPatch) -> N
     x = build.input(F64)
     y = x
     for _ in range(6):
-        y = build.put(transcendental.tanh_p, y)
+        y = build.put(transcendental.tanh, y)
     equation = build.equation(y)
     for threads, streamed in ((1, False), (64, True)):
         monkeypatch.setattr(kernels, "thread_count", lambda threads=threads: threads)
@@ -359,7 +359,7 @@ def test_calls_without_the_builtin(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in (3, 100_000):
         build = Build((n,))
         x, s = build.input(F64), build.input(F64, ())
-        y = build.put(arithmetic.mul_p, x, build.spread(s, ()))
+        y = build.put(arithmetic.mul, x, build.spread(s, ()))
         equation = build.equation(build.total("sum", y), y)
         call = kernels.kernel_for(equation)
         for operand in (np.arange(float(n)), np.arange(2.0 * n)[::2], np.arange(float(n), dtype=">f8")):
@@ -371,7 +371,7 @@ def test_what_has_no_native_code_says_so() -> None:
     build = Build((4,))
     x = build.input(np.float16)
     with pytest.raises(Unsupported, match="float16"):
-        kernels.kernel_for(build.equation(build.put(arithmetic.mul_p, x, 2.0)))
+        kernels.kernel_for(build.equation(build.put(arithmetic.mul, x, 2.0)))
 
 
 @pytest.mark.parametrize("name", ["x86-64", "x86-64-v2", "x86-64-v3"])
@@ -397,9 +397,9 @@ def test_vectors_wider_than_the_registers(monkeypatch: pytest.MonkeyPatch) -> No
 def _horner(n: int, dtype: Any = F64) -> Equation:
     build = Build((n,))
     x = build.input(dtype)
-    y = build.put(arithmetic.mul_p, x, 0.5)
+    y = build.put(arithmetic.mul, x, 0.5)
     for c in (0.25, -1.5, 3.0):
-        y = build.put(arithmetic.mul_p, build.put(arithmetic.add_p, y, c), x)
+        y = build.put(arithmetic.mul, build.put(arithmetic.add, y, c), x)
     return build.equation(y)
 
 
@@ -419,13 +419,13 @@ def test_chains_run_several_vectors_abreast() -> None:
     build = Build((1000,))
     values = [build.input(F64) for _ in range(7)]  # all are needed at the end
     while len(values) > 1:
-        values.append(build.put(arithmetic.mul_p, values.pop(), values.pop()))
+        values.append(build.put(arithmetic.mul, values.pop(), values.pop()))
     many = kernels.analysed(build.equation(values[0]).params["jaxpr"])
     assert (kernels._alive(many), kernels._unroll(many, small), kernels._unroll(many, large)) == (7, 2, 4)
 
     build = Build((1000,))
     x = build.input(F64)
-    text = build.put(transcendental.tanh_p, build.put(transcendental.exp_p, x))
+    text = build.put(transcendental.tanh, build.put(transcendental.exp, x))
     long = kernels.analysed(build.equation(text).params["jaxpr"])
     assert kernels._unroll(long, small) == 1  # its text is long
 
@@ -447,7 +447,7 @@ def test_operands_that_no_near_cache_holds_are_asked_for_ahead() -> None:
 def test_what_hands_out_parts_is_not_optimised() -> None:
     """`kernel` runs a few instructions per call, `part` all elements: only that one is worth the compiler's time."""
     x, y = Var(Aval((100_000,), np.dtype(float))), Var(Aval((100_000,), np.dtype(float)))
-    group = kernels.analysed(Jaxpr((x,), (Equation(transcendental.exp_p, (x,), {}, (y,)),), (y,)))
+    group = kernels.analysed(Jaxpr((x,), (Equation(transcendental.exp, (x,), {}, (y,)),), (y,)))
     for split in (True, False):
         text = kernels.kernel_text(group, target.host(), 2, 1, ("1",), split=split)
         slow = [line for line in text.split("\n") if line.startswith("define ") and "optnone" in line]

@@ -88,7 +88,7 @@ def test_empty_groups(shape: tuple[int, int]) -> None:
     g = Group(*shape, "f8")
     x = g.input("full")
     s = g.along(reduce_sum_p, x)
-    check(g.jaxpr(s, g.down(reduce_sum_p, s), g.down(reduce_sum_p, x), g.do(ar.neg_p, x)), shape, [np.ones(shape)])
+    check(g.jaxpr(s, g.down(reduce_sum_p, s), g.down(reduce_sum_p, x), g.do(ar.neg, x)), shape, [np.ones(shape)])
 
 
 # -- special values
@@ -102,7 +102,7 @@ def test_nan_inf_and_zeros(dtype: str, shape: tuple[int, int]) -> None:
     rows = [g.along(p, x) for p in (reduce_sum_p, reduce_max_p, reduce_min_p)]
     columns = [g.down(p, x) for p in (reduce_sum_p, reduce_max_p, reduce_min_p)]
     totals = [g.down(p, r) for p in (reduce_sum_p, reduce_max_p, reduce_min_p) for r in rows]
-    shifted = g.do(ar.sub_p, x, g.full(rows[1]))
+    shifted = g.do(ar.sub, x, g.full(rows[1]))
     jaxpr = g.jaxpr(*rows, *columns, *totals, shifted, g.along(reduce_sum_p, shifted))
     rng = np.random.default_rng(3)
     for special in ([np.nan], [np.inf], [-np.inf], [np.inf, -np.inf], [np.nan, np.inf, -0.0]):
@@ -118,7 +118,7 @@ def test_sums_of_negative_zeros_are_as_numpys(shape: tuple[int, int]) -> None:
     g = Group(*shape, "f8")
     x, w, r = g.input("full"), g.input("column"), g.input("row")
     s = g.along(reduce_sum_p, x)
-    jaxpr = g.jaxpr(s, g.down(reduce_sum_p, x), g.down(reduce_sum_p, s), g.dot(x, w), g.dot(x, r), g.do(ar.neg_p, x))
+    jaxpr = g.jaxpr(s, g.down(reduce_sum_p, x), g.down(reduce_sum_p, s), g.dot(x, w), g.dot(x, r), g.do(ar.neg, x))
     args = [np.full(shape, -0.0), np.ones(shape[1]), np.ones(shape[0])]
     expected = fused_p.impl(np, *args, jaxpr=jaxpr, kind="rows", shape=shape)
     for a, b in zip(Rows(jaxpr, shape).function(*args), expected, strict=True):
@@ -154,8 +154,8 @@ def test_integers_are_exact(dtype: str, shape: tuple[int, int]) -> None:
     g = Group(*shape, dtype)
     x, w = g.input("full"), g.input("column")
     s, top = g.along(reduce_sum_p, x), g.along(reduce_max_p, x)
-    big = g.do(convert_p, g.do(ar.sub_p, x, g.full(top)), dtype=np.dtype(float))
-    above = g.do(cmp.eq_p, x, g.full(top))
+    big = g.do(convert_p, g.do(ar.sub, x, g.full(top)), dtype=np.dtype(float))
+    above = g.do(cmp.eq, x, g.full(top))
     outputs = (s, top, g.down(reduce_sum_p, x), g.down(reduce_min_p, s), big, above, g.dot(x, w))
     jaxpr = g.jaxpr(*outputs, g.along(reduce_sum_p, g.do(convert_p, above, dtype=np.dtype(np.int64))))
     check(jaxpr, shape, arguments(jaxpr, np.random.default_rng(0)))
@@ -166,8 +166,8 @@ def test_complex_values(dtype: str) -> None:
     shape = (9, 7)
     g = Group(*shape, dtype)
     x, w = g.input("full"), g.input("column")
-    s = g.along(reduce_sum_p, g.do(ar.mul_p, x, g.full(w)))
-    jaxpr = g.jaxpr(s, g.do(ar.sub_p, x, g.full(s)), g.down(reduce_sum_p, x), g.down(reduce_sum_p, s), g.dot(x, w))
+    s = g.along(reduce_sum_p, g.do(ar.mul, x, g.full(w)))
+    jaxpr = g.jaxpr(s, g.do(ar.sub, x, g.full(s)), g.down(reduce_sum_p, x), g.down(reduce_sum_p, s), g.dot(x, w))
     rng = np.random.default_rng(0)
     args = [(rng.standard_normal(v.aval.shape) + 1j * rng.standard_normal(v.aval.shape)).astype(dtype) for v in jaxpr.inputs]
     check(jaxpr, shape, args)
@@ -177,9 +177,9 @@ def test_masks_as_row_and_column_inputs() -> None:
     shape = (9, 13)
     g = Group(*shape, "f8")
     x, row, column, full = g.input("full"), g.input("row", bool), g.input("column", bool), g.input("full", bool)
-    inside = g.do(cmp.and_p, g.do(cmp.and_p, g.full(row), g.full(column)), full)
-    kept = g.do(cmp.select_p, inside, x, 0.0)
-    jaxpr = g.jaxpr(kept, inside, g.along(reduce_sum_p, kept), g.do(cmp.not_p, row), g.along(reduce_max_p, inside))
+    inside = g.do(cmp.and_, g.do(cmp.and_, g.full(row), g.full(column)), full)
+    kept = g.do(cmp.select, inside, x, 0.0)
+    jaxpr = g.jaxpr(kept, inside, g.along(reduce_sum_p, kept), g.do(cmp.not_, row), g.along(reduce_max_p, inside))
     check(jaxpr, shape, arguments(jaxpr, np.random.default_rng(0)))
 
 
@@ -208,7 +208,7 @@ def test_rows_that_no_cache_holds(shape: tuple[int, int]) -> None:
 def test_square_groups_tell_rows_from_columns() -> None:
     g = Group(6, 6, "f8")
     x, r, c = g.input("full"), g.input("row"), g.input("column")
-    y = g.do(ar.sub_p, g.do(ar.mul_p, x, g.full(r)), g.full(c))
+    y = g.do(ar.sub, g.do(ar.mul, x, g.full(r)), g.full(c))
     jaxpr = g.jaxpr(g.along(reduce_sum_p, y), g.down(reduce_sum_p, y), g.dot(y, r), g.dot(y, c))
     check(jaxpr, (6, 6), arguments(jaxpr, np.random.default_rng(0)))
 
@@ -218,7 +218,7 @@ def test_outputs_that_nothing_else_needs_or_that_come_twice() -> None:
     x, r = g.input("full"), g.input("row")
     s = g.along(reduce_sum_p, x)
     total = g.down(reduce_sum_p, r)
-    b = g.full(g.do(ar.add_p, r, s))
+    b = g.full(g.do(ar.add, r, s))
     jaxpr = g.jaxpr(s, s, b, b, total, total, g.down(reduce_max_p, b), g.along(reduce_sum_p, b))
     check(jaxpr, (5, 9), arguments(jaxpr, np.random.default_rng(0)))
 
@@ -258,7 +258,7 @@ def test_sums_over_rows_are_finished_in_one_loop() -> None:
     def text(columns: int) -> str:
         g = Group(4000, columns, "f8")
         x, y = g.input("full"), g.input("full")
-        sums = [g.down(reduce_sum_p, v) for v in (x, y, g.do(ar.mul_p, x, y))]
+        sums = [g.down(reduce_sum_p, v) for v in (x, y, g.do(ar.mul, x, y))]
         module = ir.Module()
         rows_kernel(module, plan_rows(g.jaxpr(*sums), (4000, columns)), target.host())
         return module.functions["kernel"]
@@ -272,9 +272,9 @@ def test_sums_over_rows_are_finished_in_one_loop() -> None:
 def test_row_values_that_stay_in_scratch_memory_need_no_mask() -> None:
     g = Group(64, 64, "f8")
     x = g.input("full")
-    mean = g.do(ar.mul_p, g.along(reduce_sum_p, x), 1 / 64)
+    mean = g.do(ar.mul, g.along(reduce_sum_p, x), 1 / 64)
     module = ir.Module()
-    rows_kernel(module, plan_rows(g.jaxpr(g.do(ar.sub_p, x, g.full(mean))), (64, 64)), target.host())
+    rows_kernel(module, plan_rows(g.jaxpr(g.do(ar.sub, x, g.full(mean))), (64, 64)), target.host())
     assert "icmp ult" not in module.text()
 
 
@@ -291,7 +291,7 @@ def test_rows_abreast_come_from_several_places_of_a_block() -> None:
 def test_a_division_is_kept_rather_than_done_again() -> None:
     g = Group(6, 16, "f8")
     x, r, c = g.input("full"), g.input("row"), g.input("column")
-    scaled = g.do(ar.div_p, g.do(ar.mul_p, x, g.full(c)), g.full(r))
-    jaxpr = g.jaxpr(g.do(ar.sub_p, scaled, g.full(g.along(reduce_sum_p, scaled))))
+    scaled = g.do(ar.div, g.do(ar.mul, x, g.full(c)), g.full(r))
+    jaxpr = g.jaxpr(g.do(ar.sub, scaled, g.full(g.along(reduce_sum_p, scaled))))
     assert list(plan_rows(jaxpr, (6, 16)).kept) == [scaled]
     check(jaxpr, (6, 16), arguments(jaxpr, np.random.default_rng(0)))

@@ -17,7 +17,7 @@ import funcad
 from funcad.backends import workers
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.primitives.arithmetic import add_p, mul_p
+from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_max_p, reduce_sum_p
 
@@ -45,7 +45,7 @@ def made(n: int) -> Any:
     equations, value = [], x
     for k in range(12):
         out = Var(x.aval)
-        equations.append(Equation((mul_p, add_p)[k % 2], (value, Literal(0.9) if k % 2 else x), {}, (out,)))
+        equations.append(Equation((mul, add)[k % 2], (value, Literal(0.9) if k % 2 else x), {}, (out,)))
         value = out
     outputs = [value]
     for primitive in (reduce_sum_p, reduce_max_p):

@@ -17,11 +17,11 @@ from funcad.backends.interpreter import Program
 from funcad.ir.aval import Stack
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.fuse import fuse
-from funcad.primitives.arithmetic import add_p, mul_p, sub_p
+from funcad.primitives.arithmetic import add, mul, sub
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_max_p, reduce_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p
-from funcad.primitives.transcendental import exp_p, sin_p, tanh_p
+from funcad.primitives.shape import broadcast_in_dim
+from funcad.primitives.transcendental import exp, sin, tanh
 from tests.agreement import assert_agree
 from tests.fuzzing import tiny_tiles
 from tests.programs import PROGRAMS
@@ -265,17 +265,17 @@ def test_groups_of_rows(shape: tuple, dtype: Any, tiny: None, monkeypatch: pytes
         return Equation(p, inputs, params, (v[out],))
 
     equations = [
-        eq(broadcast_in_dim_p, (row,), "rb", shape=shape, axes=(0,)),
-        eq(broadcast_in_dim_p, (column,), "cb", shape=shape, axes=(1,)),
-        eq(broadcast_in_dim_p, (scalar,), "sb", shape=shape, axes=()),
-        eq(mul_p, (full, v["cb"]), "a"),
-        eq(sub_p, (v["a"], v["rb"]), "b"),
-        eq(tanh_p, (v["b"],), "e"),
+        eq(broadcast_in_dim, (row,), "rb", shape=shape, axes=(0,)),
+        eq(broadcast_in_dim, (column,), "cb", shape=shape, axes=(1,)),
+        eq(broadcast_in_dim, (scalar,), "sb", shape=shape, axes=()),
+        eq(mul, (full, v["cb"]), "a"),
+        eq(sub, (v["a"], v["rb"]), "b"),
+        eq(tanh, (v["b"],), "e"),
         eq(reduce_sum_p, (v["e"],), "z", axes=(1,)),
         eq(reduce_max_p, (v["e"],), "max", axes=(1,)),
         eq(reduce_sum_p, (v["e"],), "cs", axes=(0,)),
         eq(reduce_sum_p, (v["z"],), "rs", axes=(0,)),
-        eq(mul_p, (v["e"], v["sb"]), "out"),
+        eq(mul, (v["e"], v["sb"]), "out"),
     ]
     jaxpr = group("rows", shape, [full, row, column, scalar], equations, [v[n] for n in ("out", "z", "max", "cs", "rs")])
     rng = np.random.default_rng(0)
@@ -289,12 +289,12 @@ def test_elementwise_groups(shape: tuple, tiny: None) -> None:
     full, other = var(*shape), var(*[n if i else 1 for i, n in enumerate(shape)])
     wide, a, b, c, s, m = var(*shape), var(*shape), var(*shape), var(*shape), var(), var()
     equations = [
-        Equation(broadcast_in_dim_p, (other,), {"shape": shape, "axes": tuple(range(len(shape)))}, (wide,)),
-        Equation(mul_p, (full, wide), {}, (a,)),
-        Equation(sin_p, (a,), {}, (b,)),
+        Equation(broadcast_in_dim, (other,), {"shape": shape, "axes": tuple(range(len(shape)))}, (wide,)),
+        Equation(mul, (full, wide), {}, (a,)),
+        Equation(sin, (a,), {}, (b,)),
         Equation(reduce_sum_p, (b,), {"axes": tuple(range(len(shape)))}, (s,)),
         Equation(reduce_max_p, (a,), {"axes": tuple(range(len(shape)))}, (m,)),
-        Equation(add_p, (b, Literal(1.0)), {}, (c,)),
+        Equation(add, (b, Literal(1.0)), {}, (c,)),
     ]
     jaxpr = group("elementwise", shape, [full, other], equations, [c, a, s, m])
     rng = np.random.default_rng(1)
@@ -303,7 +303,7 @@ def test_elementwise_groups(shape: tuple, tiny: None) -> None:
 
 def test_kernels_take_the_place_of_groups() -> None:
     x, y = var(4), var(4)
-    jaxpr = group("elementwise", (4,), [x], [Equation(exp_p, (x,), {}, (y,))], [y])
+    jaxpr = group("elementwise", (4,), [x], [Equation(exp, (x,), {}, (y,))], [y])
     program = generate(jaxpr, kernels=lambda equation: lambda a: [a + 1.0])
     assert "kernel_(v0)" in program.text
     assert program.function([np.zeros(4)])[0].tolist() == [1.0] * 4

@@ -68,10 +68,10 @@ def samples(shape: tuple, dtype: Any) -> list[np.ndarray]:
 def test_over_one_axis(dtype: Any, shape: tuple, axis: int) -> None:
     xs = samples(shape, dtype)
     for x, t in zip(xs, reversed(xs)):
-        for p in (act.softmax_p, act.log_softmax_p, act.logsumexp_p):
+        for p in (act.softmax, act.log_softmax, act.logsumexp):
             found = lowered(lambda x, p=p: p(x, axis=axis), x)
             assert p.name not in found and found["reduce_max"] == found["reduce_sum"] == 1
-        for p in (act.softmax_linear_p, act.log_softmax_linear_p, act.log_softmax_transposed_p):
+        for p in (act.softmax_linear, act.log_softmax_linear, act.log_softmax_transposed):
             assert p.name not in lowered(lambda t, y, p=p: p(t, y, axis=axis), t, x)
 
 
@@ -85,7 +85,7 @@ def test_over_several_axes(dtype: Any, shape: tuple, axes: tuple) -> None:
         for x, t, r in zip(xs, reversed(xs), rows):
             assert "layer_norm" not in lowered(lambda x: act.layer_norm_p(x, axes=axes, eps=1e-5), x)
             if rest:
-                assert "layer_norm_linear" not in lowered(lambda t, x, r: act.layer_norm_linear_p(t, x, r, axes=axes), t, x, r)
+                assert "layer_norm_linear" not in lowered(lambda t, x, r: act.layer_norm_linear(t, x, r, axes=axes), t, x, r)
             top = np.asarray(x.max(axis=axes)) if rest else x.max()
             lowered(lambda t, x, m: tied_mean_p(t, x, m, axes=axes), t, x, top)
             lowered(lambda t, x, m: tied_spread_p(t, x, m, axes=axes), r if rest else dtype(2.0), x, top)
@@ -121,8 +121,8 @@ def test_what_stays() -> None:
     """Empty axes, and counts that the dtype cannot hold."""
     empty, wide = np.ones((3, 0)), np.ones((3000, 2), np.float16)
     for f, x in (
-        (lambda x: act.softmax_p(x, axis=1), empty),
-        (lambda x: act.logsumexp_p(x, axis=1), empty),
+        (lambda x: act.softmax(x, axis=1), empty),
+        (lambda x: act.logsumexp(x, axis=1), empty),
         (lambda x: act.layer_norm_p(x, axes=(0,), eps=1e-5), wide),
     ):
         jaxpr = traced(f, x)

@@ -23,7 +23,7 @@ from funcad.primitives.comparison import gt, select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_all, reduce_any, reduce_max, reduce_prod, reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, reshape, slice_p, transpose
+from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
 from tests.agreement import assert_agree, same_bits
 
 rng = np.random.default_rng(0)
@@ -41,7 +41,7 @@ def constant(near: Any, value: Any, shape: tuple) -> Any:
     """A literal repeated to a shape, as an equation of the program that `near` belongs to."""
     literal = Literal(value)
     aval = Aval(shape, literal.aval.dtype)
-    return near.owner.append(broadcast_in_dim_p, (literal,), {"shape": shape, "axes": ()}, aval, None)
+    return near.owner.append(broadcast_in_dim, (literal,), {"shape": shape, "axes": ()}, aval, None)
 
 
 def pushed(f: Any, *args: Any, exact: bool = True) -> Counter:

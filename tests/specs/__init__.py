@@ -2,7 +2,7 @@
 
 Each file of this folder holds one family, `SPECS = [spec(...), ...]`. A spec says how to call one primitive and on what:
 
-    spec(sin_p, sin, [(np.array([0.1, 2.0]),), lambda rng: (rng.normal(size=(2, 3)),)], reference=np.sin)
+    spec(sin, sin, [(np.array([0.1, 2.0]),), lambda rng: (rng.normal(size=(2, 3)),)], reference=np.sin)
 
 * `primitive`: the Primitive that is covered, or a tuple of them.
 * `fn(*arrays, **params)`: binds it through its module's public function; may give a list of results (multiple outputs).

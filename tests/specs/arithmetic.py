@@ -38,13 +38,13 @@ SPECS = [
         [(ANY, OTHER, POSITIVE, ANY + 0.3), (ANY, 2.0, OTHER, -0.5), (COMPLEX, OTHER_COMPLEX, COMPLEX, OTHER_COMPLEX)],
         reference=lambda x, y, z, w: x * y + z * w,
     ),
-    spec(a.neg_p, a.neg, UNARY_COMPLEX, reference=np.negative, jax=lambda j: j.lax.neg),
-    spec(a.add_p, a.add, BINARY_COMPLEX, reference=np.add, jax=lambda j: j.numpy.add),
-    spec(a.sub_p, a.sub, BINARY_COMPLEX, reference=np.subtract, jax=lambda j: j.numpy.subtract),
-    spec(a.mul_p, a.mul, BINARY_COMPLEX, reference=np.multiply, jax=lambda j: j.numpy.multiply),
-    spec(a.div_p, a.div, [*BINARY_COMPLEX, (INTEGERS, DIVISORS)], reference=np.divide, jax=lambda j: j.numpy.divide),
+    spec(a.neg, a.neg, UNARY_COMPLEX, reference=np.negative, jax=lambda j: j.lax.neg),
+    spec(a.add, a.add, BINARY_COMPLEX, reference=np.add, jax=lambda j: j.numpy.add),
+    spec(a.sub, a.sub, BINARY_COMPLEX, reference=np.subtract, jax=lambda j: j.numpy.subtract),
+    spec(a.mul, a.mul, BINARY_COMPLEX, reference=np.multiply, jax=lambda j: j.numpy.multiply),
+    spec(a.div, a.div, [*BINARY_COMPLEX, (INTEGERS, DIVISORS)], reference=np.divide, jax=lambda j: j.numpy.divide),
     spec(
-        r.floor_divide_p,
+        r.floor_divide,
         r.floor_divide,
         [*BINARY, (INTEGERS, DIVISORS)],
         order=0,
@@ -52,7 +52,7 @@ SPECS = [
         dtypes=("f4",),
     ),
     spec(
-        r.mod_p,
+        r.mod,
         r.mod,
         [*BINARY, (INTEGERS, DIVISORS)],
         reference=np.remainder,
@@ -60,7 +60,7 @@ SPECS = [
         jax=lambda j: j.numpy.remainder,
     ),
     spec(
-        r.fmod_p, r.fmod, [*BINARY, (INTEGERS, DIVISORS)], reference=np.fmod, dtypes=("f4",), jax=lambda j: j.numpy.fmod
+        r.fmod, r.fmod, [*BINARY, (INTEGERS, DIVISORS)], reference=np.fmod, dtypes=("f4",), jax=lambda j: j.numpy.fmod
     ),
     spec(
         p.pow_p,
@@ -76,9 +76,9 @@ SPECS = [
     _integer_pow(3, jax=lambda j: lambda x: j.lax.integer_pow(x, 3)),
     _integer_pow(-2, jax=lambda j: lambda x: j.lax.integer_pow(x, -2)),
     spec(a.square_p, a.square, UNARY_COMPLEX, reference=np.square, jax=lambda j: j.numpy.square),
-    spec(a.reciprocal_p, a.reciprocal, UNARY_COMPLEX, reference=np.reciprocal, jax=lambda j: j.numpy.reciprocal),
+    spec(a.reciprocal, a.reciprocal, UNARY_COMPLEX, reference=np.reciprocal, jax=lambda j: j.numpy.reciprocal),
     spec(
-        a.sqrt_p,
+        a.sqrt,
         a.sqrt,
         [(POSITIVE,), (np.float64(2.0),), (COMPLEX,)],
         domain=(0, np.inf),
@@ -86,29 +86,29 @@ SPECS = [
         jax=lambda j: j.numpy.sqrt,
     ),
     spec(
-        a.rsqrt_p,
+        a.rsqrt,
         a.rsqrt,
         [(POSITIVE,), (np.float64(2.0),), (COMPLEX,)],
         domain=(0, np.inf),
         reference=lambda x: 1 / np.sqrt(x),
         jax=lambda j: j.lax.rsqrt,
     ),
-    spec(a.cbrt_p, a.cbrt, UNARY, reference=np.cbrt, dtypes=("f4",), jax=lambda j: j.numpy.cbrt),
-    spec(a.abs_p, a.abs_, UNARY_COMPLEX, reference=np.abs, jax=lambda j: j.numpy.abs),
-    spec(a.sign_p, a.sign, UNARY_COMPLEX, reference=np.sign),
+    spec(a.cbrt, a.cbrt, UNARY, reference=np.cbrt, dtypes=("f4",), jax=lambda j: j.numpy.cbrt),
+    spec(a.abs_, a.abs_, UNARY_COMPLEX, reference=np.abs, jax=lambda j: j.numpy.abs),
+    spec(a.sign, a.sign, UNARY_COMPLEX, reference=np.sign),
     spec(
-        a.copysign_p, a.copysign, BINARY, reference=np.copysign, dtypes=("f4",), jax=lambda j: j.numpy.copysign
+        a.copysign, a.copysign, BINARY, reference=np.copysign, dtypes=("f4",), jax=lambda j: j.numpy.copysign
     ),
-    spec(a.hypot_p, a.hypot, BINARY, reference=np.hypot, dtypes=("f4",), jax=lambda j: j.numpy.hypot),
+    spec(a.hypot, a.hypot, BINARY, reference=np.hypot, dtypes=("f4",), jax=lambda j: j.numpy.hypot),
     spec(
-        a.turn_p,
+        a.turn,
         a.turn,
         [(ANY, POSITIVE), (np.float64(0.6), np.float64(1.3)), (EMPTY, EMPTY), (1.5, POSITIVE)],
         reference=np.divide,
         dtypes=("f4",),
     ),
     spec(
-        a.root_p, a.root, [(POSITIVE,), (np.float64(2.0),), (EMPTY,)], domain=(0, np.inf), reference=np.sqrt, dtypes=("f4",)
+        a.root, a.root, [(POSITIVE,), (np.float64(2.0),), (EMPTY,)], domain=(0, np.inf), reference=np.sqrt, dtypes=("f4",)
     ),
     *[
         spec(
@@ -124,23 +124,23 @@ SPECS = [
         for n in (2, 3, 4, 5)
     ],
     spec(
-        a.heaviside_p,
+        a.heaviside,
         a.heaviside,
         [(np.array([-1.0, 0.0, 2.0]), np.array([0.3, 0.4, 0.5]))],
         nondiff=(0,),  # a step: differences of it mean nothing at 0
         reference=np.heaviside,
         dtypes=("f4",),
     ),
-    spec(a.nextafter_p, a.nextafter, [(ANY, OTHER)], reference=np.nextafter, dtypes=("f4",)),
-    spec(r.floor_p, r.floor, UNARY, order=0, reference=np.floor, dtypes=("f4",)),
-    spec(r.ceil_p, r.ceil, UNARY, order=0, reference=np.ceil, dtypes=("f4",)),
-    spec(r.rint_p, r.rint, UNARY, order=0, reference=np.rint, dtypes=("f4",)),
-    spec(r.trunc_p, r.trunc, UNARY, order=0, reference=np.trunc, dtypes=("f4",)),
-    spec(r.rint_p, r.round_, [(ANY * 100,), (INTEGERS * 13,)], params={"decimals": -1}, order=0, id="round_"),
-    spec(x.maximum_p, x.maximum, BINARY, reference=np.maximum, jax=lambda j: j.numpy.maximum),
-    spec(x.minimum_p, x.minimum, BINARY, reference=np.minimum, jax=lambda j: j.numpy.minimum),
-    spec(x.fmax_p, x.fmax, BINARY, reference=np.fmax),
-    spec(x.fmin_p, x.fmin, BINARY, reference=np.fmin),
+    spec(a.nextafter, a.nextafter, [(ANY, OTHER)], reference=np.nextafter, dtypes=("f4",)),
+    spec(r.floor, r.floor, UNARY, order=0, reference=np.floor, dtypes=("f4",)),
+    spec(r.ceil, r.ceil, UNARY, order=0, reference=np.ceil, dtypes=("f4",)),
+    spec(r.rint, r.rint, UNARY, order=0, reference=np.rint, dtypes=("f4",)),
+    spec(r.trunc, r.trunc, UNARY, order=0, reference=np.trunc, dtypes=("f4",)),
+    spec(r.rint, r.round_, [(ANY * 100,), (INTEGERS * 13,)], params={"decimals": -1}, order=0, id="round_"),
+    spec(x.maximum, x.maximum, BINARY, reference=np.maximum, jax=lambda j: j.numpy.maximum),
+    spec(x.minimum, x.minimum, BINARY, reference=np.minimum, jax=lambda j: j.numpy.minimum),
+    spec(x.fmax, x.fmax, BINARY, reference=np.fmax),
+    spec(x.fmin, x.fmin, BINARY, reference=np.fmin),
     spec(
         x.clamp_p,
         x.clamp,
@@ -151,10 +151,10 @@ SPECS = [
     ),
     spec(x.clamp_p, x.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 0.3}, dtypes=("f4",)),
     spec(x.clamp_p, x.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 1.0}, dtypes=("f4",)),
-    spec(m.ldexp_p, m.ldexp, [(np.array([0.5, -1.5]), np.array([3, -2]))], reference=np.ldexp, dtypes=("f4",)),
+    spec(m.ldexp, m.ldexp, [(np.array([0.5, -1.5]), np.array([3, -2]))], reference=np.ldexp, dtypes=("f4",)),
     spec(
-        (m.mantissa_p, m.exponent_p), m.frexp, [(ANY,), (np.float64(5.0),)], reference=np.frexp, dtypes=("f4",)
+        (m.mantissa, m.exponent), m.frexp, [(ANY,), (np.float64(5.0),)], reference=np.frexp, dtypes=("f4",)
     ),
-    spec(m.exponent_p, m.exponent, [(ANY,)], order=0, reference=lambda x: np.frexp(x)[1], dtypes=("f4",)),
-    spec((r.trunc_p, r.fmod_p), m.modf, [(ANY,), (np.float64(-5.3),)], reference=np.modf, dtypes=("f4",), id="modf"),
+    spec(m.exponent, m.exponent, [(ANY,)], order=0, reference=lambda x: np.frexp(x)[1], dtypes=("f4",)),
+    spec((r.trunc, r.fmod), m.modf, [(ANY,), (np.float64(-5.3),)], reference=np.modf, dtypes=("f4",), id="modf"),
 ]

@@ -26,9 +26,9 @@ SPECS = [
     drawn("unit", F2, (2, 2)),
     drawn("normal", F8, (9,)),
     drawn("normal", F4, ()),
-    spec(b.fold_in_p, b.fold, [(KEY, np.uint32(5)), (KEYS, np.array([1, 2], np.uint32))], order=0, dtypes=()),
+    spec(b.fold, b.fold, [(KEY, np.uint32(5)), (KEYS, np.array([1, 2], np.uint32))], order=0, dtypes=()),
     spec(
-        e.erf_inverse_p,
+        e.erf_inverse,
         e.erf_inverse,
         [(np.array([0.1, -0.7]),), (np.float64(0.96),), (np.zeros((0, 2)),)],
         domain=(-0.99, 0.99),
@@ -37,7 +37,7 @@ SPECS = [
     ),
     spec(
         r.random_gamma_p,
-        r.gamma_draw,
+        r.random_gamma_p,
         [(KEY, np.array([0.4, 2.0])), (KEYS, np.array([[0.4], [2.0]]))],
         params={"log_space": False},
         order=0,
@@ -46,7 +46,7 @@ SPECS = [
     ),
     spec(
         r.random_gamma_p,
-        r.gamma_draw,
+        r.random_gamma_p,
         [(KEY, np.array([0.4, 2.0, 0.01])), (KEY, np.float64(3.0))],
         params={"log_space": True},
         order=0,
@@ -54,7 +54,7 @@ SPECS = [
         dtypes=("f4",),
     ),
     spec(
-        r.poisson_p,
+        r.poisson_draw,
         r.poisson_draw,
         [(KEY, np.array([2.0, 50.0], F4)), (KEYS, np.array([[2.0], [50.0]], F4))],
         params={"dtype": np.dtype(int)},
@@ -63,7 +63,7 @@ SPECS = [
         dtypes=(),
     ),
     spec(
-        r.binomial_p,
+        r.binomial_draw,
         r.binomial_draw,
         [(KEY, np.array([5.0, 90.0]), np.array([0.2, 0.6]))],
         params={"dtype": F8},
@@ -71,5 +71,5 @@ SPECS = [
         nondiff=(0, 1, 2),
         dtypes=(),
     ),
-    spec(r.shuffled_p, r.shuffled, [(KEY,), (KEYS,)], params={"shape": (3, 4), "axis": 1}, order=0, dtypes=()),
+    spec(r.shuffled, r.shuffled, [(KEY,), (KEYS,)], params={"shape": (3, 4), "axis": 1}, order=0, dtypes=()),
 ]

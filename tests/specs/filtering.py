@@ -30,7 +30,7 @@ def splines(order, mode, axis=1, shape=(2, 7)):
 
 SPECS = [
     spec(
-        f.all_pole_p,
+        f.all_pole,
         f.all_pole,
         [
             lambda rng: (rng.normal(size=(2, 2, 5)), A.copy()),

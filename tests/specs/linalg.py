@@ -103,7 +103,7 @@ SPECS = [
         for lower in (True, False)
     ],
     spec(
-        la.solve_p,
+        la.solve,
         la.solve,
         [
             (regular(3, 3), np.ones((3, 2))),
@@ -117,19 +117,19 @@ SPECS = [
     ),
     spec(la.inv_p, la.inv, SQUARE, reference=np.linalg.inv, jax=lambda j: j.numpy.linalg.inv, dtypes=KINDS),
     spec(la.inv_p, la.inv, SQUARE, params={"strict": False}, reference=np.linalg.inv, dtypes=KINDS),
-    spec(la.det_p, la.det, SQUARE[:3], reference=np.linalg.det, jax=lambda j: j.numpy.linalg.det, dtypes=KINDS),
-    spec(la.det_p, la.det, SQUARE[3:], reference=np.linalg.det),  # JAX raises for matrices of size 0
-    spec(la.det_p, la.det, SINGULAR, reference=np.linalg.det, dtypes=("f4",)),
-    spec(la.adjugate_p, la.adjugate, SQUARE, dtypes=KINDS),
-    spec(la.adjugate_p, la.adjugate, SINGULAR, order=1, dtypes=()),  # the third derivative of det needs regular matrices
+    spec(la.det, la.det, SQUARE[:3], reference=np.linalg.det, jax=lambda j: j.numpy.linalg.det, dtypes=KINDS),
+    spec(la.det, la.det, SQUARE[3:], reference=np.linalg.det),  # JAX raises for matrices of size 0
+    spec(la.det, la.det, SINGULAR, reference=np.linalg.det, dtypes=("f4",)),
+    spec(la.adjugate, la.adjugate, SQUARE, dtypes=KINDS),
+    spec(la.adjugate, la.adjugate, SINGULAR, order=1, dtypes=()),  # the third derivative of det needs regular matrices
     spec(
-        la.adjugate_linear_p,
+        la.adjugate_linear,
         la.adjugate_linear,
         [(regular(4, 4, seed=1), regular(4, 4)), (regular(2, 2, 2), regular(2, 2, 2, seed=4))],
         dtypes=KINDS,
     ),
     spec(
-        la.slogdet_p,
+        la.slogdet,
         la.slogdet,
         SQUARE,
         reference=np.linalg.slogdet,
@@ -139,7 +139,7 @@ SPECS = [
     spec(la.log_abs_det_p, la.log_abs_det_p, [(regular(3, 3),), (regular(2, 2, 2),)], dtypes=("f4",),
          reference=lambda a: np.linalg.slogdet(a)[1]),
     spec(
-        la.cholesky_p,
+        la.cholesky,
         symmetric(la.cholesky),
         [(definite(3, 3),), (definite(2, 2, 2),), (H3,), (np.zeros((0, 0)),)],
         reference=np.linalg.cholesky,
@@ -148,15 +148,15 @@ SPECS = [
     ),
     # products and quotients
     spec(
-        sp.careful_mul_p,
+        sp.careful_mul,
         sp.careful_mul,
         [normal((2, 3), (2, 3)), cplx((3,), (3,)), normal((), ())],
         reference=np.multiply,
         dtypes=KINDS,
     ),
-    spec(sp.outer_sum_p, sp.outer_sum, [*both((3, 2), (2,), (4, 2)), normal((2, 1, 3), (2, 3), (2, 2, 3))], dtypes=KINDS),
+    spec(sp.outer_sum, sp.outer_sum, [*both((3, 2), (2,), (4, 2)), normal((2, 1, 3), (2, 3), (2, 2, 3))], dtypes=KINDS),
     spec(
-        sp.inner_diagonal_p,
+        sp.inner_diagonal,
         sp.inner_diagonal,
         [*both((3, 2), (3, 4), (4, 2)), normal((2, 2, 2), (2, 2, 1), (2, 1, 2))],
         dtypes=KINDS,
@@ -200,7 +200,7 @@ SPECS = [
         for lower in (True, False)
     ],
     spec(
-        e.eig_p,
+        e.eig,
         lambda a: e.eig(a),
         [(np.array([[1.0, 2.0, 0.3], [-1.5, 0.5, 0.7], [0.2, -0.4, 3.0]]),), (C3,), (np.zeros((0, 0)),)],
         tolerance=1e-5,
@@ -211,7 +211,7 @@ SPECS = [
         for full in (False, True)
     ],
     spec(
-        e.svdvals_p,
+        e.svdvals,
         e.svdvals,
         [*SQUARE, *TALL, *WIDE],
         reference=lambda a: np.linalg.svd(a, compute_uv=False),
@@ -223,9 +223,9 @@ SPECS = [
         spec(f.qr_p, f.qr, [*SQUARE, *TALL, *WIDE], params={"full": full}, dtypes=("f4",), tolerance=1e-5)
         for full in (False, True)
     ],
-    spec(f.qr_raw_p, f.qr_raw, [*SQUARE[:1], *TALL, *WIDE], order=0, dtypes=KINDS),
+    spec(f.qr_raw, f.qr_raw, [*SQUARE[:1], *TALL, *WIDE], order=0, dtypes=KINDS),
     spec(
-        f.lu_p,
+        f.lu,
         f.lu,
         [*SQUARE, *TALL, *WIDE],
         reference=lambda a: _lu_of_scipy(a),
@@ -251,7 +251,7 @@ SPECS = [
         for transposed in (False, True)
     ],
     spec(f.one_minus_p, f.one_minus_p, [*SQUARE[:3], *TALL], reference=lambda x: np.eye(*x.shape[-2:]) - x, dtypes=KINDS),
-    spec(f.unit_lower_p, f.unit_lower_p, SQUARE[:3], dtypes=KINDS),
+    spec(f.unit_lower, f.unit_lower, SQUARE[:3], dtypes=KINDS),
     spec(
         f.pinv_p,
         f.pinv,
@@ -271,7 +271,7 @@ SPECS = [
         tolerance=1e-5,
     ),
     spec(
-        f.lstsq_p,
+        f.lstsq,
         f.lstsq,
         [
             (regular(4, 2), regular(4, 3, seed=1)),
@@ -283,9 +283,9 @@ SPECS = [
         dtypes=("f4",),
         tolerance=1e-5,
     ),
-    spec(f.polar_p, f.polar, [*SQUARE, *TALL, *WIDE], dtypes=("f4",), tolerance=1e-5),
+    spec(f.polar, f.polar, [*SQUARE, *TALL, *WIDE], dtypes=("f4",), tolerance=1e-5),
     spec(
-        f.nuclear_norm_p,
+        f.nuclear_norm,
         f.nuclear_norm,
         [*SQUARE, *TALL, *WIDE, (2 * np.eye(3, 2),)],
         reference=lambda a: np.linalg.svd(a, compute_uv=False).sum(-1),

@@ -56,7 +56,7 @@ for _p, _f, _u in ((r.reduce_max_p, r.reduce_max, np.max), (r.reduce_min_p, r.re
             spec(r.tied_spread_p, r.tied_spread_p, [lines(_axes, _u, True)], params={"axes": _axes}, nondiff=(1, 2),
                  dtypes=("f4",)),
         ]
-for _p, _f, _u in ((r.reduce_any_p, r.reduce_any, np.any), (r.reduce_all_p, r.reduce_all, np.all)):
+for _p, _f, _u in ((r.reduce_any, r.reduce_any, np.any), (r.reduce_all, r.reduce_all, np.all)):
     SPECS.append(spec(_p, _f, [bools(2, 3), bools(2, 0), some(2, 2)], params={"axes": (1,)}, order=0,
                       reference=lambda x, u=_u: u(x, axis=1)))
 for _p, _f, _u in ((r.argmax_p, r.argmax, np.argmax), (r.argmin_p, r.argmin, np.argmin)):

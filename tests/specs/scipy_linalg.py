@@ -110,7 +110,7 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        triangular.pivot_permutation_p,
+        triangular.pivot_permutation,
         triangular.pivot_permutation,
         [(np.array([2, 2, 2]),), (np.array([[1, 1], [0, 1]]),), (np.zeros((0, 2), int),)],
         order=0,
@@ -127,7 +127,7 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        frechet.expm_p,
+        frechet.expm,
         frechet.expm,
         [
             normal((3, 3)),
@@ -143,35 +143,35 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        frechet.expm_linear_p,
+        frechet.expm_linear,
         frechet.expm_linear,
         [normal((3, 3), (3, 3)), normal((2, 2, 2), (2, 2, 2)), cplx((2, 2), (2, 2)), (np.eye(2), np.ones((2, 2)))],
         jax=lambda j: lambda a, e: j.jvp(j.scipy.linalg.expm, (a,), (e,))[1],
         **NUMPY,
     ),
     spec(
-        frechet.logm_p,
+        frechet.logm,
         frechet.logm,
         [spread, cplx((2, 2), shift=4.0), (2 * np.eye(2),), (DEFECTIVE,), lambda rng: (np.stack([spread(rng)[0]] * 2),)],
         tolerance=1e-5,
         **NUMPY,
     ),
     spec(
-        frechet.logm_linear_p,
+        frechet.logm_linear,
         frechet.logm_linear,
         [lambda rng: (*spread(rng), rng.normal(size=(3, 3))), cplx((2, 2), (2, 2), shift=4.0)],
         tolerance=1e-5,
         **NUMPY,
     ),
     spec(
-        frechet.sqrtm_p,
+        frechet.sqrtm,
         frechet.sqrtm,
         [spread, cplx((2, 2), shift=4.0), (2 * np.eye(2),), (DEFECTIVE,), lambda rng: (np.stack([spread(rng)[0]] * 2),)],
         jax=lambda j: lambda a: j.numpy.vectorize(j.scipy.linalg.sqrtm, signature="(n,n)->(n,n)")(a).astype(a.dtype),
         **NUMPY,
     ),
     spec(
-        frechet.sylvester_p,
+        frechet.sylvester,
         frechet.sylvester,
         [
             normal((3, 3), (2, 2), (3, 2), shift=3.0),
@@ -182,7 +182,7 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        frechet.polar_unitary_p,
+        frechet.polar_unitary,
         frechet.polar_unitary,
         [
             normal((3, 3), shift=2.0),
@@ -201,13 +201,13 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        schur.schur_p,
+        schur.schur,
         lambda a: schur.schur(a),
         [spread, lambda rng: (np.stack([spread(rng)[0]] * 2),)],
         tolerance=1e-5,
         **NUMPY,
     ),
-    spec(schur.schur_p, phases_out, [cplx((3, 3))], id="schur-complex", tolerance=1e-5, dtypes=(), **NUMPY),
+    spec(schur.schur, phases_out, [cplx((3, 3))], id="schur-complex", tolerance=1e-5, dtypes=(), **NUMPY),
     spec(
         schur.triangular_only_p,
         lambda a: schur.triangular_only_p(triangle(a, lower=False)),

@@ -15,13 +15,13 @@ def complex_(*shape):
 
 
 SPECS = [
-    spec(s.broadcast_in_dim_p, s.broadcast_in_dim, [some(3, 1), complex_(3, 1)], params={"shape": (2, 3, 4), "axes": (1, 2)},
+    spec(s.broadcast_in_dim, s.broadcast_in_dim, [some(3, 1), complex_(3, 1)], params={"shape": (2, 3, 4), "axes": (1, 2)},
          reference=lambda x: np.broadcast_to(x, (2, 3, 4)), jax=lambda j: lambda x: j.numpy.broadcast_to(x, (2, 3, 4))),
-    spec(s.broadcast_in_dim_p, s.broadcast_in_dim, [(np.float64(2.0),)], params={"shape": (0, 3), "axes": ()}),
-    spec(s.reshape_p, s.reshape, [some(2, 3), complex_(6)], params={"shape": (3, 2)},
+    spec(s.broadcast_in_dim, s.broadcast_in_dim, [(np.float64(2.0),)], params={"shape": (0, 3), "axes": ()}),
+    spec(s.reshape, s.reshape, [some(2, 3), complex_(6)], params={"shape": (3, 2)},
          reference=lambda x: np.reshape(x, (3, 2))),
-    spec(s.reshape_p, s.reshape, [some(1), (np.array(2.0),)], params={"shape": (1, 1)}),
-    spec(s.transpose_p, s.transpose, [some(2, 3, 4), some(2, 0, 1)], params={"perm": (2, 0, 1)},
+    spec(s.reshape, s.reshape, [some(1), (np.array(2.0),)], params={"shape": (1, 1)}),
+    spec(s.transpose, s.transpose, [some(2, 3, 4), some(2, 0, 1)], params={"perm": (2, 0, 1)},
          reference=lambda x: np.transpose(x, (2, 0, 1))),
     spec(s.concatenate_p, lambda *xs, axis: s.concatenate(xs, axis=axis),
          [lambda rng: (rng.normal(size=(2, 1)), rng.normal(size=(2, 3)), rng.normal(size=(2, 0)))], params={"axis": 1},

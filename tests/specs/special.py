@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.special
 
+from funcad.ir.primitive import Primitive
 from funcad.primitives import special as s
 from funcad.primitives import (
     special_bessel,
@@ -28,7 +29,8 @@ MODULES = (special_bessel, special_error, special_gamma, special_incomplete, spe
 
 
 def primitive(name):
-    return next(vars(m)[f"{name}_p"] for m in MODULES if f"{name}_p" in vars(m))
+    found = [vars(m).get(key) for key in (f"{name}_p", name) for m in MODULES]
+    return next(p for p in found if type(p) is Primitive)
 
 
 def unary(name, x=ANY, domain=None, jax=True, **fields):

@@ -63,7 +63,7 @@ SPECS = [
     moment((1, 1, 1), 0),
     moment((3, 1, 1), 1),
     spec(
-        special_carlson.sine_moment_p,
+        special_carlson.sine_moment,
         lambda phi, m: special_carlson.sine_moment(phi, m, power=1, root=3),
         [(2.5 * OTHER, INSIDE * 0.9), (np.float64(0.7), np.float64(0.4))],
         reference=lambda phi, m: 2 * difference("ellipkinc", 1)(phi, m),

@@ -67,13 +67,13 @@ SPECS = [
              jax=None if p is SPREAD  # JAX has no derivative of dilated windows
              else lambda j, name=name, n=n, p=p: lambda x: j.lax.reduce_window(x, n, getattr(j.lax, name), *p.values()))
         for primitive, fn, f, n, name in (
-            (w.reduce_window_sum_p, w.reduce_window_sum, np.sum, 0.0, "add"),
-            (w.reduce_window_max_p, w.reduce_window_max, np.max, -np.inf, "max"),
-            (w.reduce_window_min_p, w.reduce_window_min, np.min, np.inf, "min"),
+            (w.reduce_window_sum, w.reduce_window_sum, np.sum, 0.0, "add"),
+            (w.reduce_window_max, w.reduce_window_max, np.max, -np.inf, "max"),
+            (w.reduce_window_min, w.reduce_window_min, np.min, np.inf, "min"),
         )
         for p in CASES
     ],
     *[spec(w.window_mean_p, w.window_mean_p, [with_maxima(p)], params=p, nondiff=(1, 2)) for p in CASES],
     *[spec(w.window_spread_p, w.window_spread_p, [with_cotangent(p)], params=p, nondiff=(1, 2)) for p in CASES],
-    spec(barrier.optimization_barrier_p, barrier.optimization_barrier, [(np.array([0.5, -1.0]), np.array([[2.0], [3.0]]))]),
+    spec(barrier.optimization_barrier, barrier.optimization_barrier, [(np.array([0.5, -1.0]), np.array([[2.0], [3.0]]))]),
 ]

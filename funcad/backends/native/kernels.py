@@ -41,7 +41,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_sum_p
-from funcad.primitives.transcendental import exp_p
+from funcad.primitives.transcendental import exp
 
 __all__ = ["kernel_for"]
 
@@ -59,7 +59,7 @@ SLOT = 16  # bytes of one accumulation of one part
 def _probe() -> str | None:
     """The sum of the exponentials of known numbers, by the same way as any group: vectors, their rest, a sum."""
     x, y, total = Var(Aval((37,), _FLOAT)), Var(Aval((37,), _FLOAT)), Var(Aval((), _FLOAT))
-    equations = Equation(exp_p, (x,), {}, (y,)), Equation(reduce_sum_p, (y,), {"axes": (0,)}, (total,))
+    equations = Equation(exp, (x,), {}, (y,)), Equation(reduce_sum_p, (y,), {"axes": (0,)}, (total,))
     given = np.linspace(-2.0, 2.0, 37)
     values, found = Elementwise(Jaxpr((x,), equations, (y, total)), (37,)).function(given)
     wrong = np.max(np.abs(values / np.exp(given) - 1)) + abs(found / np.exp(given).sum() - 1)
@@ -72,9 +72,9 @@ target.probes.append(_probe)
 def kernel_for(equation: Any) -> Callable[..., list[Any]]:
     """A native function for an equation of `fused`; raises Unsupported where NumPy must do.
 
-    >>> from funcad.primitives.arithmetic import mul_p
+    >>> from funcad.primitives.arithmetic import mul
     >>> x, y = Var(Aval((3,), np.dtype(float))), Var(Aval((3,), np.dtype(float)))
-    >>> group = Jaxpr((x,), (Equation(mul_p, (x, x), {}, (y,)),), (y,))
+    >>> group = Jaxpr((x,), (Equation(mul, (x, x), {}, (y,)),), (y,))
     >>> params = {"jaxpr": group, "kind": "elementwise", "shape": (3,)}
     >>> kernel_for(Equation(fused_p, (x,), params, (y,)))(np.array([1.0, 2.0, 3.0]))
     [array([1., 4., 9.])]

@@ -16,7 +16,7 @@ from funcad.primitives.arithmetic import div
 from funcad.primitives.banded import banded_solve, hermitian_band
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.comparison import select
-from funcad.primitives.factorizations import columns, rows, unit_lower_p
+from funcad.primitives.factorizations import columns, rows, unit_lower
 from funcad.primitives.factorizations import lu as lu_factors
 from funcad.primitives.linear_systems import in_columns, mH, mT, triangle
 from funcad.primitives.placement import capture_as_inputs
@@ -213,7 +213,7 @@ def lu(
     packed, _, permutation = lu_factors(a)
     upper = triangle(rows(packed, 0, k), lower=False)
     left = columns(packed, 0, k)
-    left = unit_lower_p(left)
+    left = unit_lower(left)
     back = _inverse(permutation)
     if permute_l:
         return _reordered(left, back, shape_of(left)), upper
