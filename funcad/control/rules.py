@@ -333,9 +333,8 @@ class CustomCall:
                         f"({leaf.aval} in {leaf.owner.name}).\n"
                         "Remedy: make it an ordinary argument; its rule may return None (bwd) or ignore its tangent (jvp)."
                     )
-        if any(type(x) is Tracer for x in self.leaves):
-            self.avals = [aval_of(x) for x in self.leaves]
-            self.inexact = [is_inexact(a) for a in self.avals]
+        self.avals = [aval_of(x) for x in self.leaves]
+        self.inexact = [is_inexact(a) for a in self.avals]
 
     def detach(self) -> None:
         """Forget the arguments' values, once the call is recorded: a program must not keep its tracers alive."""

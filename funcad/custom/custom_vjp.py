@@ -417,6 +417,8 @@ def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
     call = CustomCall(target, target.positional(args, kwargs))
     leaves = call.leaves
     trace = recorder(leaves)
+    if trace is None:  # only arrays that may be written had a trace: behind them are values
+        return call_plainly(target, tuple(call.merged(leaves)), {})
     if is_following(trace):
         store = OutTree()
         outs = trace.record(_following_p, leaves, {"call": call, "rules": rules, "store": store})

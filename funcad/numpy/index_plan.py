@@ -129,6 +129,7 @@ class IndexPlan:
 
     def __init__(self, shape: tuple, index: Any):
         self.source = (shape, index)
+        self.index_shape: tuple = ()  # what the arrays broadcast to
         entries: Any = index if type(index) is tuple else (index,)
         if not all(type(e) in _BASIC for e in entries):
             entries = [_canonical(e, shape, index) for e in entries]
