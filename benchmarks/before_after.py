@@ -34,8 +34,16 @@ def rows_here() -> dict[str, Callable[[], Callable[[], Any]]]:
 
     import funcad
     from benchmarks import (
-        w1_scalar, w2_mlp, w3_elementwise, w4_logistic, w6_softmax, w7_layernorm, w8_rnn, w9_vmap_grad, w10_hessian,
-    )  # fmt: skip
+        w1_scalar,
+        w2_mlp,
+        w3_elementwise,
+        w4_logistic,
+        w6_softmax,
+        w7_layernorm,
+        w8_rnn,
+        w9_vmap_grad,
+        w10_hessian,
+    )
     from benchmarks.harness import peer
     from benchmarks.jitted import PROGRAMS as jitted
     from benchmarks.jitted.program import Library as JittedLibrary
@@ -79,14 +87,19 @@ def rows_here() -> dict[str, Callable[[], Callable[[], Any]]]:
         found[f"{what}, un-jitted"] = of_workload(*workloads[what], None)
 
     library = Library(numpy, special, numpy.array)
+
+    def of_real(program: Any, transform: Any) -> Callable[[], Any]:
+        def made() -> Callable[[], Any]:
+            f = transform(program.function(library))
+            return lambda: f(program.start)
+
+        return made
+
     for program in real:
         for derivative in program.derivatives:
             if derivative in ("value_and_grad", "hessian"):
-                transform = getattr(funcad, derivative)
-                start = program.start
-                made = lambda p=program, t=transform: (lambda f=t(p.function(library)): f(p.start))
-                if derivative == "value_and_grad" or not isinstance(start, (dict, list, tuple)):
-                    found[f"{program.what}, {derivative}, un-jitted"] = made
+                if derivative == "value_and_grad" or not isinstance(program.start, (dict, list, tuple)):
+                    found[f"{program.what}, {derivative}, un-jitted"] = of_real(program, getattr(funcad, derivative))
 
     theirs = JittedLibrary(numpy, funcad.lax, special, funcad, funcad.ops.segment_sum, funcad.tree.map)
 

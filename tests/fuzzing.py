@@ -20,7 +20,7 @@ import pytest
 
 import funcad
 from funcad.backends import buffers, emission, tiles
-from funcad.backends.engines import Compiled
+from funcad.backends.engines import EngineProgram
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.passes.algebra import algebra
 from funcad.passes.dce import dce
@@ -74,9 +74,9 @@ def _setting(engine: str, pooled: bool) -> Any:
     return tiny_tiles() if engine == "tiny" else _kernels_only(pooled) if engine == "kernels" else nullcontext()
 
 
-def compiled(jaxpr: Jaxpr, engine: str) -> Compiled:
+def compiled(jaxpr: Jaxpr, engine: str) -> EngineProgram:
     """The program, compiled for an engine."""
-    program = Compiled(jaxpr, "numpy" if engine in ("numpy", "tiny") else "native")
+    program = EngineProgram(jaxpr, "numpy" if engine in ("numpy", "tiny") else "native")
     program.written_out()
     return program
 
@@ -152,7 +152,7 @@ def check(jaxpr: Jaxpr, values: Sequence[Any], engine: str, bounds: list[Bound] 
     return bounds
 
 
-def _donate(program: Compiled, values: Sequence[Any], expected: list[Any], bounds: list[Bound], loose: bool) -> None:
+def _donate(program: EngineProgram, values: Sequence[Any], expected: list[Any], bounds: list[Bound], loose: bool) -> None:
     """A run that may write over every other array, and one that may write over all of them."""
     for step in (2, 1):
         given = [_copy(x) for x in values]

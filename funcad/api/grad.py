@@ -42,7 +42,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.linearizing import linearize_following
-from funcad.unjitted.mapped import Found, linearize_recorded
+from funcad.unjitted.mapped import MappedGradient, linearize_recorded
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_ends import pull as pull_tape
@@ -264,7 +264,7 @@ class _Gradient(Remade):
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
                 found = iter(pull_tape(jaxpr, [one], outs))
-            elif type(jaxpr) is Found:
+            elif type(jaxpr) is MappedGradient:
                 found = iter(jaxpr.pull())
             else:
                 found = iter(pull(jaxpr, residuals, seed_beside(one, value), once=True))

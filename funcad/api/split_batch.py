@@ -164,7 +164,7 @@ class _OneByOne(BaseException):
         self.work = work
 
 
-class _Part:
+class _LanesPart:
     """What some lanes gave: `lanes` are their numbers, or the number of a lane that ran alone."""
 
     __slots__ = ("lanes", "outs", "mapped", "tree")
@@ -195,7 +195,7 @@ class _Work:
         self.size = size
         self.axis_name = axis_name
         self.todo: list[tuple[int, int, np.ndarray, Sequence[tuple], float]] = []  # a heap
-        self.parts: list[_Part] = []
+        self.parts: list[_LanesPart] = []
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
         self.alone = axis_name is None and not state.checked and not on_device(leaves)
@@ -302,9 +302,9 @@ class _Work:
         kinds = {type(outs[0]) if structure is _NUMBER else None for outs, structure in found}
         if len(kinds) == 1 and issubclass(next(iter(kinds)) or object, np.generic):
             column = np.array([outs[0] for outs, _ in found])
-            self.parts.append(_Part(np.array(lanes[: len(found)]), [column], [True], _NUMBER))
+            self.parts.append(_LanesPart(np.array(lanes[: len(found)]), [column], [True], _NUMBER))
         else:
-            self.parts += [_Part(lane, outs, [False] * len(outs), t) for lane, (outs, t) in zip(lanes, found)]
+            self.parts += [_LanesPart(lane, outs, [False] * len(outs), t) for lane, (outs, t) in zip(lanes, found)]
 
     def _run_together(self, lanes: np.ndarray, log: Sequence[tuple]) -> None:
         self.runs += 1
@@ -321,7 +321,7 @@ class _Work:
             if trace.left:  # and somebody caught that
                 return
             found = [trace.held(x) for x in outs]
-            self.parts.append(_Part(trace.lanes, [x for x, _ in found], [m for _, m in found], self.store.tree))
+            self.parts.append(_LanesPart(trace.lanes, [x for x, _ in found], [m for _, m in found], self.store.tree))
 
         try:
             run_in(trace, self._named, avals, finish, given=Given(values, mapped))
@@ -464,7 +464,7 @@ def _one(x: Any, lane: int, writes: bool) -> Any:
     return found.copy() if type(found) is np.ndarray else found
 
 
-def _lane_name(part: _Part) -> int:
+def _lane_name(part: _LanesPart) -> int:
     return int(part.lanes if type(part.lanes) is int else part.lanes[0])
 
 

@@ -61,7 +61,7 @@ class _Pullback:
         self.primals = primals
         self.differentiable = differentiable
         self.in_tree = in_tree
-        self.kept: _Kept | None = None  # once it has been taken apart, as a container
+        self.kept: _StaticPart | None = None  # once it has been taken apart, as a container
 
     def flat(self, cts: Sequence[Any], residuals: list) -> list[Any]:
         """Cotangents (None: zero) of the differentiated leaves."""
@@ -88,7 +88,7 @@ class _Pullback:
         )
 
 
-class _Kept:
+class _StaticPart:
     """What a pullback is besides the arrays that it keeps: static, and equal to itself alone."""
 
     __slots__ = ("rest", "kinds")
@@ -107,13 +107,13 @@ def _kinds(pullback: _Pullback) -> list[Any]:
     return [(a.shape, a.dtype) if isinstance(a, Aval) else a for a in avals]
 
 
-def _flat_pullback(pullback: _Pullback) -> tuple[list, _Kept]:
+def _flat_pullback(pullback: _Pullback) -> tuple[list, _StaticPart]:
     if pullback.kept is None:
-        pullback.kept = _Kept(pullback)
+        pullback.kept = _StaticPart(pullback)
     return [pullback.residuals, pullback.primals], pullback.kept
 
 
-def _pullback_again(kept: _Kept, parts: Sequence[Any]) -> _Pullback:
+def _pullback_again(kept: _StaticPart, parts: Sequence[Any]) -> _Pullback:
     made = object.__new__(_Pullback)
     for name, value in kept.rest.items():
         setattr(made, name, value)

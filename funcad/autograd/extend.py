@@ -97,7 +97,7 @@ class primitive:
                     "rules.\nRemedy: make it a positional argument, or pass funcad.stop_gradient(value)."
                 )
         traced = [i for i, a in enumerate(args) if _is_traced(a)]
-        return _Call(self, args, kwargs, traced).run() if traced else self.fun(*args, **kwargs)
+        return _TracedCall(self, args, kwargs, traced).run() if traced else self.fun(*args, **kwargs)
 
 
 def _is_traced(x: Any) -> bool:
@@ -108,7 +108,7 @@ def _is_differentiable(x: Any) -> bool:
     return any(is_inexact(aval_of(leaf)) for leaf in tree.leaves(x))
 
 
-class _Call:
+class _TracedCall:
     """A call with traced arguments, as custom rules over those arguments."""
 
     def __init__(self, f: primitive, args: tuple, kwargs: dict, traced: Sequence[int]):

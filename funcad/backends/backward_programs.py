@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from funcad.backends.engines import AT_ONCE, COLD, Compiled, estimate
+from funcad.backends.engines import AT_ONCE, COLD, EngineProgram, estimate
 from funcad.backends.interpreter import Program
 from funcad.configuration import config
 from funcad.ir.aval import Aval, LiteralAval
@@ -72,7 +72,7 @@ class Backward:
         self.program = Program(jaxpr)
         self.runs_until_native = FEW
         self.engine: bool | None = None  # may an engine run it? It is not estimated before it has run a few times
-        self.compiled: Compiled | None = None
+        self.compiled: EngineProgram | None = None
         self.single = len(jaxpr.outputs) == 1
         self.size = BYTES * len(jaxpr.equations)
 
@@ -96,7 +96,7 @@ class Backward:
         if engine == "interpreter" or not self.engine:
             return self.program.consume(values)
         if compiled is None or compiled.engine != engine:
-            compiled = Compiled(broadcast_scalars(self.program.jaxpr), engine)
+            compiled = EngineProgram(broadcast_scalars(self.program.jaxpr), engine)
             compiled.runs = COLD
             self.compiled = compiled
         fast = compiled.fast

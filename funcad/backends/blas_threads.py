@@ -84,7 +84,7 @@ def _libraries() -> list[_Library]:
 # ---------------------------------------------------------------- the programs that run
 
 
-class _Held(NamedTuple):
+class _LimitedLibrary(NamedTuple):
     """A library that has fewer threads than `before`, and how many they are."""
 
     library: _Library
@@ -93,7 +93,7 @@ class _Held(NamedTuple):
 
 
 _running: list[object] = []  # one for each program
-_held: list[_Held] = []
+_held: list[_LimitedLibrary] = []
 _lock = threading.RLock()  # what the collector or a signal runs meanwhile may be a program, too
 
 
@@ -115,7 +115,7 @@ def _enter(program: object) -> None:
             threads = library.get()
             few = _most(threads)
             if few < threads:
-                _held.append(_Held(library, threads, few))
+                _held.append(_LimitedLibrary(library, threads, few))
                 library.set(few)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from funcad.backends.memory import Value
 from funcad.backends.text import Writer, dtype_text, shape_text
-from funcad.backends.text_rules import Call, Expression, text_of, ufunc_name
+from funcad.backends.text_rules import Expression, TextCall, text_of, ufunc_name
 from funcad.ir.jaxpr import Equation, Literal
 from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.comparison import select
@@ -27,7 +27,7 @@ _COMPARED = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
 _TAKE_NUMBERS = frozenset([basic_index_p, select, gather_p, broadcast_in_dim])  # their texts do, as operands or indices
 
 
-def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expression | None:
+def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> TextCall | Expression | None:
     """How to write this equation for a device, or None: then its implementation is called."""
     primitive = equation.primitive
     if primitive.multiple:
@@ -35,7 +35,7 @@ def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> Call
     if ufunc_name(primitive) is not None and not equation.params:
         found = text_of(w, equation, operands) if getattr(primitive.impl, "namesake", False) else None
         scalar = type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak
-        if type(found) is Call and (scalar or primitive.name in _COMPARED):
+        if type(found) is TextCall and (scalar or primitive.name in _COMPARED):
             found.operator = ""  # a scalar of NumPy's would be asked first, and compares as an array, which CuPy refuses
         return found
     if primitive is reshape and not operands[0].aval.shape:

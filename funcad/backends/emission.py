@@ -24,13 +24,13 @@ from funcad.backends.cupy_rules import text_on_device
 from funcad.backends.interpreter import on
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand, writes_elements, writes_of
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
-from funcad.backends.text_rules import Call, Expression, broadcasts, text_of
+from funcad.backends.text_rules import Expression, TextCall, broadcasts, text_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split
 from funcad.ir.primitive import may_share
 from funcad.primitives.fused import fused_p
 
-__all__ = ["Emission", "Row", "Frame"]
+__all__ = ["Emission", "Destination", "Frame"]
 
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
@@ -38,7 +38,7 @@ _CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vm
 _SOLVES = ("linear_solve", "root")
 
 
-class Row:
+class Destination:
     """Where a value is to be stored: the row of an array (`text`, written whole), or one element of it (`ys[i]`)."""
 
     __slots__ = ("text", "whole")
@@ -148,8 +148,8 @@ class Emission:
         """Is this the body of a loop of the program, not of tiles?"""
         return self.frame is not None and self.frame.boxes is not None
 
-    def row(self, text: str, whole: bool) -> Row:
-        return Row(text, whole)
+    def row(self, text: str, whole: bool) -> Destination:
+        return Destination(text, whole)
 
     def empty(self, shape: tuple, dtype: np.dtype) -> str:
         size = int(np.prod(shape, dtype=float)) * dtype.itemsize
@@ -179,13 +179,13 @@ class Emission:
 
     # -- programs
 
-    def program(self, jaxpr: Jaxpr, inputs: list[Value], rows: dict[Var, list[Row]] | None = None) -> list[Value]:
+    def program(self, jaxpr: Jaxpr, inputs: list[Value], rows: dict[Var, list[Destination]] | None = None) -> list[Value]:
         """The lines of a program; gives its outputs. It takes the inputs over: pass aliases. `rows`: values to be stored."""
         equations = shortened(lowered(jaxpr), jaxpr.outputs, self.w.device)
         return self.equations(equations, dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
 
     def equations(
-        self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Row]]
+        self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Destination]]
     ) -> list[Value]:
         keep = {o for o in outputs if type(o) is Var}
         lazy = self.unmade_broadcasts(equations, keep | set(rows))
@@ -218,7 +218,12 @@ class Emission:
         return [self.literal(o) if type(o) is Literal else env[o] for o in outputs]
 
     def equation(
-        self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
+        self,
+        equation: Equation,
+        operands: list[Value],
+        env: dict[Var, Value],
+        dying: list[Value],
+        rows: dict[Var, list[Destination]],
     ) -> None:
         primitive = equation.primitive
         if primitive is fused_p:
@@ -254,13 +259,13 @@ class Emission:
         operands: list[Value],
         env: dict[Var, Value],
         dying: list[Value],
-        rows: dict[Var, list[Row]],
+        rows: dict[Var, list[Destination]],
     ) -> None:
         """A sub-program in the place of its equation."""
         inner = [self.alias(v) for v in operands]
         for v in dying:
             self.release(v)
-        through: dict[Var, list[Row]] = {}
+        through: dict[Var, list[Destination]] = {}
         for v, o in zip(equation.outputs, jaxpr.outputs):
             if v in rows and type(o) is Var:
                 through.setdefault(o, []).extend(rows[v])
@@ -272,7 +277,12 @@ class Emission:
         self.store([v for v, o in zip(equation.outputs, jaxpr.outputs) if type(o) is Literal], env, rows)
 
     def operation(
-        self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
+        self,
+        equation: Equation,
+        operands: list[Value],
+        env: dict[Var, Value],
+        dying: list[Value],
+        rows: dict[Var, list[Destination]],
     ) -> None:
         primitive = equation.primitive
         if in_place.write(self, equation, operands, env, dying, rows):
@@ -316,7 +326,7 @@ class Emission:
         equation: Equation,
         text: str,
         env: dict[Var, Value],
-        rows: dict[Var, list[Row]],
+        rows: dict[Var, list[Destination]],
         fresh: bool,
         operands: Sequence[Value] = (),
         over: dict[int, int] | None = None,
@@ -340,16 +350,16 @@ class Emission:
     def assign(
         self,
         var: Var,
-        result: Call | Expression,
+        result: TextCall | Expression,
         operands: Sequence[Value],
         dying: Sequence[Value],
-        rows: dict[Var, list[Row]],
+        rows: dict[Var, list[Destination]],
     ) -> Value:
         """The line that computes `var`."""
         aval: Any = var.aval
         wanted = rows.get(var, [])
         direct = wanted[0] if wanted and wanted[0].whole and aval.shape else None
-        if type(result) is Call:
+        if type(result) is TextCall:
             found = self._call(var, result, operands, dying, direct)
         elif direct is not None:
             self.w.line(direct.statement(result.text))
@@ -375,7 +385,7 @@ class Emission:
         return found
 
     def _call(
-        self, var: Var, call: Call, operands: Sequence[Value], dying: Sequence[Value], direct: Row | None
+        self, var: Var, call: TextCall, operands: Sequence[Value], dying: Sequence[Value], direct: Destination | None
     ) -> Value:
         aval: Any = var.aval
         possible = call.out and bool(aval.shape) and aval.size > 0
@@ -420,7 +430,7 @@ class Emission:
                 self.w.line(f"{name} = {self.w.np}.array({v.text}, {dtype_text(self.w, dtype)})")
         return name
 
-    def _box_scalars(self, call: Call, operands: Sequence[Value]) -> None:
+    def _box_scalars(self, call: TextCall, operands: Sequence[Value]) -> None:
         """Scalars that no turn of the loop changes become arrays before it: a ufunc would turn them into arrays each time."""
         (dtype, *others) = {v.aval.dtype for v in operands if v.aval.shape or not v.aval.weak}
         if others or dtype.kind not in "fc" or call.function.endswith("power"):
@@ -431,7 +441,7 @@ class Emission:
             if call.args[i] == v.text and (kind == "f" or kind == dtype.kind or short):
                 call.args[i] = self.boxed(v, dtype)
 
-    def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Row]]) -> None:
+    def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Destination]]) -> None:
         """Write values that were computed without regard to the rows they belong into."""
         for v in variables:
             for row in rows.get(v, ()):

@@ -1,14 +1,14 @@
 """Which engine runs a program, and when it is compiled.
 
-Idea: `program_of(jaxpr)` gives a `Compiled`, a reference program that turns into a faster one when it pays. The first run of a
-small program is the reference's, equation by equation; the second, or the first of one with much work, goes through the passes
-and one of the engines: the whole program as native code if it is small and static, else generated Python whose fused groups
-are native kernels where llvmlite is there, tiled NumPy where it is not. On arrays of a device it is generated Python, too, a
-line of CuPy's for each operation that the passes leave. Invariants: an engine changes speed, not meaning
-(DESIGN: agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. Programs that move arrays,
-and all under `debug_nans` and `debug_infs`, run by the reference. Where arguments are donated, a second generated text may
-write into them; native code does not, its results are new arrays. Trap: compiling is not cheap; the passes, the generator and
-llvmlite are imported when a first program needs them, never at `import funcad`.
+Idea: `program_of(jaxpr)` gives an `EngineProgram`, a reference program that turns into a faster one when it pays. The first run
+of a small program is the reference's, equation by equation; the second, or the first of one with much work, goes through the
+passes and one of the engines: the whole program as native code if it is small and static, else generated Python whose fused
+groups are native kernels where llvmlite is there, tiled NumPy where it is not. On arrays of a device it is generated Python,
+too, a line of CuPy's for each operation that the passes leave. Invariants: an engine changes speed, not meaning (DESIGN:
+agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. Programs that move arrays, and all
+under `debug_nans` and `debug_infs`, run by the reference. Where arguments are donated, a second generated text may write into
+them; native code does not, its results are new arrays. Trap: compiling is not cheap; the passes, the generator and llvmlite are
+imported when a first program needs them, never at `import funcad`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.show.compile_log import CompileEvent, log
 
-__all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "made", "Compiled"]
+__all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "made", "EngineProgram"]
 
 COLD = 1  # runs that the reference makes
 TIER_UP_RUNS = 30  # of a small program that is not its function's first, before it becomes native as a whole: this takes tens
@@ -56,7 +56,7 @@ def _later(name: str) -> Any:
     return importlib.import_module(f"funcad.backends.{name}")
 
 
-class Compiled(Program):
+class EngineProgram(Program):
     """A program that compiles itself with one engine when that pays."""
 
     __slots__ = (
@@ -308,7 +308,7 @@ def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
         with compiling:
             program = jaxpr.memo.get(engine)
             if program is None:
-                program = jaxpr.memo[engine] = Compiled(between_processes(jaxpr), engine)
+                program = jaxpr.memo[engine] = EngineProgram(between_processes(jaxpr), engine)
     return program
 
 
@@ -333,7 +333,7 @@ def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) ->
         inputs = tuple([Var(a if type(a) is StackAval else Aval(a.shape, a.dtype, a.weak)) for a in avals])
         outputs = tuple([Var(a) for a in primitive.abstract_eval(*avals, **params)])
         whole = Jaxpr(inputs, (Equation(primitive, inputs, params, outputs),), outputs)
-        program = Compiled(between_processes(whole), config.engine)
+        program = EngineProgram(between_processes(whole), config.engine)
         program = body.memo.setdefault(key, program)
     program.runs += 1
     if program.function is None and program.runs <= COLD and (loop.length or 1) * len(body.equations) < LONG_LOOP:

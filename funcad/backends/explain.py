@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from funcad.backends.blas_threads import matters, report
-from funcad.backends.engines import Compiled
+from funcad.backends.engines import EngineProgram
 from funcad.configuration import config
 from funcad.host.devices import is_device, namespace_of, on_device
 from funcad.host.state import state
@@ -62,7 +62,7 @@ class Explanation:
             moves = "operations run one by one, where their operands are: the program moves arrays"
             self.why = "debug_nans or debug_infs is on" if state.checked else moves
             return
-        if not isinstance(program, Compiled):
+        if not isinstance(program, EngineProgram):
             return
         if there or shapes and program.engine == "cuda":
             self._on_device(program, values, there)
@@ -84,7 +84,7 @@ class Explanation:
         if program.runs_until_native:
             self.why += f"; native code is made after {program.runs_until_native} more runs of this size"
 
-    def _on_device(self, program: Compiled, values: Sequence[Any], there: bool) -> None:
+    def _on_device(self, program: EngineProgram, values: Sequence[Any], there: bool) -> None:
         module = lambda name: importlib.import_module(f"funcad.backends.{name}")
         library = namespace_of(values) if there else module("cuda.sketches").on_paper
         on_device = program.on_device(library) if there else module("cupy_program").OnDevice(program, library)

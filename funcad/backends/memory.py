@@ -19,7 +19,7 @@ from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import LOOPS
 
 __all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths"]
-__all__ += ["Writes", "writes_elements", "handed_through", "writes_of", "written_carries"]
+__all__ += ["WritePlan", "writes_elements", "handed_through", "writes_of", "written_carries"]
 
 
 class Storage:
@@ -106,7 +106,7 @@ def writes_elements(equations: Iterable[Any]) -> bool:
     return any([e.primitive.over is not None or e.primitive.multiple and bool(handed_through(e)) for e in equations])
 
 
-class Writes(NamedTuple):
+class WritePlan(NamedTuple):
     """How a program writes elements of arrays: which equations over their first operand, and what they need for that."""
 
     over: frozenset[int]
@@ -120,7 +120,7 @@ def writes_of(
     outputs: Sequence[Any],
     owned: Container[Var] | None = (),
     inside: bool = True,
-) -> Writes:
+) -> WritePlan:
     """The plan of a program that owns these inputs (None: all): writes go over what it owns and nobody reads any more.
 
     `inside`: so do those in loops and branches, which are written out with the program.
@@ -185,7 +185,7 @@ def writes_of(
         places = memory[o] if type(o) is Var and outputs.count(o) == 1 else ()
         alone = o in whole and len(places) == 1 and places[0].owned and places[0].users == {o}
         through.append(places[0].of if alone else None)
-    return Writes(frozenset(over), frozenset(copied), tuple(through))
+    return WritePlan(frozenset(over), frozenset(copied), tuple(through))
 
 
 def written_carries(loop: Any) -> list[bool]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.cost import cost_of
-from funcad.backends.engines import Compiled
+from funcad.backends.engines import EngineProgram
 from funcad.backends.interpreter import Program, moved
 from funcad.host.devices import namespace_of
 from funcad.host.state import state
@@ -31,10 +31,10 @@ from funcad.passes.rewrite import size_of
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, WhileLoop
-from funcad.show.pictures import Block, Picture, axes_of, flame
+from funcad.show.pictures import Picture, TimedPart, axes_of, flame
 from funcad.show.tables import html_table
 
-__all__ = ["Profile", "Line"]
+__all__ = ["RunProfile", "ProfileLine"]
 
 BUDGET = 3.0  # seconds for all equations together, and for the whole; each runs twice at least
 REPEATS = 9
@@ -47,7 +47,7 @@ Function = Callable[[list], list]
 Make = Callable[[Equation], tuple[Function, str]]  # how to run an equation alone, and the engine's name
 
 
-class Line(NamedTuple):
+class ProfileLine(NamedTuple):
     """One equation, or one line of the user's. Estimated are `flops` (a transcendental is 20), `bytes` and `live`."""
 
     what: str
@@ -60,9 +60,9 @@ class Line(NamedTuple):
     inside: str = ""  # "scan > ": it belongs to the body of a loop, whose time includes it
 
 
-class Profile:
+class RunProfile:
     """Text for a reader; notebooks show tables. The same as data: `seconds` of a run, `peak` (bytes), `engine`, `equations` and
-    `lines` (of the user's, the most expensive first), both lists of `Line`.
+    `lines` (of the user's, the most expensive first), both lists of `ProfileLine`.
 
     Times are medians of several runs. `parts` is the sum of the equations' times; `whole` says that the program is one native
     function, whose parts were compiled for themselves to be timed.
@@ -72,9 +72,9 @@ class Profile:
         self.name = name
         self.engine = "interpreter"
         self.whole = False
-        self.equations: list[Line] = []
+        self.equations: list[ProfileLine] = []
         self.peak = 0.0
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, ProfileLine] = {}
         self._effects = program.jaxpr.has_effects
         xp = namespace_of(values)
         self._wait = xp.cuda.get_current_stream().synchronize if hasattr(xp, "cuda") else None
@@ -97,7 +97,7 @@ class Profile:
         """The equations that are timed, and how to run one."""
         generate = importlib.import_module("funcad.backends.generate").generate
         there = xp is not np
-        if not isinstance(program, Compiled) or there and program.jaxpr.moves or state.checked:
+        if not isinstance(program, EngineProgram) or there and program.jaxpr.moves or state.checked:
             return program.jaxpr, lambda e: (Program(_alone(e)).run, "interpreter")
         if there:
             self.engine = "cuda" if program.engine == "cuda" else "cupy"
@@ -199,7 +199,7 @@ class Profile:
         """Write down an equation that takes `spent` seconds in all for so many `times`; and what is inside."""
         flops, moved = times * _flops(equation), times * sum(map(_bytes, (*equation.inputs, *equation.outputs)))
         source = equation.source.short() if equation.source is not None else ""
-        self.equations.append(Line(_what(equation), spent, flops, moved, live, engine, source, inside))
+        self.equations.append(ProfileLine(_what(equation), spent, flops, moved, live, engine, source, inside))
         bodies = [] if self._effects else list(_bodies(equation, operands, results))
         found = [(*one, count) for jaxpr, values, count in bodies for one in self._first_turn(jaxpr, values)]
         total = sum([seconds * count for _, _, _, seconds, _, count in found])
@@ -208,7 +208,7 @@ class Profile:
             self._note(e, ins, outs, share, times * count, live, by, f"{inside}{equation.primitive.name} > ")
         if not found:
             for line, share in _shares(equation):
-                new = Line("", share * spent, share * flops, share * moved, live, engine, line)
+                new = ProfileLine("", share * spent, share * flops, share * moved, live, engine, line)
                 old = self._lines.get(line)
                 self._lines[line] = new if old is None else _together(old, new)
 
@@ -233,14 +233,14 @@ class Profile:
         >>> picture.svg.startswith("<svg")
         True
         """
-        lines: dict[str, list[Block]] = {}
+        lines: dict[str, list[TimedPart]] = {}
         equations = [(line.inside, _block(line)) for line in self.equations]
         for i, line in enumerate(self.equations):
             if not line.inside:
                 lines.setdefault(line.source or "(no line)", []).append(_with_parts(equations, i))
-        blocks = [Block(where, sum([b.amount for b in parts]), where, parts) for where, parts in lines.items()]
+        blocks = [TimedPart(where, sum([b.amount for b in parts]), where, parts) for where, parts in lines.items()]
         total = sum([b.amount for b in blocks])
-        return flame(f"profile of {self.name}", Block(self._head(), total, self._head(), blocks))
+        return flame(f"profile of {self.name}", TimedPart(self._head(), total, self._head(), blocks))
 
     def plot(self, ax: Any = None, most: int = 12) -> Any:
         """The user's lines by time, as bars, on matplotlib's axes `ax` or new ones, which are returned; the `most` dearest.
@@ -250,7 +250,7 @@ class Profile:
         >>> import numpy as np, funcad
         >>> axes = funcad.jit(lambda x: np.sum(np.sin(x))).profile(np.ones(1000)).plot()  # doctest: +SKIP
         """
-        ax = axes_of(ax, "Profile.plot")
+        ax = axes_of(ax, "RunProfile.plot")
         lines = self.lines[:most][::-1]
         ax.barh([line.source or "(no line)" for line in lines], [1e3 * line.seconds for line in lines])
         ax.set_xlabel("ms")
@@ -265,7 +265,7 @@ class Profile:
             return f"one native function; its parts, compiled for themselves, take {_time(self.parts)}"
         return "it has effects: what has them ran once" if self._effects else ""
 
-    def _shown(self) -> tuple[list[Line], str]:
+    def _shown(self) -> tuple[list[ProfileLine], str]:
         """The rows of the text, in the order of the program, and what is said of the rest."""
         if len(self.equations) <= MOST_ROWS:
             return self.equations, ""
@@ -273,7 +273,7 @@ class Profile:
         chosen = [self.equations[i] for i in sorted(ranked[:MOST_ROWS])]
         return chosen, f"and {len(self.equations) - MOST_ROWS} more, each of which takes less: see .equations"
 
-    def _row(self, line: Line) -> tuple[str, ...]:
+    def _row(self, line: ProfileLine) -> tuple[str, ...]:
         share = line.seconds / self.parts if self.parts else 0.0
         return _time(line.seconds), f"{share:.1%}", _count(line.flops), _size(line.bytes), _size(line.live)
 
@@ -300,12 +300,12 @@ class Profile:
         return heading + text + html_table(head, lines, 5) + html_table((*head, "equation"), rows, 5)
 
 
-def _block(line: Line) -> Block:
+def _block(line: ProfileLine) -> TimedPart:
     where = f"\n{line.source}" if line.source else ""
-    return Block(line.what, line.seconds, f"{line.inside}{line.what}: {_time(line.seconds)}, {line.engine}{where}")
+    return TimedPart(line.what, line.seconds, f"{line.inside}{line.what}: {_time(line.seconds)}, {line.engine}{where}")
 
 
-def _with_parts(equations: Sequence[tuple[str, Block]], i: int) -> Block:
+def _with_parts(equations: Sequence[tuple[str, TimedPart]], i: int) -> TimedPart:
     """A block with those of what is inside of it, which follow it."""
     inside, block = equations[i]
     parts = []
@@ -352,7 +352,7 @@ def _alone(equation: Equation) -> Jaxpr:
     return Jaxpr(inputs, (equation._replace(inputs=inner, outputs=outputs),), outputs)
 
 
-def _together(a: Line, b: Line) -> Line:
+def _together(a: ProfileLine, b: ProfileLine) -> ProfileLine:
     engines = a.engine if b.engine in a.engine.split(", ") else f"{a.engine}, {b.engine}"
     return a._replace(
         seconds=a.seconds + b.seconds,

@@ -37,7 +37,7 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     return rule is not None and e.depth < MAX_DEPTH and rule(e, equation, operands, env, dying, rows)
 
 
-class _Carry:
+class _LoopCarry:
     """One carried value: its name, and what its memory may be used for."""
 
     __slots__ = ("name", "aval", "mode", "storages", "start", "row")
@@ -59,20 +59,20 @@ def _begin_carries(
     rows: dict[Var, str],
     taken: Sequence[bool],
     handed: Collection[Var] = (),
-) -> list[_Carry]:
+) -> list[_LoopCarry]:
     """The lines that set the carries up; `rows`: the rows that new carries are written to as well; `taken`: whose memory is the
     carry's from now on; `handed`: the carries whose memory goes on a stack."""
     w, carries = e.w, []
     for start, v, o, take in zip(starts, inner, outer, taken):
         aval = v.aval if stacks.is_stack(v.aval) else Aval(v.aval.shape, v.aval.dtype, v.aval.weak)
         if o is v:
-            carries.append(_Carry(start.text, aval, "fixed", start.storages, start))
+            carries.append(_LoopCarry(start.text, aval, "fixed", start.storages, start))
             continue
         name = start.text if take else w.name("c")
         e.counts[name] += 1
         if take:
             e.release(start)
-            carries.append(_Carry(name, aval, "own", start.storages, start))
+            carries.append(_LoopCarry(name, aval, "own", start.storages, start))
             continue
         if not aval.shape:
             mode = "stack" if stacks.is_stack(aval) else "scalar"
@@ -85,7 +85,7 @@ def _begin_carries(
             mode, storages, text = "own", [Storage(True)], _copied(e, start, aval)
         w.line(f"{name} = {text}")
         row = rows[o] if mode == "row" else ""
-        carries.append(_Carry(name, aval, mode, storages, start, row))
+        carries.append(_LoopCarry(name, aval, mode, storages, start, row))
     return carries
 
 
@@ -105,11 +105,11 @@ def _copied(e: Any, v: Value, aval: Any) -> str:
     return f"{e.w.np}.array({v.text}{', order=' + repr('C') if len(aval.shape) > 1 else ''})"
 
 
-def _inner_carries(e: Any, carries: list[_Carry]) -> list[Value]:
+def _inner_carries(e: Any, carries: list[_LoopCarry]) -> list[Value]:
     return [e.value(c.name, c.aval, c.storages, whole=c.mode == "own") for c in carries]
 
 
-def _end_carries(e: Any, carries: list[_Carry], outs: list[Value]) -> None:
+def _end_carries(e: Any, carries: list[_LoopCarry], outs: list[Value]) -> None:
     """The line at the end of a turn that makes the new carries the old ones."""
     left, right, used = [], [], set()
     own = {c.storages[0]: c for c in carries if c.mode == "own"}
@@ -152,7 +152,7 @@ def _end_carries(e: Any, carries: list[_Carry], outs: list[Value]) -> None:
         e.w.line(f"{', '.join(left)} = {', '.join(right)}")
 
 
-def _final_carries(e: Any, carries: list[_Carry], ys: Sequence[Storage] = ()) -> list[Value]:
+def _final_carries(e: Any, carries: list[_LoopCarry], ys: Sequence[Storage] = ()) -> list[Value]:
     """The values of the carries after the loop."""
     found = []
     for c in carries:
@@ -313,7 +313,7 @@ def _shifted(carry_vars: Sequence[Var], outs: Sequence[Any], y_atoms: Sequence[A
     return found
 
 
-def _unpin(e: Any, carries: list[_Carry], names: Sequence[str]) -> None:
+def _unpin(e: Any, carries: list[_LoopCarry], names: Sequence[str]) -> None:
     """The names may be cleared again when their values die."""
     for c in carries:
         if c.mode != "fixed":

@@ -34,7 +34,7 @@ from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, literal_key
 from funcad.passes.program_keys import program_key
 
-__all__ = ["Member", "member_of"]
+__all__ = ["SizedProgram", "member_of"]
 
 MOST_FAMILIES = 64  # of one function
 PROBES = 3  # members of a form that are compiled before its text is taken over: two would follow a law by chance
@@ -65,7 +65,7 @@ class Family:
         self.templates: dict[Any, Template] = {}
 
 
-class Member:
+class SizedProgram:
     """A program in its family."""
 
     __slots__ = ("family", "values")
@@ -99,7 +99,7 @@ class Member:
                 templates.pop(form, None)
 
 
-def member_of(jaxpr: Jaxpr) -> Member | None:
+def member_of(jaxpr: Jaxpr) -> SizedProgram | None:
     """The place of a program of a jitted function among those of other sizes; None if there is none."""
     families: dict[Any, Family] | None = jaxpr.memo.get("sizes")
     if families is None:
@@ -118,7 +118,7 @@ def member_of(jaxpr: Jaxpr) -> Member | None:
         if len(families) >= MOST_FAMILIES:
             return None
         family = families.setdefault(key, Family())
-    return Member(family, values)
+    return SizedProgram(family, values)
 
 
 def _read(jaxpr: Jaxpr, parts: list[Any], numbers: list[Any]) -> None:

@@ -1,6 +1,6 @@
 """One table: how the primitives are written as Python over NumPy.
 
-A rule takes the writer, the equation and its operands (`Value`s) and returns a `Call`, which may be given `out=`, or an
+A rule takes the writer, the equation and its operands (`Value`s) and returns a `TextCall`, which may be given `out=`, or an
 `Expression`, or None where there is no text for this case: then the implementation itself is called. Invariant: a text
 computes what the implementation computes, bit for bit (reductions and contractions within their usual bound). Primitives with
 a ufunc need no rule, compositions were taken apart (compositions.py). Trap: a rank-0 result is a NumPy scalar, or a Python one
@@ -27,14 +27,14 @@ from funcad.primitives.products import dot_plan
 from funcad.primitives.reduction import fold_on_device
 from funcad.primitives.shape import _slice_index
 
-__all__ = ["as_array", "Call", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
+__all__ = ["as_array", "TextCall", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
 
 _FLOAT64 = np.dtype(np.float64)
 _ARITHMETIC = frozenset(["const", "neg", "add", "sub", "mul", "div"])
 KEYWORD_ONLY = ("maximum", "minimum", "reduce")  # of these `out` is not the next parameter, or by name only
 
 
-class Call:
+class TextCall:
     """`function(*args, extra)`; `elementwise`: its result may be written over an operand.
 
     Without `out`, `alone` stands in the place of the function, or `operator` between the operands. `method` is one of the first
@@ -118,7 +118,7 @@ def broadcasts(primitive: Any) -> bool:
     return (ufunc_name(primitive) is not None and primitive.name not in _FIXED) or primitive is select
 
 
-def text_of(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expression | None:
+def text_of(w: Writer, equation: Equation, operands: list[Value]) -> TextCall | Expression | None:
     """How to write this equation, or None."""
     primitive = equation.primitive
     if primitive.multiple:
@@ -150,7 +150,7 @@ def _formula(w: Writer, equation: Equation, operands: list[Value]) -> Expression
     return Expression(texts[formula.result])
 
 
-def _ufunc(w: Writer, equation: Equation, operands: list[Value], name: str) -> Call | None:
+def _ufunc(w: Writer, equation: Equation, operands: list[Value], name: str) -> TextCall | None:
     aval = equation.outputs[0].aval
     operator = OPERATORS.get(equation.primitive.name, "")
     if not aval.shape:
@@ -162,7 +162,7 @@ def _ufunc(w: Writer, equation: Equation, operands: list[Value], name: str) -> C
             return None  # Python would leave the real line
     elif operator in ("**",):
         operator = "**" if all([v.shape == aval.shape or type(v.aval) is not Aval for v in operands]) else ""
-    return Call(f"{w.np}.{name}", _texts(w, equation, operands), operator=operator, elementwise=True, out=_fits(equation))
+    return TextCall(f"{w.np}.{name}", _texts(w, equation, operands), operator=operator, elementwise=True, out=_fits(equation))
 
 
 def _texts(w: Writer, equation: Equation, operands: list[Value]) -> list[str]:
@@ -224,7 +224,7 @@ def _axes(x: Aval, axes: tuple) -> str:
 
 
 def _reduction(ufunc: str) -> Callable[..., Any]:
-    def rule(w: Writer, equation: Equation, operands: list[Value]) -> Call | None:
+    def rule(w: Writer, equation: Equation, operands: list[Value]) -> TextCall | None:
         (x,) = operands
         axes = equation.params["axes"]
         if not axes or not x.aval.shape:
@@ -237,14 +237,14 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
         if ufunc in ("add", "multiply") and (kind == "b" or kind in "iu" and itemsize < 8):
             extra += f"{', ' if extra else ''}dtype={dtype_text(w, out)}"
         elif w.np == "np" and extra:  # by position it is read more quickly
-            return Call(f"{w.np}.{ufunc}.reduce", [x.text, extra.partition("=")[2]])
+            return TextCall(f"{w.np}.{ufunc}.reduce", [x.text, extra.partition("=")[2]])
         function = f"{ufunc}.reduce" if w.np == "np" else fold_on_device(ufunc)
-        return Call(f"{w.np}.{function}", [x.text], extra) if function is not None else None
+        return TextCall(f"{w.np}.{function}", [x.text], extra) if function is not None else None
 
     return rule
 
 
-def _sum_by_product(w: Writer, x: Value, axes: tuple) -> Call:
+def _sum_by_product(w: Writer, x: Value, axes: tuple) -> TextCall:
     """A small sum (see compositions.py)."""
     shape, dtype = x.aval.shape, x.aval.dtype
     n = prod([shape[a] for a in axes])
@@ -255,9 +255,9 @@ def _sum_by_product(w: Writer, x: Value, axes: tuple) -> Call:
     else:
         ones = f"{w.np}.ones({n}, {dtype_text(w, dtype)})"
     if len(axes) == 2:
-        return Call(f"{w.np}.dot", [f"{x.text}.reshape(-1)", ones])
+        return TextCall(f"{w.np}.dot", [f"{x.text}.reshape(-1)", ones])
     args = [ones, x.text] if len(shape) == 2 and axes == (0,) else [x.text, ones]
-    return Call(f"{w.np}.matmul", args, alone=f"{w.np}.dot")
+    return TextCall(f"{w.np}.matmul", args, alone=f"{w.np}.dot")
 
 
 def _position(name: str) -> Callable[..., Any]:
@@ -266,7 +266,7 @@ def _position(name: str) -> Callable[..., Any]:
     )
 
 
-def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expression | None:
+def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> TextCall | Expression | None:
     x, y = operands
     if not x.aval.shape or not y.aval.shape:
         return None
@@ -282,14 +282,14 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
         method = "dot" if out.dtype.kind in "fc" and not single and not large else ""
         if x.aval.dtype.char in BY_BLAS and not single and not large and not (matrices and x.text == y.text):
             quick = f"{w.np}.dot"  # the same product, called more quickly; it writes to contiguous memory only
-            return Call(quick if matrices else f"{w.np}.matmul", args, alone=quick, method=method)
-        return Call(f"{w.np}.matmul", args, operator="@", method=method)
+            return TextCall(quick if matrices else f"{w.np}.matmul", args, alone=quick, method=method)
+        return TextCall(f"{w.np}.matmul", args, operator="@", method=method)
     if plan[0] == "outer":
         _, px, py, fx, fy, n_batch = plan
         sx, sy = _permuted(x.aval.shape, px), _permuted(y.aval.shape, py)
         left = _reshaped(x.text, px, (*sx, *[1] * len(fy)), sx)
         right = _reshaped(y.text, py, (*sy[:n_batch], *[1] * len(fx), *sy[n_batch:]), sy)
-        return Call(f"{w.np}.multiply", [left, right], operator="*")
+        return TextCall(f"{w.np}.multiply", [left, right], operator="*")
     if not out.shape and x.aval.dtype.char in "fd" and equation.params["dimension_numbers"][0] == (_all(x), _all(y)):
         return Expression(f"{w.np}.vdot({x.text}, {y.text})", fresh=True)
     if plan[0] == "general":
@@ -403,10 +403,10 @@ def _broadcast(w: Writer, equation: Equation, operands: list[Value]) -> Expressi
     return Expression(f"{w.np}.broadcast_to({text}, {shape_text(shape)})", [x], whole=False)
 
 
-def _concatenate(w: Writer, equation: Equation, operands: list[Value]) -> Call:
+def _concatenate(w: Writer, equation: Equation, operands: list[Value]) -> TextCall:
     axis = equation.params["axis"]
     parts = ", ".join([v.text for v in operands]) + ("," if len(operands) == 1 else "")
-    return Call(f"{w.np}.concatenate", [f"({parts})"], f"axis={axis}")
+    return TextCall(f"{w.np}.concatenate", [f"({parts})"], f"axis={axis}")
 
 
 def _select(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:

@@ -47,7 +47,7 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     plan = _plan(jaxpr, kind, shape, widest)
     if plan is None or kind == "rows" and shape[0] == shape[1] and _contradicts(jaxpr, equations, shape):
         return False
-    _Group(e, equation, equations, operands, env, dying, plan).write()
+    _TiledGroup(e, equation, equations, operands, env, dying, plan).write()
     e.store(equation.outputs, env, rows)
     return True
 
@@ -73,7 +73,7 @@ def _contradicts(jaxpr: Jaxpr, equations: Sequence[Equation], shape: tuple) -> b
     return False
 
 
-class _Plan:
+class _TilePlan:
     """How a group is cut: along `axis` of its shape into pieces of `step`; `flat`: as one-dimensional arrays."""
 
     __slots__ = ("flat", "axis", "step", "count", "shape", "kind")
@@ -87,21 +87,21 @@ class _Plan:
         self.step = min(step, self.count)
 
 
-def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int) -> _Plan | None:
+def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int) -> _TilePlan | None:
     elements = TILE_BYTES // itemsize
     size = prod(shape)
     if kind == "rows":
         full = [v for v in (*jaxpr.inputs, *[o for e in jaxpr.equations for o in e.outputs]) if v.aval.shape == shape]
         # calls on the vectors cost as much as for whole rows; one matrix, and products: its rows pass by, and nothing else
         elements *= 8 if len(full) == 1 else 2
-        return _Plan(kind, shape, False, 0, max(1, elements // shape[1])) if shape[1] <= WIDEST else None
+        return _TilePlan(kind, shape, False, 0, max(1, elements // shape[1])) if shape[1] <= WIDEST else None
     if all([v.aval.shape == shape or v.aval.size == 1 for v in jaxpr.inputs]):
-        return _Plan(kind, shape, True, 0, elements)
+        return _TilePlan(kind, shape, True, 0, elements)
     axes = [k for k in range(len(shape)) if size // shape[k] <= WIDEST]
     if not axes:
         return None
     axis = 0 if 0 in axes else axes[0]
-    return _Plan(kind, shape, False, axis, max(1, elements // (size // shape[axis])))
+    return _TilePlan(kind, shape, False, axis, max(1, elements // (size // shape[axis])))
 
 
 def _inner_shape(q: Equation) -> tuple:
@@ -158,11 +158,11 @@ def roles_of(jaxpr: Jaxpr, equations: Sequence[Equation], shape: tuple) -> dict[
     return roles
 
 
-class _Group:
+class _TiledGroup:
     """One group being written."""
 
     def __init__(
-        self, e: Any, equation: Equation, equations: list, operands: list[Value], env: dict, dying: list[Value], plan: _Plan
+        self, e: Any, equation: Equation, equations: list, operands: list[Value], env: dict, dying: list[Value], plan: _TilePlan
     ):
         self.e, self.w, self.equation, self.equations = e, e.w, equation, equations
         self.operands, self.env, self.dying, self.plan = operands, env, dying, plan

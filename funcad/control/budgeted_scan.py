@@ -43,7 +43,7 @@ from funcad.primitives.shape import broadcast_leading, concatenate, reshape
 __all__ = ["first_row", "linearize", "quiet_body", "row_of", "run_again", "size_in_bytes", "with_row"]
 
 
-class _Plan(NamedTuple):
+class _ScanPlan(NamedTuple):
     """How a loop is run backwards: so many turns to a block, so many slots, and which inputs have tangents."""
 
     loop: Loop
@@ -93,7 +93,7 @@ def _residuals(loop: Loop, body: LinearBody) -> Sequence[Any]:
     return body.forward.outputs[len(loop.body.outputs) :]
 
 
-def _plan(loop: Loop, nonzero: tuple[bool, ...], body: LinearBody) -> _Plan | None:
+def _plan(loop: Loop, nonzero: tuple[bool, ...], body: LinearBody) -> _ScanPlan | None:
     """None if the residuals of all turns fit."""
     n, budget = loop.length or 0, loop.budget or 0
     kept = size_in_bytes([o.aval for o in _residuals(loop, body)])
@@ -110,7 +110,7 @@ def _plan(loop: Loop, nonzero: tuple[bool, ...], body: LinearBody) -> _Plan | No
             f"Remedy: give it {least:,.0f} bytes at least; from "
             f"{n * kept:,.0f} on nothing is computed again."
         )
-    return _Plan(loop, *found, nonzero)
+    return _ScanPlan(loop, *found, nonzero)
 
 
 def row_of(x: Any, i: Any) -> Any:
@@ -182,7 +182,7 @@ def linearize(primals: Sequence[Any], tangents: Sequence[Any], loop: Loop) -> tu
     return [*carry, *ys], scatter(touts, out_nonzero)
 
 
-def _known_parts(plan: _Plan, values: Sequence[Any]) -> list[list[Any]]:
+def _known_parts(plan: _ScanPlan, values: Sequence[Any]) -> list[list[Any]]:
     """(captured), consts, slots, state before the rest, xs, ys, tangents."""
     loop = plan.loop
     k, m, xs = loop.n_consts, loop.n_carry, len(loop.body.inputs) - loop.n_consts - loop.n_carry
@@ -190,7 +190,7 @@ def _known_parts(plan: _Plan, values: Sequence[Any]) -> list[list[Any]]:
     return split(values, len(values) - n, k, m, m if plan.rest else 0, xs, loop.n_ys)
 
 
-def _program(plan: _Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+def _program(plan: _ScanPlan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     """What `recomputed` stands for: tangents, from the start."""
     loop = plan.loop
 
@@ -215,13 +215,13 @@ def first_row(slots: Any) -> Any:
 # ---------------------------------------------------------------- backward
 
 
-class _Residual(NamedTuple):
+class _ScanResidual(NamedTuple):
     """Stands for what the turns keep, which is computed again block by block."""
 
     i: int
 
 
-def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: _Plan) -> list[Any]:
+def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: _ScanPlan) -> list[Any]:
     loop = plan.loop
     captured, consts, slots, before, xs, ys, ts = _known_parts(plan, inputs)
     if not all(map(is_linear, ts)) or any(map(is_linear, [*captured, *consts, *slots, *before, *xs, *ys])):
@@ -233,7 +233,7 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: _Plan) -> l
     wanted = loop.carried(body.nonzero)
     start = filled_tangents(loop, tcarry, wanted, inputs)
     invariant = body.const_residuals(shared, consts)
-    residuals = [_Residual(i) for i in range(len(_residuals(loop, body)))]
+    residuals = [_ScanResidual(i) for i in range(len(_residuals(loop, body)))]
     where = {"x": xs, "y": ys}
     read = [*[where[kind][i] for kind, i in body.xs_sources], *residuals, *compact(txs)[0]]
     operands = [*invariant, *compact(tconsts)[0], *start, *read]
@@ -247,7 +247,7 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: _Plan) -> l
 
 
 def _backwards(
-    plan: _Plan,
+    plan: _ScanPlan,
     body: LinearBody,
     given: list[Any],
     consts: list[Any],
@@ -264,14 +264,14 @@ def _backwards(
     n_outputs, n = len(loop.body.outputs), len(carry)
     keeping = memoised(body.forward, ("residuals", n_carry, n_outputs), lambda: _without(body.forward, n_carry, n_outputs))
     advancing = memoised(loop.body, ("residuals", n_carry, n_outputs), lambda: _without(loop.body, n_carry, n_outputs))
-    arrays = [x for x in items if type(x) is not _Residual]
+    arrays = [x for x in items if type(x) is not _ScanResidual]
     parts, x_parts = [plan.parts(x) for x in arrays], [plan.parts(x) for x in xs]
     blocks = [b for b, _ in x_parts]
 
     def reverse(state: list[Any], x: list[Any], others: list[Any], carry: list[Any], length: int) -> list[Any]:
         residuals = scan_p(*given, *state, *x, loop=plan.turns(keeping, len(given), n_carry, length))[n_carry:]
         rest = iter(others)
-        mine = [residuals[item.i] if type(item) is _Residual else next(rest) for item in items]
+        mine = [residuals[item.i] if type(item) is _ScanResidual else next(rest) for item in items]
         turns = plan.turns(reversed_body, len(reversed_consts), n, length)
         return scan_p(*reversed_consts, *carry, *mine, loop=turns._replace(reverse=not loop.reverse))
 

@@ -53,7 +53,7 @@ INT = np.dtype(np.int64)
 ZERO, ONE, FREE = np.int64(0), np.int64(1), np.int64(-1)
 
 
-class _Plan(NamedTuple):
+class _WhilePlan(NamedTuple):
     """So many turns to a block, so many slots, and which of the operands after the condition's have tangents."""
 
     loop: WhileLoop
@@ -62,13 +62,13 @@ class _Plan(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
-class _Residual(NamedTuple):
+class _WhileResidual(NamedTuple):
     """Stands for what the turns keep, which is computed again block by block."""
 
     i: int
 
 
-def _plan(loop: WhileLoop, nonzero: tuple[bool, ...], body: LinearBody) -> _Plan | None:
+def _plan(loop: WhileLoop, nonzero: tuple[bool, ...], body: LinearBody) -> _WhilePlan | None:
     """None if there is nothing to keep."""
     kept = size_in_bytes([o.aval for o in body.forward.outputs[loop.n_carry :]])
     if not kept:
@@ -81,7 +81,7 @@ def _plan(loop: WhileLoop, nonzero: tuple[bool, ...], body: LinearBody) -> _Plan
             f"while_loop: a memory budget of {budget:,} bytes is too small to run this loop backwards: one state of its carry "
             f"takes {state:,.0f} bytes, and what one turn keeps {kept:,.0f}.\nGive it {2 * state + kept:,.0f} bytes at least."
         )
-    return _Plan(loop, *found, nonzero)
+    return _WhilePlan(loop, *found, nonzero)
 
 
 # ---------------------------------------------------------------- positions
@@ -144,7 +144,7 @@ def linearize(primals: Sequence[Any], tangents: Sequence[Any], loop: WhileLoop) 
     return [count, *carry], scatter(touts, out_nonzero)
 
 
-def _forward(plan: _Plan, cond_consts: list, consts: list, carry: list) -> tuple[Any, Any, list, list]:
+def _forward(plan: _WhilePlan, cond_consts: list, consts: list, carry: list) -> tuple[Any, Any, list, list]:
     """(how many turns, positions, slots, the last carry)."""
     loop, n = plan.loop, plan.slots
     goes_on = lambda carry: eval_jaxpr(loop.cond, [*cond_consts, *carry])[0]
@@ -173,14 +173,14 @@ def _forward(plan: _Plan, cond_consts: list, consts: list, carry: list) -> tuple
     return found[0], found[2], found[3], found[4]
 
 
-def _known_parts(plan: _Plan, values: Sequence[Any]) -> list[list[Any]]:
+def _known_parts(plan: _WhilePlan, values: Sequence[Any]) -> list[list[Any]]:
     """(captured), the condition's consts, consts, [count, positions], slots, tangents."""
     loop = plan.loop
     n = loop.n_cond + loop.n_consts + 2 + loop.n_carry + sum(plan.nonzero)
     return split(values, len(values) - n, loop.n_cond, loop.n_consts, 2, loop.n_carry)
 
 
-def _program(plan: _Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+def _program(plan: _WhilePlan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     """What `rerun` stands for: tangents, from the start."""
     loop = plan.loop
 
@@ -200,7 +200,7 @@ def _program(plan: _Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxp
 # ---------------------------------------------------------------- backward
 
 
-def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: _Plan) -> list[Any]:
+def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: _WhilePlan) -> list[Any]:
     loop = plan.loop
     captured, cond_consts, consts, where, slots, ts = _known_parts(plan, inputs)
     if not all(map(is_linear, ts)) or any(map(is_linear, [*captured, *cond_consts, *consts, *where, *slots])):
@@ -211,7 +211,7 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: _Plan) -> l
     tconsts, tcarry = split([next(given) if z else None for z in plan.nonzero], loop.n_consts)
     wanted = loop.steps.carried(body.nonzero)
     start = filled_tangents(loop.steps, tcarry, wanted, inputs)
-    residuals = [_Residual(i) for i in range(len(body.forward.outputs) - loop.n_carry)]
+    residuals = [_WhileResidual(i) for i in range(len(body.forward.outputs) - loop.n_carry)]
     consts_given = [*body.const_residuals(shared, consts), *compact(tconsts)[0]]
     operands = [*consts_given, *start, *residuals]
     linear = loop.steps._replace(body=body.linear, n_consts=len(consts_given), n_carry=len(start))
@@ -223,7 +223,7 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: _Plan) -> l
 
 
 def _backwards(
-    plan: _Plan,
+    plan: _WhilePlan,
     body: LinearBody,
     given: list[Any],
     consts: list[Any],
@@ -232,7 +232,7 @@ def _backwards(
     reversed_body: Jaxpr,
     reversed_consts: list[Any],
     carry: list[Any],
-    items: Sequence[_Residual],
+    items: Sequence[_WhileResidual],
 ) -> list[Any]:
     """The reversed loop, whose residuals come block by block."""
     loop, size, n = plan.loop, np.int64(plan.size), len(carry)

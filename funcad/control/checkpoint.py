@@ -91,7 +91,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 # ---------------------------------------------------------------- the two programs of a linearization
 
 
-class _Plan(NamedTuple):
+class _CheckpointPlan(NamedTuple):
     """`forward`: inputs -> (outputs, kept results). `backward`: (known, nonzero tangents) -> nonzero output tangents.
 
     `known` says where each known value comes from: ("const", value), ("in", i) or ("kept", i).
@@ -103,7 +103,7 @@ class _Plan(NamedTuple):
     out_nonzero: list[bool]
 
 
-def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
+def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _CheckpointPlan:
     key = ("checkpoint", nonzero, policy)
     found = jaxpr.memo.get(key)
     if found is None:
@@ -161,7 +161,7 @@ def _shared(jaxpr: Jaxpr, share: int) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple(map(with_budget, jaxpr.equations)), jaxpr.outputs)
 
 
-def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool]) -> _Plan:
+def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool]) -> _CheckpointPlan:
     kept = [v for e, a in zip(body.equations, accepted) if a for v in e.outputs]
     n, m = len(body.inputs), len(kept)
     out_nonzero: list[bool] = []
@@ -189,7 +189,7 @@ def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool])
     inputs = (*[v for v, u in zip(program.inputs, used) if u], *program.inputs[n_known:])
     backward = Jaxpr(inputs, program.equations, program.outputs)
     forward = Jaxpr(body.inputs, body.equations, (*body.outputs, *needed)) if needed else body
-    return _Plan(forward, backward, known, out_nonzero)
+    return _CheckpointPlan(forward, backward, known, out_nonzero)
 
 
 def _strong(aval: Any) -> Any:

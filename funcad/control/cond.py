@@ -60,7 +60,7 @@ def _abstract(index: Any, *avals: Any, branches: tuple[Jaxpr, ...]) -> list:
 # ---------------------------------------------------------------- branches derived together
 
 
-class _Operands:
+class _BranchOperands:
     """The operands that several branches share: each value once, in the order of its first use."""
 
     def __init__(self, values: Sequence[Any] = ()) -> None:
@@ -449,7 +449,7 @@ def _traced(what: str, index: Any, functions: list, names: list[str], operands: 
     for out_tree, name in zip(trees[1:], names[1:]):
         check_structure(what, out_tree, trees[0], f"the output of {name}", f"the output of {names[0]}")
     avals = _common_avals(what, [j for j, _ in traces], names, trees[0])
-    values = _Operands()
+    values = _BranchOperands()
     places = [[values.place(c) for c in captured] for _, captured in traces]
     n = len(values.values)
     all_avals = [strip_literal(aval_of(x)) for x in (*values.values, *leaves)]

@@ -64,7 +64,7 @@ def _avals_of(kinds: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
     return [*values, *[bools_aval(a) for a, k in zip(avals, kinds) if k]]
 
 
-class _Body(NamedTuple):
+class _ForwardBody(NamedTuple):
     """(captured, consts, tangents, bools | carry, tangents, bools | xs, tangents, bools) -> (carry, ... | ys, ...)."""
 
     jaxpr: Jaxpr
@@ -74,7 +74,7 @@ class _Body(NamedTuple):
 
 
 @memoised_on_body
-def _body(loop: Loop, given: tuple) -> list[_Body]:
+def _body(loop: Loop, given: tuple) -> list[_ForwardBody]:
     """The body, if masks take part."""
     jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
     kinds = list(given)
@@ -118,7 +118,7 @@ def _body(loop: Loop, given: tuple) -> list[_Body]:
             break
     if EVERY not in given and EVERY not in kinds and EVERY not in ys:
         return []
-    return [_Body(derived, captured, tuple(kinds), ys)]
+    return [_ForwardBody(derived, captured, tuple(kinds), ys)]
 
 
 def _calm(jaxpr: Jaxpr) -> bool:

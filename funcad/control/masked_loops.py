@@ -98,7 +98,7 @@ def _computes_indices(jaxpr: Jaxpr) -> bool:
     return any([_computes_indices(program) for e in jaxpr.equations for program in subjaxprs(e.params)])
 
 
-class _Body(NamedTuple):
+class _BackwardBody(NamedTuple):
     """(captured, known consts | sums, masks, carry, masks | known xs, y cotangents, masks) -> (carry | xs, masks).
 
     The results say of each linear const, carry and x which come, as `masked_transpose_jaxpr` does.
@@ -112,7 +112,7 @@ class _Body(NamedTuple):
 
 
 @memoised_on_body
-def _body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, wanted: tuple) -> _Body:
+def _body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, wanted: tuple) -> _BackwardBody:
     jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
     flags, nonzero = backward_flags(loop, linear, nonzero)
     const_flags, _, xs_flags = loop.split(flags)
@@ -151,7 +151,7 @@ def _body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, w
         return [*sums, *sum_masks, *carried[0], *carried[1], *compact(new[2])[0], *compact(new_masks[2])[0]]
 
     body, more = trace_function(program, [a for group in groups for a in group], name="transpose", abstract=False)
-    return _Body(body, [*more, *captured], used, by_const, by_x)
+    return _BackwardBody(body, [*more, *captured], used, by_const, by_x)
 
 
 def masked_backward(

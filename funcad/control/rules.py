@@ -2,7 +2,7 @@
 
 Idea: a user's rule is an ordinary function. Where the values exist (grad and jvp outside jit and vmap) it simply runs on them,
 so Python `if` works in it. Where they do not, it is traced once into a program, in a staging trace, and the program is what
-transforms transform: its batch is the batch of the program. A `Rule` is such a function together with that program, made
+transforms transform: its batch is the batch of the program. A `CustomRule` is such a function together with that program, made
 when it is first needed, with the axis environment of the moment when the rule was met.
 
 Trap: a rule that closes over a value being traced would not know the derivative with respect to it; it is refused. In a
@@ -30,12 +30,12 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, snapshot, tangent_of
 from funcad.masks.masked_rules import cleaned
-from funcad.primitives.axis_env import Processes
+from funcad.primitives.axis_env import ProcessAxis
 from funcad.unjitted.following import FollowingTrace
 
 __all__ = [
-    "Rule",
-    "Call",
+    "CustomRule",
+    "CustomCall",
     "Target",
     "recorder",
     "is_following",
@@ -167,7 +167,7 @@ def refuse_foreign(what: str, functions: Sequence[Any], given: Sequence[Any], re
 # ---------------------------------------------------------------- rules
 
 
-class Rule:
+class CustomRule:
     """A function of flat values, `function(*values) -> [value or None]`; or, derived from others, a program only.
 
     `eager` rules run their function on whatever they are given; the others run their program.
@@ -205,7 +205,7 @@ class Rule:
     @property
     def over_processes(self) -> bool:
         """May it call collectives between processes?"""
-        return any([isinstance(index, Processes) for _, _, index in self.env])
+        return any([isinstance(index, ProcessAxis) for _, _, index in self.env])
 
     def program(self) -> tuple[Jaxpr, list, list[bool]]:
         """`(jaxpr, consts, present)`: (consts, values) -> the results that are not None."""
@@ -314,7 +314,7 @@ class Target:
         return tuple(sorted(positions))
 
 
-class Call:
+class CustomCall:
     """One call of a function with custom rules: its leaves, and how the arguments are put together again."""
 
     __slots__ = ("target", "args", "nondiff", "leaves", "in_tree", "avals", "inexact")
@@ -333,9 +333,8 @@ class Call:
                         f"({leaf.aval} in {leaf.owner.name}).\n"
                         "Remedy: make it an ordinary argument; its rule may return None (bwd) or ignore its tangent (jvp)."
                     )
-        if any(type(x) is Tracer for x in self.leaves):
-            self.avals = [aval_of(x) for x in self.leaves]
-            self.inexact = [is_inexact(a) for a in self.avals]
+        self.avals = [aval_of(x) for x in self.leaves]
+        self.inexact = [is_inexact(a) for a in self.avals]
 
     def detach(self) -> None:
         """Forget the arguments' values, once the call is recorded: a program must not keep its tracers alive."""

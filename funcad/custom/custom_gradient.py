@@ -17,7 +17,7 @@ from funcad.ir.trace import trace_function
 __all__ = ["custom_gradient"]
 
 
-class _Pullback:
+class _TracedVjp:
     """The traced vjp function of `custom_gradient`, as a static residual."""
 
     __slots__ = ("jaxpr", "in_tree")
@@ -66,7 +66,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
         avals = [Aval(aval_of(o).shape, aval_of(o).dtype) for o in outs]
         jaxpr, consts = trace_function(flat, avals, name=f"pullback of {name_of(fun)}")
-        return out, (consts, _Pullback(jaxpr, store.tree))
+        return out, (consts, _TracedVjp(jaxpr, store.tree))
 
     def bwd(residuals: tuple, ct: Any) -> tuple:
         consts, pullback = residuals

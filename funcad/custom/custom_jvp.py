@@ -21,8 +21,8 @@ from funcad.api.pickling import Remade, with_rules
 from funcad.api.split_batch import wants_values
 from funcad.backends.engines import run_jaxpr
 from funcad.control.rules import (
-    Call,
-    Rule,
+    CustomCall,
+    CustomRule,
     Target,
     is_following,
     recorder,
@@ -46,7 +46,7 @@ __all__ = ["custom_jvp", "custom_jvp_call_p", "traced_body", "jvp_on_values", "j
 # ---------------------------------------------------------------- the recorded call
 
 
-def traced_body(call: Call) -> tuple[Jaxpr, list[Any], Any]:
+def traced_body(call: CustomCall) -> tuple[Jaxpr, list[Any], Any]:
     """The function itself as a program, for traces that have no values: (jaxpr, consts, output structure)."""
     wants_values(recorder(call.leaves))
     store = OutTree()
@@ -63,7 +63,7 @@ def traced_body(call: Call) -> tuple[Jaxpr, list[Any], Any]:
 
 
 def apply_jvp(
-    rule: Rule, in_avals: Sequence[Any], out_avals: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]
+    rule: CustomRule, in_avals: Sequence[Any], out_avals: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list, list]:
     """Outputs and tangents by a jvp rule, which takes a tangent for every differentiable leaf."""
     ts = [zeros_for(p) if t is None else t for p, t, a in zip(primals, tangents, in_avals) if is_inexact(a)]
@@ -79,7 +79,7 @@ def batch_body(jaxpr: Jaxpr, size: int, batched: Sequence[bool]) -> tuple[Jaxpr,
     return derived, consts
 
 
-def batched_jvp_rule(rule: Rule, size: int, batched: Sequence[bool], in_avals: Sequence[Any]) -> Rule:
+def batched_jvp_rule(rule: CustomRule, size: int, batched: Sequence[bool], in_avals: Sequence[Any]) -> CustomRule:
     """The rule's program, batched as the primals are; a tangent is batched if its primal is."""
     flags = [*batched, *[b for b, a in zip(batched, in_avals) if is_inexact(a)]]
 
@@ -88,16 +88,18 @@ def batched_jvp_rule(rule: Rule, size: int, batched: Sequence[bool], in_avals: S
         derived, more, _ = batch_jaxpr(jaxpr, size, (*[False] * len(consts), *flags), (True,) * len(jaxpr.outputs))
         return derived, [*more, *consts], present
 
-    return Rule(rule.what, derive=derive)
+    return CustomRule(rule.what, derive=derive)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, rule: Rule, n_consts: int) -> tuple[list, list]:
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, rule: CustomRule, n_consts: int
+) -> tuple[list, list]:
     in_avals = jaxpr.in_avals[n_consts:]
     return apply_jvp(rule, in_avals, jaxpr.out_avals, primals[n_consts:], tangents[n_consts:])
 
 
 def _batch(
-    size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, rule: Rule, n_consts: int
+    size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, rule: CustomRule, n_consts: int
 ) -> tuple[list, list]:
     derived, consts = batch_body(jaxpr, size, batched)
     new_rule = batched_jvp_rule(rule, size, batched[n_consts:], jaxpr.in_avals[n_consts:])
@@ -119,7 +121,7 @@ custom_jvp_call_p = Primitive(
 # ---------------------------------------------------------------- the call on values
 
 
-def jvp_on_values(call: Call, user_rule: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list, Any]:
+def jvp_on_values(call: CustomCall, user_rule: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list, Any]:
     """The user's rule, run on the values of a following trace: (outputs, tangents, output structure)."""
     ts = call.tangents(primals, tangents)
     with user_code(state.axis_env), np.errstate(all="ignore"):
@@ -129,7 +131,9 @@ def jvp_on_values(call: Call, user_rule: Any, primals: Sequence[Any], tangents: 
     return outs, touts, out_tree
 
 
-def _follow(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call, rule: Any, store: OutTree) -> tuple[list, list]:
+def _follow(
+    primals: Sequence[Any], tangents: Sequence[Any], *, call: CustomCall, rule: Any, store: OutTree
+) -> tuple[list, list]:
     outs, touts, store.tree = jvp_on_values(call, rule, primals, tangents)
     return outs, touts
 
@@ -141,7 +145,7 @@ def _never(*args: Any, **params: Any) -> Any:
 _following_p = Primitive("custom_jvp", _never, _never, primal_and_jvp=_follow, multiple=True)
 
 
-def jvp_rule(call: Call, user_rule: Any) -> Rule:
+def jvp_rule(call: CustomCall, user_rule: Any) -> CustomRule:
     """The user's rule as flat values: (leaves, tangents of the differentiable ones) -> (outputs, their tangents)."""
     n = len(call.avals)
 
@@ -150,7 +154,7 @@ def jvp_rule(call: Call, user_rule: Any) -> Rule:
         kept = [zeros_for(o) if t is None else t for o, t in zip(outs, touts)]
         return [*outs, *[t for t in kept if getattr(t, "dtype", None) != float0]]
 
-    return Rule(f"jvp rule of {call.name}", flat, [*call.avals, *call.strong_avals()], [user_rule])
+    return CustomRule(f"jvp rule of {call.name}", flat, [*call.avals, *call.strong_avals()], [user_rule])
 
 
 def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
@@ -224,9 +228,11 @@ class custom_jvp(Remade):
 def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
     if recorder(tree.leaves((args, kwargs))) is None:
         return call_plainly(target, args, kwargs)
-    call = Call(target, target.positional(args, kwargs))
+    call = CustomCall(target, target.positional(args, kwargs))
     leaves = call.leaves
     trace = recorder(leaves)
+    if trace is None:  # only arrays that may be written had a trace: behind them are values
+        return call_plainly(target, tuple(call.merged(leaves)), {})
     if is_following(trace):
         store = OutTree()
         outs = trace.record(_following_p, leaves, {"call": call, "rule": rule, "store": store})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.control.rules import Rule
+from funcad.control.rules import CustomRule
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
 from funcad.ir.interpret import eval_jaxpr
@@ -37,7 +37,13 @@ class CustomLinear:
     __slots__ = ("bwd", "push", "n_residuals", "n_known", "out_avals", "names")
 
     def __init__(
-        self, bwd: Rule, push: Rule, n_residuals: int, n_known: int, out_avals: Sequence[Any], names: frozenset = frozenset()
+        self,
+        bwd: CustomRule,
+        push: CustomRule,
+        n_residuals: int,
+        n_known: int,
+        out_avals: Sequence[Any],
+        names: frozenset = frozenset(),
     ):
         self.bwd = bwd
         self.push = push
@@ -73,8 +79,8 @@ class CustomLinear:
             return derived, [*more, *consts], present
 
         return CustomLinear(
-            Rule(bwd.what, derive=derive_bwd),
-            Rule(push.what, derive=derive_push),
+            CustomRule(bwd.what, derive=derive_bwd),
+            CustomRule(push.what, derive=derive_push),
             self.n_residuals,
             self.n_known,
             [a.batched(size) for a in self.out_avals],
@@ -142,7 +148,7 @@ def custom_linear(linear: CustomLinear, *args: Any) -> list[Any]:
     return custom_linear_p(*args, linear=linear, axis_name=tuple(linear.names) or None)
 
 
-def transposed(bwd: Rule, residuals: Sequence[Any], ct_avals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+def transposed(bwd: CustomRule, residuals: Sequence[Any], ct_avals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """The tangents of the outputs: bwd is linear in the cotangents, and this is its transpose."""
     if bwd.eager:  # the residuals have values: only the cotangents are abstract
         present: list[bool] = []

@@ -32,7 +32,7 @@ from funcad.api.border import (
 )
 from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
-from funcad.control.rules import Call, Rule, Target, is_following, recorder, refuse_foreign, user_code
+from funcad.control.rules import CustomCall, CustomRule, Target, is_following, recorder, refuse_foreign, user_code
 from funcad.custom.custom_jvp import (
     apply_jvp,
     batch_body,
@@ -60,17 +60,17 @@ __all__ = ["custom_vjp", "custom_vjp_call_p"]
 # ---------------------------------------------------------------- the linear equation of a call
 
 
-def _linear_of(call: Call, info: _Forward, residuals: Sequence[Any], bwd: Any, jvp: Any, eager: bool) -> CustomLinear:
+def _linear_of(call: CustomCall, info: _Forward, residuals: Sequence[Any], bwd: Any, jvp: Any, eager: bool) -> CustomLinear:
     """The linear equation's knowledge, for residuals of these avals."""
     n = len(residuals)
     residual_avals = [aval_of(r) for r in residuals]
     ct_avals = [Aval(a.shape, a.dtype) for a in info.out_avals if is_inexact(a)]
-    pull = Rule(
+    pull = CustomRule(
         f"bwd of {call.name}", _bwd_flat(call, info, n, bwd), [*residual_avals, *ct_avals], [bwd], eager=eager
     )
     n_leaves = len(call.avals)
     if jvp is None:
-        push = Rule(
+        push = CustomRule(
             f"forward mode of {call.name} by its bwd",
             lambda *values: transposed(pull, values[:n], ct_avals, values[n:]),
             [*residual_avals, *call.strong_avals()],
@@ -80,7 +80,7 @@ def _linear_of(call: Call, info: _Forward, residuals: Sequence[Any], bwd: Any, j
         return CustomLinear(pull, push, n, n, ct_avals)
     forward = jvp_rule(call, jvp)
     forward.eager = eager
-    push = Rule(
+    push = CustomRule(
         forward.what,
         lambda *values: forward(*values[n:])[len(info.out_avals) :],
         [*residual_avals, *call.avals, *call.strong_avals()],
@@ -111,7 +111,7 @@ def _is_array(x: Any) -> bool:
     return type(x) is Tracer or hasattr(x, "dtype") and hasattr(x, "shape") and not isinstance(x, type)
 
 
-def _run_fwd(call: Call, fwd: Any, leaves: Sequence[Any], info: _Forward) -> tuple[list[Any], list[Any]]:
+def _run_fwd(call: CustomCall, fwd: Any, leaves: Sequence[Any], info: _Forward) -> tuple[list[Any], list[Any]]:
     """The user's fwd: (outputs, residual arrays)."""
     result = fwd(*call.merged(leaves))
     if not (isinstance(result, (tuple, list)) and len(result) == 2):
@@ -141,7 +141,7 @@ class _Shown:
         self.aval = aval
 
 
-def _bwd_flat(call: Call, info: _Forward, n_residuals: int, bwd: Any) -> Callable[..., list[Any]]:
+def _bwd_flat(call: CustomCall, info: _Forward, n_residuals: int, bwd: Any) -> Callable[..., list[Any]]:
     """`(residual arrays, cotangents of differentiable outputs) -> cotangents of differentiable leaves, or None`."""
     structure = call.in_tree
     avals, inexact = call.avals, call.inexact
@@ -203,7 +203,7 @@ class _Vjp:
 
     __slots__ = ("name", "make", "jvp", "_made")
 
-    def __init__(self, name: str, make: Callable[[], tuple[Rule, Callable[[], CustomLinear]]], jvp: Rule | None):
+    def __init__(self, name: str, make: Callable[[], tuple[CustomRule, Callable[[], CustomLinear]]], jvp: CustomRule | None):
         self.name = name
         self.make = make
         self.jvp = jvp
@@ -212,13 +212,13 @@ class _Vjp:
     def __repr__(self) -> str:
         return f"vjp rules of {self.name}"
 
-    def forward(self) -> tuple[Rule, CustomLinear]:
+    def forward(self) -> tuple[CustomRule, CustomLinear]:
         if self._made is None:
             self._made = self.make()
         return self._made
 
 
-def _rules_of(call: Call, fwd: Any, bwd: Any, jvp: Any) -> _Vjp:
+def _rules_of(call: CustomCall, fwd: Any, bwd: Any, jvp: Any) -> _Vjp:
     info = _Forward()
     n_out = 0
 
@@ -228,10 +228,10 @@ def _rules_of(call: Call, fwd: Any, bwd: Any, jvp: Any) -> _Vjp:
         n_out = len(outs)
         return [*outs, *residuals]
 
-    forward = Rule(f"fwd of {call.name}", flat, call.avals, [fwd])
+    forward = CustomRule(f"fwd of {call.name}", flat, call.avals, [fwd])
     env = state.axis_env  # the axes of the call: by the time the rules are needed a vmap may have been taken out
 
-    def make() -> tuple[Rule, CustomLinear]:
+    def make() -> tuple[CustomRule, CustomLinear]:
         with user_code(env):
             jaxpr, _, _ = forward.program()
             residuals = [_Shown(a) for a in jaxpr.out_avals[n_out:]]
@@ -246,13 +246,13 @@ def _batched_rules(rules: _Vjp, size: int, batched: Sequence[bool], in_avals: Se
     tangent_flags = [b for b, a in zip(batched, in_avals) if is_inexact(a)]
     env, batching = state.axis_env, state.batching
 
-    def make() -> tuple[Rule, CustomLinear]:
+    def make() -> tuple[CustomRule, CustomLinear]:
         with user_code(env, batching):
             forward, linear = rules.forward()
             jaxpr, consts, present = forward.program()
             force = (*[True] * n_out, *[False] * (len(jaxpr.outputs) - n_out))
             derived, more, flags = batch_jaxpr(jaxpr, size, (*[False] * len(consts), *batched), force)
-            new_forward = Rule(forward.what, derive=lambda: (derived, [*more, *consts], present))
+            new_forward = CustomRule(forward.what, derive=lambda: (derived, [*more, *consts], present))
             primal_flags = batched if linear.n_known > linear.n_residuals else ()
             return new_forward, linear.batched(size, [*flags[n_out:], *primal_flags, *tangent_flags])
 
@@ -321,7 +321,7 @@ custom_vjp_call_p = Primitive(
 
 def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
     def rule(
-        primals: Sequence[Any], tangents: Sequence[Any], *, call: Call, rules: tuple, store: OutTree
+        primals: Sequence[Any], tangents: Sequence[Any], *, call: CustomCall, rules: tuple, store: OutTree
     ) -> tuple[list, list]:
         fwd, bwd, jvp = rules
         if fwd is None or (jvp is not None and not linear_mode):
@@ -414,9 +414,11 @@ class custom_vjp(Remade):
 def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
     if recorder(tree.leaves((args, kwargs))) is None:
         return call_plainly(target, args, kwargs)
-    call = Call(target, target.positional(args, kwargs))
+    call = CustomCall(target, target.positional(args, kwargs))
     leaves = call.leaves
     trace = recorder(leaves)
+    if trace is None:  # only arrays that may be written had a trace: behind them are values
+        return call_plainly(target, tuple(call.merged(leaves)), {})
     if is_following(trace):
         store = OutTree()
         outs = trace.record(_following_p, leaves, {"call": call, "rules": rules, "store": store})

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.diagnosis.recording import Entry, Read, Recording, array, same_bits
+from funcad.diagnosis.recording import Read, RecordedOperation, Recording, array, same_bits
 from funcad.diagnosis.remedies import READS, Site, instead_of_cut, instead_of_slope, instead_of_value
 from funcad.diagnosis.report import Argument, Cut, NotFinite
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
@@ -53,7 +53,7 @@ def _line(entry: Any) -> str:
     return entry.source.short() if entry.source is not None else ""
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: RecordedOperation) -> str:
     return f"{entry.primitive.name} at {_line(entry)}" if entry.source is not None else str(entry.primitive.name)
 
 
@@ -73,7 +73,7 @@ class _Grouped:
 # ---------------------------------------------------------------- replaying
 
 
-def _replayable(entry: Entry) -> bool:
+def _replayable(entry: RecordedOperation) -> bool:
     """Can it be computed again, without anything else happening, from its operands alone?"""
     p = entry.primitive
     higher = p.primal_and_jvp is not None or p.linearize is not None
@@ -88,7 +88,8 @@ def fate(run: Recording, start: int, pairs: dict[int, tuple[Any, Any]]) -> tuple
     of two that spoil one sum each would look harmless.
     """
     pairs = dict(pairs)
-    ends: list[tuple[Entry, bool]] = []  # operations after which both are the same, or the faulty one is finite again
+    # operations after which both are the same, or the faulty one is finite again
+    ends: list[tuple[RecordedOperation, bool]] = []
     lost = False  # behind a cut nothing can be followed
     token = suppress_warnings()
     try:
@@ -123,7 +124,7 @@ def fate(run: Recording, start: int, pairs: dict[int, tuple[Any, Any]]) -> tuple
     return False, "nothing of the result is made from it", ""
 
 
-def _both(entry: Entry, pairs: Sequence[tuple[Any, Any] | None]) -> tuple[list[Any], list[Any]]:
+def _both(entry: RecordedOperation, pairs: Sequence[tuple[Any, Any] | None]) -> tuple[list[Any], list[Any]]:
     """The results with the faulty operands and with the mended ones; the operands without a pair are mended in both."""
     worlds = []
     for i in (0, 1):
@@ -143,7 +144,7 @@ def _mended(x: Any) -> Any:
     return new if new.ndim else new[()]
 
 
-def _selects(entry: Entry) -> bool:
+def _selects(entry: RecordedOperation) -> bool:
     """Does it choose or move elements, by a mask or by position?"""
     by_mask = any(array(u.value).dtype.kind == "b" for u in entry.uses)
     return by_mask or entry.primitive.structural or entry.primitive.silent
@@ -182,7 +183,7 @@ def _counted(found: Any, count: int) -> Any:
     return found if count == 1 or found is None else replace(found, times=count)
 
 
-def _own_fault(entry: Entry, result: Any) -> np.ndarray:
+def _own_fault(entry: RecordedOperation, result: Any) -> np.ndarray:
     """The elements of a result that are not finite though what they are made of is."""
     flags = bad(result)
     if not flags.any():
@@ -205,7 +206,7 @@ def _fate(run: Recording, start: int, pairs: dict[int, tuple[Any, Any]], budget:
     return fate(run, start, pairs)
 
 
-def _made(run: Recording, entry: Entry, i: int, j: int, flags: np.ndarray, budget: Iterator[int]) -> NotFinite:
+def _made(run: Recording, entry: RecordedOperation, i: int, j: int, flags: np.ndarray, budget: Iterator[int]) -> NotFinite:
     index = _first(flags)
     result, node = entry.results[j], entry.nodes[j]
     harmless = mask = ""
@@ -220,7 +221,7 @@ def _made(run: Recording, entry: Entry, i: int, j: int, flags: np.ndarray, budge
                      _culprit(entry, j, index), given, None, harmless, nan, instead, 1)  # fmt: skip
 
 
-def _culprit(entry: Entry, j: int, index: tuple[int, ...]) -> int | None:
+def _culprit(entry: RecordedOperation, j: int, index: tuple[int, ...]) -> int | None:
     """The operand that is to blame: with another number in its place the result is finite there."""
     if len(entry.uses) == 1:
         return 0
@@ -253,7 +254,7 @@ def _argument(run: Recording, path: str, value: Any, node: int, budget: Iterator
     return NotFinite("forward", f"argument {path}", "", (), _at(value, index), index, None, (), None, harmless, nan, "", 1)
 
 
-def _from_outside(run: Recording, entry: Entry, use: Any, i: int, budget: Iterator[int]) -> NotFinite | None:
+def _from_outside(run: Recording, entry: RecordedOperation, use: Any, i: int, budget: Iterator[int]) -> NotFinite | None:
     """A captured array or a number; None for a number that does no harm, such as the -inf of a mask."""
     flags = bad(use.value)
     index = _first(flags)
@@ -323,7 +324,9 @@ def _incoming(run: Recording, node: int) -> Any:
     return total
 
 
-def _passed_back(run: Recording, entry: Entry, i: int, k: int, incoming: list[Any], budget: Iterator[int]) -> NotFinite:
+def _passed_back(
+    run: Recording, entry: RecordedOperation, i: int, k: int, incoming: list[Any], budget: Iterator[int]
+) -> NotFinite:
     use = entry.uses[k]
     ct = run.cotangent(use)
     flags = bad(ct)
@@ -345,7 +348,7 @@ def _passed_back(run: Recording, entry: Entry, i: int, k: int, incoming: list[An
                      harmless, nan, instead, 1)  # fmt: skip
 
 
-def _hidden_slope(run: Recording, entry: Entry, i: int, slope: Any, budget: Iterator[int]) -> NotFinite:
+def _hidden_slope(run: Recording, entry: RecordedOperation, i: int, slope: Any, budget: Iterator[int]) -> NotFinite:
     flags = bad(slope)
     index = _first(flags)
     harmless = "no cotangent that is not zero meets it"
@@ -465,7 +468,7 @@ def _read(read: Read) -> Cut:
     return Cut(read.how, "read", _line(read), read.inside, READS[read.how], 1)
 
 
-def _cut(run: Recording, entry: Entry) -> Cut:
+def _cut(run: Recording, entry: RecordedOperation) -> Cut:
     kinds = {array(r).dtype.kind for r in entry.results}
     kind = "choice" if kinds <= {"b"} else "integer" if kinds <= set("biu") else "step"
     if entry.primitive is stop_gradient:

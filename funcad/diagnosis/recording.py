@@ -34,7 +34,7 @@ from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.linearizing import LinearizingTrace, Protector
 from funcad.unjitted.structural import pull
 
-__all__ = ["Use", "Entry", "Read", "Recording", "follow"]
+__all__ = ["Use", "RecordedOperation", "Read", "Recording", "follow"]
 
 
 class Use(NamedTuple):
@@ -45,7 +45,7 @@ class Use(NamedTuple):
     variable: Var | None
 
 
-class Entry(NamedTuple):
+class RecordedOperation(NamedTuple):
     """One operation of the run. `results` are values; `nodes` their numbers, -1 where the result carries no derivative."""
 
     primitive: Any
@@ -73,7 +73,7 @@ class Recording:
     """One run: its operations in order, what Python read, and the values of leaves and results by number."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[RecordedOperation] = []
         self.reads: list[Read] = []
         self.maker: dict[int, tuple[int, int]] = {}  # number of a value -> its operation, and which result of it
         self.users: dict[int, list[tuple[int, int]]] = {}  # number of a value -> operations that use it, and as what operand
@@ -146,7 +146,9 @@ class ReportingTrace(LinearizingTrace):
             if use.node >= 0:
                 self.run.users.setdefault(use.node, []).append((number, i))
         reached = _reached(recording.equations[start:], marked, results, self)
-        self.run.entries.append(Entry(primitive, params, uses, values, nodes, reached, slopes, source, self.inside, call))
+        self.run.entries.append(
+            RecordedOperation(primitive, params, uses, values, nodes, reached, slopes, source, self.inside, call)
+        )
         return out
 
     def _call(self) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from funcad.diagnosis.recording import Entry, Recording, array
+from funcad.diagnosis.recording import RecordedOperation, Recording, array
 from funcad.ir.primitive import Primitive
 from funcad.primitives.activation import log_softmax, logsumexp, softmax
 from funcad.primitives.arithmetic import div, heaviside, hypot, integer_pow_p, mul, reciprocal, rsqrt, sign, sqrt, square_p, sub
@@ -48,10 +48,10 @@ class Site(NamedTuple):
     """An operation of a run, to be looked at with what is around it."""
 
     run: Recording
-    entry: Entry
+    entry: RecordedOperation
     mask: str = ""  # the line of the mask that selects its results, if there is one
 
-    def parent(self, operand: int) -> Entry | None:
+    def parent(self, operand: int) -> RecordedOperation | None:
         """The operation that made this operand."""
         uses = self.entry.uses
         made = self.run.maker.get(uses[operand].node) if operand < len(uses) else None

@@ -18,8 +18,8 @@ import numpy as np
 
 from funcad.errors import CollectiveError
 from funcad.host.state import setting, state
-from funcad.primitives.axis_env import Processes
-from funcad.primitives.carried import Agreement, Call
+from funcad.primitives.axis_env import ProcessAxis
+from funcad.primitives.carried import Agreement, CollectiveCall
 
 __all__ = ["Communicator", "ambient", "here"]
 
@@ -27,7 +27,7 @@ _TEXT = 400  # bytes of what a process tells about where it is
 _KEY = "the processes of this thread"  # no name of an axis that anybody would choose
 
 
-class Communicator(Processes):
+class Communicator(ProcessAxis):
     """`size` processes, of which this one is `rank`; the base of all carriers."""
 
     __slots__ = ("timeout", "count", "sent", "last", "_ahead", "_hash", "__weakref__")
@@ -73,7 +73,7 @@ class Communicator(Processes):
 
     # -- collectives
 
-    def run(self, call: Call, x: np.ndarray) -> np.ndarray:
+    def run(self, call: CollectiveCall, x: np.ndarray) -> np.ndarray:
         """One collective."""
         x = np.asarray(x, x.dtype.newbyteorder("="), order="C")
         where = call.where(x)

@@ -1,6 +1,6 @@
 """Partitions that are rows of files: opened where they are read, and closed before the next ones.
 
-Idea: a partition is a pytree; a leaf of it may be a `Rows`, which says where numbers stand, or the path of an .npy file. So
+Idea: a partition is a pytree; a leaf of it may be a `FileRows`, which says where numbers stand, or the path of an .npy file. So
 a partition is as small as a name until its turn has come, travels to other processes as one, and its memory is a mapping that
 ends with it.
 """
@@ -17,10 +17,10 @@ from funcad import tree
 from funcad.api.border import api, shown
 from funcad.host.real_types import is_a
 
-__all__ = ["Rows", "chunks", "filed", "loaded"]
+__all__ = ["FileRows", "chunks", "filed", "loaded"]
 
 
-class Rows:
+class FileRows:
     """Rows `start` to `stop` of an array in a file, None: all.
 
     `layout`: (dtype, offset, shape, order) of a file without a header.
@@ -47,8 +47,8 @@ class Rows:
             found = np.memmap(self.path, dtype, "r", offset, shape, order)
         return found if self.start is None else found[self.start : self.stop]
 
-    def cut(self, start: int, stop: int) -> Rows:
-        return Rows(self.path, self.layout, start, stop)
+    def cut(self, start: int, stop: int) -> FileRows:
+        return FileRows(self.path, self.layout, start, stop)
 
 
 def _is_file(leaf: Any) -> bool:
@@ -58,16 +58,16 @@ def _is_file(leaf: Any) -> bool:
 def filed(leaf: Any) -> Any:
     """A leaf of a partition as it is kept: what is in a file by its place there."""
     if _is_file(leaf):
-        return Rows(leaf)
+        return FileRows(leaf)
     if not is_a(leaf, np.memmap) or leaf.mode == "c" or is_a(leaf.base, np.ndarray) or leaf.filename is None:
         return leaf  # numbers of our own, or a view of what is mapped
     order = "C" if leaf.flags.c_contiguous else "F"
-    return Rows(leaf.filename, (leaf.dtype, leaf.offset, leaf.shape, order))
+    return FileRows(leaf.filename, (leaf.dtype, leaf.offset, leaf.shape, order))
 
 
 def loaded(leaf: Any) -> Any:
     """A leaf of a partition as the function gets it."""
-    if type(leaf) is Rows:
+    if type(leaf) is FileRows:
         leaf = leaf.open()
     return np.asarray(leaf) if is_a(leaf, np.memmap) else leaf
 
@@ -89,7 +89,7 @@ def chunks(data: Any, rows: int) -> list[Any]:
     if rows < 1:
         raise ValueError(f"chunks: rows must be at least 1, got {rows}")
     kept = [filed(x) for x in leaves]
-    whole = [x.open() if type(x) is Rows else x for x in kept]
+    whole = [x.open() if type(x) is FileRows else x for x in kept]
     for x in whole:
         if not np.ndim(x):
             raise TypeError(f"chunks takes arrays with rows and paths of .npy files, got {shown(x)}")
@@ -97,4 +97,4 @@ def chunks(data: Any, rows: int) -> list[Any]:
     if len(counts) != 1:
         raise ValueError(f"chunks: the arrays must have the same number of rows, got {counts}")
     cuts = [(start, min(start + rows, counts[0])) for start in range(0, counts[0], rows)]
-    return [structure.unflatten([x.cut(i, j) if type(x) is Rows else x[i:j] for x in kept]) for i, j in cuts]
+    return [structure.unflatten([x.cut(i, j) if type(x) is FileRows else x[i:j] for x in kept]) for i, j in cuts]

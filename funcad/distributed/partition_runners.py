@@ -22,11 +22,11 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import shown
 from funcad.distributed.partition_files import filed
-from funcad.distributed.partition_tasks import GROUP, Part, Work, add_up, note
+from funcad.distributed.partition_tasks import GROUP, Part, PartitionWork, add_up, note
 from funcad.host.progress import meter
 from funcad.host.real_types import is_a
 
-__all__ = ["Dask", "Here", "InExecutor", "Processes", "runner_of"]
+__all__ = ["Dask", "Here", "InExecutor", "InProcesses", "runner_of"]
 
 _PAUSE = 0.05  # seconds that a process takes to tell that it runs; starting one takes longer
 
@@ -37,15 +37,15 @@ class Here:
     def __init__(self, partitions: Sequence[Any]):
         self.partitions = partitions
 
-    def first(self, work: Work) -> Part:
+    def first(self, work: PartitionWork) -> Part:
         return work(0, len(self.partitions), self.partitions[0])
 
-    def total(self, work: Work) -> Part:
+    def total(self, work: PartitionWork) -> Part:
         n = len(self.partitions)
         with meter(lambda: f"sum over {n} partitions", n) as shows, closing(self.each(work)) as parts:
             return add_up(parts if shows is None else _told(parts, shows.step))
 
-    def each(self, work: Work) -> Generator[Part, None, None]:
+    def each(self, work: PartitionWork) -> Generator[Part, None, None]:
         """The parts, in the order of the partitions."""
         for i, partition in enumerate(self.partitions):
             yield work(i, len(self.partitions), partition)
@@ -64,14 +64,14 @@ class InExecutor(Here):
         super().__init__(partitions)
         self.executor = executor
 
-    def first(self, work: Work) -> Part:
+    def first(self, work: PartitionWork) -> Part:
         return self._submitted(work, 0).result()
 
-    def _submitted(self, work: Work, i: int) -> Any:
+    def _submitted(self, work: PartitionWork, i: int) -> Any:
         run: Any = work if is_a(self.executor, ThreadPoolExecutor) else work.elsewhere
         return self.executor.submit(run, i, len(self.partitions), self.partitions[i])
 
-    def each(self, work: Work) -> Generator[Part, None, None]:
+    def each(self, work: PartitionWork) -> Generator[Part, None, None]:
         waiting = {i: self._submitted(work, i) for i in range(len(self.partitions))}
         try:
             for i in range(len(self.partitions)):
@@ -81,7 +81,7 @@ class InExecutor(Here):
             for future in waiting.values():
                 future.cancel()
 
-    def _result(self, work: Work, waiting: dict[int, Any], i: int) -> Part:
+    def _result(self, work: PartitionWork, waiting: dict[int, Any], i: int) -> Part:
         try:
             return waiting[i].result()
         except BrokenExecutor as error:
@@ -92,7 +92,7 @@ class InExecutor(Here):
             raise
 
 
-class Processes(InExecutor):
+class InProcesses(InExecutor):
     """`count` processes of our own, started at the first use; where one dies, what was not done is done again by others.
 
     Trap: a pool in which a process dies while another is being started may wait for that one for ever, so all are started, by
@@ -137,7 +137,7 @@ class Processes(InExecutor):
                 self._pool = None
                 broken.shutdown(wait=False)
 
-    def _submitted(self, work: Work, i: int) -> Any:
+    def _submitted(self, work: PartitionWork, i: int) -> Any:
         for _ in range(self.retries):
             pool = self.executor
             try:
@@ -146,15 +146,15 @@ class Processes(InExecutor):
                 self._renewed(pool)
         return self._in(self.executor, work, i)
 
-    def _in(self, pool: Executor, work: Work, i: int) -> Any:
+    def _in(self, pool: Executor, work: PartitionWork, i: int) -> Any:
         future = pool.submit(work.elsewhere, i, len(self.partitions), self.partitions[i])
         future.pool = pool  # type: ignore[attr-defined]
         return future
 
-    def first(self, work: Work) -> Part:
+    def first(self, work: PartitionWork) -> Part:
         return self._result(work, {0: self._submitted(work, 0)}, 0)
 
-    def _result(self, work: Work, waiting: dict[int, Any], i: int) -> Part:
+    def _result(self, work: PartitionWork, waiting: dict[int, Any], i: int) -> Part:
         for _ in range(self.retries + 1):
             try:
                 return waiting[i].result()
@@ -251,11 +251,11 @@ class Dask:
             self._held = client, kept
         return self._held[1]
 
-    def first(self, work: Work) -> Part:
+    def first(self, work: PartitionWork) -> Part:
         client = self._client()
         return self._finished(client, self._submitted(client, work, self._kept(client)[:1]))
 
-    def _submitted(self, client: Any, work: Work, partitions: Sequence[Any]) -> list[Any]:
+    def _submitted(self, client: Any, work: PartitionWork, partitions: Sequence[Any]) -> list[Any]:
         shared = client.submit(_same, work, pure=False)
         n = len(self.partitions)
         return [
@@ -275,7 +275,7 @@ class Dask:
             client.cancel(made)
             raise
 
-    def total(self, work: Work) -> Part:
+    def total(self, work: PartitionWork) -> Part:
         client = self._client()
         parts = self._submitted(client, work, self._kept(client))
         with meter(lambda: f"sum over {len(parts)} partitions", len(parts)) as shows:
@@ -296,7 +296,7 @@ def _same(x: Any) -> Any:
     return x
 
 
-def _run(work: Work, index: int, count: int, leaves: Sequence[Any], structure: Any) -> Part:
+def _run(work: PartitionWork, index: int, count: int, leaves: Sequence[Any], structure: Any) -> Part:
     return work.elsewhere(index, count, structure.unflatten(leaves))
 
 
@@ -315,7 +315,7 @@ def runner_of(partitions: Any, workers: Any, retries: int) -> Any:
     if workers is None:
         return Here(partitions)
     if is_a(workers, int) and not is_a(workers, bool) and workers > 0:
-        return Processes(partitions, workers, retries)
+        return InProcesses(partitions, workers, retries)
     if isinstance(workers, Executor):
         return InExecutor(partitions, workers)
     raise TypeError(

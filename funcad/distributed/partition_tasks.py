@@ -37,7 +37,8 @@ from funcad.host.where import for_user
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.trace import trace_function
 
-__all__ = ["GROUP", "Avals", "Carried", "Jvp", "Lanes", "Part", "Pull", "Push", "Slope", "Task", "Work", "add_up", "note"]
+__all__ = ["GROUP", "Avals", "Carried", "Jvp", "Lanes", "Part", "PartitionWork", "Pull", "Push", "Slope", "Task"]
+__all__ += ["add_up", "note"]
 
 GROUP = 8  # parts that are added up at once where they come; a power of two, so that pairs stay pairs
 
@@ -259,7 +260,7 @@ class Task(NamedTuple):
         return [value, *flat_values(slope)[0]]
 
 
-class Work(NamedTuple):
+class PartitionWork(NamedTuple):
     """A task on values of its parameters; or on their avals (`abstract`), to see what it would give."""
 
     task: Task

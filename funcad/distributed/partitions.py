@@ -1,6 +1,6 @@
 """`sum_over`: the sum of a function of the parameters over partitions of data, wherever these are, with all derivatives.
 
-Idea: a `Call` says what is summed: a function, partitions, and the chain of derivations that the rules of the operation
+Idea: a `PartitionSum` says what is summed: a function, partitions, and the chain of derivations that the rules of the operation
 (primitives/partition_sum.py) asked for. It knows what comes out by looking at the first partition once, and hands the work to
 whoever has the partitions (partition_runners.py).
 """
@@ -16,13 +16,13 @@ import numpy as np
 from funcad.api.border import api, check_leaves, flat_values, name_of, shown
 from funcad.api.pickling import Transformed
 from funcad.distributed.partition_runners import runner_of
-from funcad.distributed.partition_tasks import Avals, Carried, Jvp, Lanes, Part, Pull, Push, Slope, Task, Work
+from funcad.distributed.partition_tasks import Avals, Carried, Jvp, Lanes, Part, PartitionWork, Pull, Push, Slope, Task
 from funcad.primitives.partition_sum import avals_of, numbers_behind, partition_sum
 
 __all__ = ["sum_over"]
 
 
-class Source:
+class Partitions:
     """A function and partitions of data, and what is known of its results by the avals of its parameters."""
 
     __slots__ = ("function", "runner", "known", "__weakref__")
@@ -36,32 +36,32 @@ class Source:
         return name_of(self.function.f)
 
 
-class Call(NamedTuple):
+class PartitionSum(NamedTuple):
     """What is summed: see the module's text. Chains are compared by what they say, sources by which they are."""
 
-    source: Source
+    source: Partitions
     structure: Any
     chain: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         return ".".join([repr(self.source), *[type(d).__name__.lower() for d in self.chain]])
 
-    def _then(self, derivation: Any) -> Call:
+    def _then(self, derivation: Any) -> PartitionSum:
         return self._replace(chain=(*self.chain, derivation))
 
-    def slope(self, mask: tuple[bool, ...]) -> Call:
+    def slope(self, mask: tuple[bool, ...]) -> PartitionSum:
         return self._then(Slope(mask))
 
-    def jvp(self, mask: tuple[bool, ...]) -> Call:
+    def jvp(self, mask: tuple[bool, ...]) -> PartitionSum:
         return self._then(Jvp(mask))
 
-    def push(self, mask: tuple[bool, ...]) -> Call:
+    def push(self, mask: tuple[bool, ...]) -> PartitionSum:
         return self._then(Push(mask))
 
-    def pull(self, mask: tuple[bool, ...]) -> Call:
+    def pull(self, mask: tuple[bool, ...]) -> PartitionSum:
         return self._then(Pull(mask))
 
-    def lanes(self, mask: tuple[bool, ...], size: int) -> Call:
+    def lanes(self, mask: tuple[bool, ...], size: int) -> PartitionSum:
         return self._then(Lanes(mask, size))
 
     @property
@@ -71,7 +71,7 @@ class Call(NamedTuple):
         return last.mask if isinstance(last, Push) else ()
 
     @property
-    def before(self) -> Call:
+    def before(self) -> PartitionSum:
         """What the last derivation is of."""
         return self._replace(chain=self.chain[:-1])
 
@@ -84,7 +84,7 @@ class Call(NamedTuple):
         found = self.source.known.get(key)
         if found is None:
             task = Task(self.source.function, self.structure, ())
-            part: Part = self.source.runner.first(Work(task, values or avals, abstract=not values))
+            part: Part = self.source.runner.first(PartitionWork(task, values or avals, abstract=not values))
             found = self.source.known.setdefault(key, part.made)
         return found
 
@@ -94,7 +94,7 @@ class Call(NamedTuple):
         return self.chain[-1].avals(avals, self.before.out_avals)
 
     def run(self, values: Sequence[Any]) -> list[Any]:
-        part = self.source.runner.total(Work(Task(self.source.function, self.structure, self.chain), values))
+        part = self.source.runner.total(PartitionWork(Task(self.source.function, self.structure, self.chain), values))
         if not self.chain:
             self.source.known.setdefault((self.structure, avals_of(values)), part.made)
         return [_owned(x) for x in part.values]
@@ -146,13 +146,13 @@ def sum_over(
     """
     if not callable(f):
         raise TypeError(f"sum_over takes a function, got {shown(f)}.\nRemedy: sum_over(f, partitions)(parameters).")
-    source = Source(f, runner_of(partitions, workers, retries))
+    source = Partitions(f, runner_of(partitions, workers, retries))
 
     @api
     def total(parameters: Any) -> Any:
         leaves, structure = flat_values(parameters)
         check_leaves(leaves, f"sum_over of {name_of(f)}: parameters", parameters)
-        call = Call(source, structure)
+        call = PartitionSum(source, structure)
         outs = partition_sum(call, leaves)
         return call.made(avals_of(leaves), numbers_behind(leaves))[0].unflatten(outs)
 

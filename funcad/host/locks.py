@@ -242,7 +242,7 @@ class _Noted:
         return _sample(self.array) == self.sample
 
 
-class _Held(NamedTuple):
+class _DerivativeLock(NamedTuple):
     """One lock of one derivative."""
 
     record: _Record
@@ -257,7 +257,7 @@ class Locks:
     __slots__ = ("held", "noted")
 
     def __init__(self) -> None:
-        self.held: list[_Held] = []
+        self.held: list[_DerivativeLock] = []
         self.noted: dict[int, _Noted] = {}  # the arrays that are guarded, by id
 
     def lock(self, x: np.ndarray, source: Any = None, keep: bool = True) -> bool:
@@ -280,7 +280,7 @@ class Locks:
             if record is None:
                 record = _records[id(root)] = _Record(root, (source, keep))
             record.count += 1
-            self.held.append(_Held(record, x, _sample(x) if keep else b"", source))
+            self.held.append(_DerivativeLock(record, x, _sample(x) if keep else b"", source))
             for view in reversed(chain):
                 if view.flags.writeable:
                     record.changed.append(view)

@@ -1,46 +1,21 @@
 """A primitive is one expression: all its rules are constructor arguments; there are no rule registries.
 
-The contract, rule by rule (array data positional, metadata by keyword; a primitive with `multiple=True` has lists where the
-others have one value):
+What may be said of one stands in three groups, `Rules`, `Code` and `Facts`, each word with its contract. Array data is
+positional, metadata by keyword; a primitive with `multiple=True` has lists where the others have one value. Of all there are
 
-* `impl(xp, *arrays, **params)` computes, with `xp` numpy or cupy.
-* `abstract_eval(*avals, **params)` gives the aval(s) of the output(s), or raises what NumPy would raise.
-* `jvp(tangents, out, *primals, **params)` gives the tangent of `out`; `None` is a zero tangent. It receives `out`, so primal
-  work is done once. It must be linear in the tangents and must not touch those that are `None`.
-* `transpose(ct, *inputs, **params)`, for primitives that are linear in some inputs: one cotangent per input, `None` for the
-  inputs that are known; linear inputs arrive as `Undefined(aval)`, see `is_linear`.
-* `batch(size, args, batched, **params) -> (out, out_batched)`: the batch axis is axis 0 of every batched argument.
-* `emit(e, *operands, **params)`: code for one element, for every code generator. Having it *is* being fusible.
-* `over(xp, x, *operands, **params)`, for primitives whose result is their first operand with some elements written: does so
-  in x itself and returns it. Whoever calls it owns x (see backends/memory.py). `transpose_over` is `transpose` in an array ct
-  that nobody else holds: the first operand's cotangent is ct, written over, and the others share nothing with it.
-* `adds(ct, x, *operands, **params) -> (primitive, operands, params)`, for primitives that read elements of x: what adds the
-  cotangent that `transpose` gives to one that is there, which is the first operand of that primitive.
-* `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
-  the slope of the result turns at 0, so that the square is worth asking for. See primitives/squares.py.
-* `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
-  says "pointwise" itself, the words are in masks/masks.py; tests/masks/test_mask_facts.py holds them against derivatives.
-* `paths(position, factor, shape, **params) -> (rows, columns)`, for products: which elements of the result are reached by which
-  of the operand of that position and shape, where the other operand has the nonzero elements `factor` (sparse/index_sets.py).
+* `impl(xp, *arrays, **params)`, which computes, with `xp` numpy or cupy, and
+* `abstract_eval(*avals, **params)`, which gives the aval(s) of the output(s), or raises what NumPy would raise.
 
-Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
-a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
-program. `partial_eval(unknown, **params) -> (out_unknown, run)` says which outputs need an unknown (a linear) input, and
-`run(inputs)` computes the others (None in the place of those). `split(unknown, args, **params)` runs such a program in two:
-first what needs nothing unknown, which leaves residuals, then the rest on them; a primitive with `partial_eval` alone runs all
-of it again. Both serve transforms/partial.py. `masked` is `transpose` with masks in and out, `needs` says which of them it can
-use, `push` runs a linear program forwards.
-
-A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
-
-Beside the rules stand facts, which passes and engines ask for instead of keeping lists of names: `ufunc`, `commutes`,
-`reduction`, `may_share`, `free` and the others that the constructor names. What can be derived from these is derived.
+Higher-order primitives (jit's call, scan, cond ...) have `primal_and_jvp` and `linearize` instead of `jvp`. A missing rule
+raises `MissingRuleError` naming the primitive; a zero tangent is never made up. Passes and engines ask for facts instead of
+keeping lists of names; what can be derived from other facts is derived.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 
 import numpy as np
 
@@ -52,7 +27,7 @@ from funcad.ir.types import Number, Params
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not_linear"]
+__all__ = ["Primitive", "Reduction", "Said", "Undefined", "is_linear", "may_share", "not_linear"]
 
 
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
@@ -80,110 +55,139 @@ class Reduction(NamedTuple):
     element: Callable[..., Any] | None = None
 
 
+class Rules(TypedDict, total=False):
+    """How it is derived, transposed and mapped."""
+
+    # jvp(tangents, out, *primals, **params): the tangent of `out`; None is a zero tangent. It receives `out`, so primal work is
+    # done once. It is linear in the tangents and does not touch those that are None
+    jvp: Callable[..., Any] | None
+    # transpose(ct, *inputs, **params), if it is linear in some inputs: one cotangent per input, None for the inputs that are
+    # known; linear inputs arrive as `Undefined(aval)`, see `is_linear`
+    transpose: Callable[..., Any] | None
+    # batch(size, args, batched, **params) -> (out, out_batched): the batch axis is axis 0 of every batched argument
+    batch: Callable[..., Any] | None
+    collective: Callable[..., Any] | None  # batch rule over the named axis that is being removed
+    # primal_and_jvp(primals, tangents, **params), of programs; linearize, of the same signature, runs the program once, keeps
+    # residuals and returns tangents computed by a linear program
+    primal_and_jvp: Callable[..., Any] | None
+    linearize: Callable[..., Any] | None
+    # partial_eval(unknown, **params) -> (out_unknown, run) says which outputs need an unknown (a linear) input; run(inputs)
+    # computes the others (None in the place of those). Both this and `split` serve transforms/partial.py
+    partial_eval: Callable[..., Any] | None
+    # split(unknown, args, **params) runs such a program in two: first what needs nothing unknown, which leaves residuals, then
+    # the rest on them; a primitive with `partial_eval` alone runs all of it again
+    split: Callable[..., Any] | None
+    # `transpose` in an array ct that nobody else holds: the first operand's cotangent is ct, the others share nothing with it
+    transpose_over: Callable[..., Any] | None
+    # adds(ct, x, *operands, **params), if it reads elements of x: (primitive, operands, params) of what adds the cotangent
+    # that `transpose` gives to one that is there, which is the first operand of that primitive
+    adds: Callable[..., tuple[Primitive, tuple[Any, ...], Params]] | None
+    # square(*operands, **params): the square of the result in operations that have all derivatives, or None (with `multiple`,
+    # the number of the result comes first). `turns`: the slope of the result turns at 0, so that the square is worth asking
+    # for (with `multiple`, turns(i, jaxpr)). See primitives/squares.py
+    square: Callable[..., Any] | None
+    turns: bool | Callable[[int, Jaxpr], bool]
+    # how elements of (linear) operands reach the result, by which structural zeros behind masks are found; `elementwise` says
+    # "pointwise" itself, the words are in masks/masks.py; tests/masks/test_mask_facts.py holds them against derivatives
+    reach: str | Callable[..., str | None] | None
+    # paths(position, factor, shape, **params) -> (rows, columns), of products: which elements of the result are reached by
+    # which of the operand of that position and shape, where the other has the nonzero elements `factor` (sparse/index_sets.py)
+    paths: Callable[..., tuple[np.ndarray, np.ndarray]] | None
+    needs: Callable[..., tuple[int, ...]] | None  # needs(linear, wanted, **params): how much of the masks of cts it can use
+    masked: Callable[..., Any] | None  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks in and out
+    push: Callable[..., Any] | None  # push(tangents, known, **params): its results, if it is linear; it takes masks
+    takes_masks: bool  # primal_and_jvp does so, too
+
+
+class Code(TypedDict, total=False):
+    """How it is computed."""
+
+    emit: Callable[..., Any] | None  # emit(e, *operands, **params): one element, for all engines; having it *is* being fusible
+    ufunc: np.ufunc | None  # the NumPy ufunc that computes it, if there is one
+    inplace: Callable[..., Any] | None  # ufunc-like callable that takes out=, if the result may be written into an operand
+    ready: Callable[..., Any] | None  # ready(*avals, **params): `impl` on NumPy for exactly these, worked out beforehand
+    lowering: Callable[..., Any] | None  # lowering(*operands, **params): the same in operations that fuse; None where it is not
+    # over(xp, x, *operands, **params), if its result is x with some elements written: does so in the caller's own x, returns it
+    over: Callable[..., Any] | None
+    layout: Callable[..., Any] | None  # the memory order of NumPy's result, from those of the operands (host/layout.py)
+    moves: Callable[..., str] | None  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
+    label: str | None  # what NumPy calls it in its warnings
+
+
+class Facts(TypedDict, total=False):
+    """What else is true of it."""
+
+    multiple: bool  # it has lists of results
+    effect: bool  # never removed, duplicated or reordered
+    fresh: bool  # an effect whose results differ from run to run: vmap asks its rule though no operand is mapped
+    fails: bool  # may refuse values of its operands, with an error that users catch
+    barrier: bool  # CSE and inlining stop here (checkpoint)
+    structural: bool  # linear in its only operand: tangents go through the same operation
+    silent: bool  # moves or compares numbers: NumPy has nothing to warn of
+    passive: bool  # gives no tangent, ever
+    calm: bool  # its jvp begins no mask, ever
+    commutes: str | None  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
+    reduction: Reduction | None
+    may_share: bool | Callable[..., bool]  # see the function `may_share`
+    free: bool  # always a view of its first operand, which costs nothing
+
+
+class Said(Rules, Code, Facts, total=False):
+    """All that may be said of a primitive."""
+
+
 class Primitive:
-    """An operation and all its rules, called like a function; see the module's text for the contract of each."""
+    """An operation and all that is said of it, called like a function. `levels` is what its rule does to masks of tangents."""
 
-    __slots__ = (
-        *("name", "impl", "abstract_eval", "jvp", "transpose", "batch", "emit"),  # the rules that most have
-        *("primal_and_jvp", "linearize", "partial_eval", "split"),  # of operations that call programs
-        *("over", "transpose_over", "adds"),  # of those that write or read elements of an array
-        *("reach", "paths", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # zeros, squares
-        *("multiple", "effect", "fresh", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
-        "fails",
-        *("ufunc", "inplace", "ready", "commutes", "reduction", "lowering", "may_share", "free", "label"),  # the computation
-    )
+    __slots__ = ("name", "impl", "abstract_eval", "levels", *Said.__annotations__)
 
-    def __init__(
-        self,
-        name: str,
-        impl: Callable[..., Any],
-        abstract_eval: Callable[..., Any],
-        *,
-        jvp: Callable[..., Any] | None = None,
-        transpose: Callable[..., Any] | None = None,
-        batch: Callable[..., Any] | None = None,
-        emit: Callable[..., Any] | None = None,
-        primal_and_jvp: Callable[..., Any] | None = None,
-        linearize: Callable[..., Any] | None = None,
-        partial_eval: Callable[..., Any] | None = None,
-        split: Callable[..., Any] | None = None,
-        over: Callable[..., Any] | None = None,
-        transpose_over: Callable[..., Any] | None = None,
-        adds: Callable[..., tuple[Primitive, tuple[Any, ...], Params]] | None = None,
-        multiple: bool = False,
-        effect: bool = False,
-        fresh: bool = False,
-        fails: bool = False,
-        barrier: bool = False,
-        ufunc: np.ufunc | None = None,
-        collective: Callable[..., Any] | None = None,
-        inplace: Callable[..., Any] | None = None,
-        structural: bool = False,
-        silent: bool = False,
-        ready: Callable[..., Any] | None = None,
-        layout: Callable[..., Any] | None = None,
-        moves: Callable[..., str] | None = None,
-        square: Callable[..., Any] | None = None,
-        turns: bool | Callable[[int, Jaxpr], bool] = False,
-        reach: str | Callable[..., str | None] | None = None,
-        paths: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
-        calm: bool = False,
-        needs: Callable[..., tuple[int, ...]] | None = None,
-        masked: Callable[..., Any] | None = None,
-        push: Callable[..., Any] | None = None,
-        takes_masks: bool = False,
-        passive: bool = False,
-        commutes: str | None = None,
-        reduction: Reduction | None = None,
-        lowering: Callable[..., Any] | None = None,
-        may_share: bool | Callable[..., bool] = False,
-        free: bool = False,
-        label: str | None = None,
-    ):
+    def __init__(self, name: str, impl: Callable[..., Any], abstract_eval: Callable[..., Any], **said: Unpack[Said]):
+        if not said.keys() <= Said.__annotations__.keys():
+            raise _unknown(name, said.keys() - Said.__annotations__.keys())
         self.name = name
         self.impl = impl
         self.abstract_eval = abstract_eval
-        self.jvp = jvp
-        self.transpose = transpose
-        self.batch = batch
-        self.emit = emit
-        self.over = over
-        self.transpose_over = transpose_over
-        self.adds = adds
-        self.primal_and_jvp = primal_and_jvp
-        self.linearize = linearize
-        self.partial_eval = partial_eval
-        self.split = split
-        self.multiple = multiple
-        self.effect = effect  # never removed, duplicated or reordered
-        self.fresh = fresh  # an effect whose results differ from run to run: vmap asks its rule though no operand is mapped
-        self.fails = fails  # may refuse values of its operands, with an error that users catch
-        self.barrier = barrier  # CSE and inlining stop here (checkpoint)
-        self.ufunc = ufunc  # the NumPy ufunc that computes it, if there is one
-        self.collective = collective  # batch rule over the named axis that is being removed
-        self.structural = structural  # linear in its only operand: tangents go through the same operation
-        self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
-        self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
-        self.layout = layout  # the memory order that NumPy gives the result, from those of the operands (host/layout.py)
-        self.moves = moves  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
-        self.square = square  # with `multiple`, the number of the result comes first
-        self.turns = turns  # with `multiple`, turns(i, jaxpr)
-        self.paths = paths
-        self.reach = reach  # how elements of the operands reach the result, see masks/masks.py
-        self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
-        self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see masks/masks.py
-        self.push = push  # push(tangents, known, **params): its results, if it is linear; it takes masks
-        self.takes_masks = takes_masks or push is not None  # so does primal_and_jvp
-        self.levels: dict[object, int] = {}  # by kinds of operands, what its rule does to masks of tangents
-        self.calm = calm or structural and reach in (None, "pointwise", "sums", "reads")  # its jvp begins no mask, ever
-        self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
-        self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
-        self.reduction = reduction
-        self.lowering = lowering  # lowering(*operands, **params): the same in operations that fuse; None where it is not
-        self.may_share = may_share or free  # see the function `may_share`
-        self.free = free  # always a view of its first operand, which costs nothing
-        self.label = label or (ufunc and ufunc.__name__) or name  # what NumPy calls it in its warnings
-        self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
+        self.jvp = said.get("jvp")
+        self.transpose = said.get("transpose")
+        self.batch = said.get("batch")
+        self.collective = said.get("collective")
+        self.primal_and_jvp = said.get("primal_and_jvp")
+        self.linearize = said.get("linearize")
+        self.partial_eval = said.get("partial_eval")
+        self.split = said.get("split")
+        self.transpose_over = said.get("transpose_over")
+        self.adds = said.get("adds")
+        self.square = said.get("square")
+        self.turns = said.get("turns", False)
+        self.reach = said.get("reach")
+        self.paths = said.get("paths")
+        self.needs = said.get("needs")
+        self.masked = said.get("masked")
+        self.push = said.get("push")
+        self.takes_masks = said.get("takes_masks", False) or self.push is not None
+        self.levels: dict[object, int] = {}
+        self.emit = said.get("emit")
+        self.ufunc = ufunc = said.get("ufunc")
+        self.inplace = said.get("inplace")
+        self.ready = said.get("ready")
+        self.lowering = said.get("lowering")
+        self.over = said.get("over")
+        self.layout = said.get("layout")
+        self.moves = said.get("moves")
+        self.label = said.get("label") or (ufunc and ufunc.__name__) or name
+        self.multiple = said.get("multiple", False)
+        self.effect = said.get("effect", False)
+        self.fresh = said.get("fresh", False)
+        self.fails = said.get("fails", False)
+        self.barrier = said.get("barrier", False)
+        self.structural = said.get("structural", False)
+        self.silent = said.get("silent", False)
+        self.passive = said.get("passive", False) or not (self.jvp or self.primal_and_jvp or self.linearize)
+        self.calm = said.get("calm", False) or self.structural and self.reach in (None, "pointwise", "sums", "reads")
+        self.commutes = said.get("commutes")
+        self.reduction = said.get("reduction")
+        self.free = said.get("free", False)
+        self.may_share = said.get("may_share", False) or self.free
 
     def __repr__(self) -> str:
         return self.name
@@ -192,6 +196,12 @@ class Primitive:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"primitive {self.name} is not pickled; pickle the function that uses it")
+
+
+def _unknown(name: str, words: set[str]) -> TypeError:
+    word = min(words)
+    near = get_close_matches(word, Said.__annotations__, 1, 0)
+    return TypeError(f"primitive {name}: nothing is called {word!r}; did you mean {near[0]!r}?")
 
 
 def may_share(equation: Equation) -> bool:

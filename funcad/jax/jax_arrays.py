@@ -22,12 +22,12 @@ from funcad.numpy import asarray, at
 __all__ = ["Array", "with_at", "dressed", "array_modules"]
 
 
-class _AnyArray(type):
+class _AnyJaxArray(type):
     def __instancecheck__(cls, x: object) -> bool:
         return type(x) is Tracer or is_a(x, (np.ndarray, np.generic))
 
 
-class Array(np.ndarray, metaclass=_AnyArray):
+class Array(np.ndarray, metaclass=_AnyJaxArray):
     """A NumPy array with `x.at[i].set(v)`, which gives a changed copy. `isinstance(x, Array)` is true of every array.
 
     `x += y` and its like make a new array and rebind the name, as in JAX: other names keep what they had.

@@ -51,7 +51,7 @@ def _to_write(entry: Entry, leaves: Sequence[Any]) -> tuple[Jaxpr, list[Any], bo
     library, program = namespace_of([*entry.consts, *leaves]), program_of(entry.jaxpr)
     if library is np or entry.jaxpr.moves:
         return _compiled_program(entry), list(entry.consts), False
-    jaxpr = program.on_device(library).optimized if isinstance(program, engines.Compiled) else entry.jaxpr
+    jaxpr = program.on_device(library).optimized if isinstance(program, engines.EngineProgram) else entry.jaxpr
     return jaxpr, [put(x, "cpu", None) if is_device(type(x)) else x for x in entry.consts], True
 
 

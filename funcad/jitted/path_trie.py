@@ -1,7 +1,7 @@
 """The trie of paths: what is known of a jitted function whose Python decides by values.
 
 Idea: a path joins the trie when its recording has ended, under the lock, or not at all: its last link is made last. What a call
-goes along are `Step`s, nodes made ready to run, with the positions of all values in one growing list.
+goes along are `PathStep`s, nodes made ready to run, with the positions of all values in one growing list.
 
 Invariants: steps, which running threads hold, never change but for further `next`. A segment gives the values that some other
 segment reads; when it must give more than it did, all steps are made anew (`generation`), and threads on older ones come to
@@ -24,7 +24,7 @@ from funcad.jitted.path_segments import Leaf, Node, Segments
 from funcad.passes.together import APART
 from funcad.tree.treedef import LEAF
 
-__all__ = ["MAX_ANSWERS", "MAX_SEGMENTS", "Step", "Trie"]
+__all__ = ["MAX_ANSWERS", "MAX_SEGMENTS", "PathStep", "Trie"]
 
 MAX_SEGMENTS = 128  # structures of segments, of one signature
 MAX_NODES = 50_000  # segments, of all turns of loops
@@ -40,7 +40,7 @@ class _NeverFast:
 _NEVER_FAST = _NeverFast()
 
 
-class Step:
+class PathStep:
     """A node made ready to run, with all positions worked out."""
 
     __slots__ = ("node", "program", "native", "take", "extra", "single", "at", "key", "next", "leaf", "parent", "via", "outs")
@@ -78,8 +78,8 @@ class Trie:
         self._home: dict[Var, Node] = {}
         self._read: set[Var] = set()  # variables that are read outside their segment
         self._places: dict[Var, int] = {}  # of inputs and captured values
-        self._steps: dict[Node, Step] = {}
-        self.first: Step | None = None
+        self._steps: dict[Node, PathStep] = {}
+        self.first: PathStep | None = None
         self._generation = 0
         self.engine = config.engine
 
@@ -176,7 +176,7 @@ class Trie:
 
     # -- steps
 
-    def prepare(self) -> Step | None:
+    def prepare(self) -> PathStep | None:
         with self.lock:
             if self.engine is not config.engine:
                 self._renew()
@@ -184,14 +184,14 @@ class Trie:
                 self.first = self._step(None, None, self.root)
             return self.first
 
-    def following(self, step: Step, values: list[Any]) -> Step | None:
+    def following(self, step: PathStep, values: list[Any]) -> PathStep | None:
         """The next step of a run with these values, if it is known; None also if to ask raises."""
         try:
             return self.branch(step, step.key(values[step.at]))
         except (TypeError, ValueError, OverflowError):
             return None
 
-    def branch(self, step: Step, key: Any) -> Step | None:
+    def branch(self, step: PathStep, key: Any) -> PathStep | None:
         """The next step after this answer, if it is known."""
         with self.lock:
             node = step.node.children.get(key)
@@ -199,11 +199,11 @@ class Trie:
                 return None
             if key not in step.next:
                 step.next[key] = self._step(step, key, node)
-            found: Step = step.next[key]
+            found: PathStep = step.next[key]
             return found
 
-    def _step(self, parent: Step | None, via: Any, node: Node) -> Step:
-        step = Step()
+    def _step(self, parent: PathStep | None, via: Any, node: Node) -> PathStep:
+        step = PathStep()
         step.node, step.parent, step.via, step.leaf, step.next = node, parent, via, node.leaf, {}
         step.generation = self._generation
         step.consts = tuple(self.consts) if parent is None else ()

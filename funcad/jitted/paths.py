@@ -37,7 +37,7 @@ from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node
-from funcad.jitted.path_trie import Step, Trie
+from funcad.jitted.path_trie import PathStep, Trie
 from funcad.unjitted.strides import Given
 
 __all__ = ["Paths"]
@@ -132,7 +132,7 @@ class Paths:
             step = trie.prepare()
         values = [*leaves, *step.consts] if step is not None else []
         end = self._go(step, values, careful)
-        if type(end) is not Step:
+        if type(end) is not PathStep:
             return self.record(core, leaves, *_taken_over(end, values), donated=donated)
         leaf: Any = end.leaf
         leaf.visits += 1
@@ -151,7 +151,7 @@ class Paths:
             outs = own_memory(outs, inputs)
         return leaf.out_tree.unflatten(outs)
 
-    def _go(self, step: Any, values: list[Any], careful: bool) -> Step | _Missed:
+    def _go(self, step: Any, values: list[Any], careful: bool) -> PathStep | _Missed:
         """Along known segments to the last step; or where it came to something unknown: (that step, did its segment run?)."""
         if step is None:
             return None, False
@@ -209,13 +209,13 @@ class Paths:
         outs = call_of(program, [*consts, *leaves], self.name)
         return leaf.out_tree.unflatten(own_memory(outs, [*consts, *leaves]))
 
-    def known_end(self, leaves: Sequence[Any]) -> Step | None:
+    def known_end(self, leaves: Sequence[Any]) -> PathStep | None:
         """Where the path of these arguments ends, if it is known."""
         first = self.trie.prepare()
         if first is None:
             return None
         end = self._go(first, [*leaves, *first.consts], bool(state.checked) or device_in_use())
-        return end if type(end) is Step else None
+        return end if type(end) is PathStep else None
 
     # -- recording
 

@@ -29,7 +29,7 @@ from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.show.docstrings import mirrors, named_after
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import layout_of, lies_like
-from funcad.writes.boxes import Step, linked
+from funcad.writes.boxes import ViewStep, linked
 
 __all__ = ["array", "asarray"]
 
@@ -66,7 +66,7 @@ def _nested(x: Any) -> Any:
     return x
 
 
-class _Doubtful(Step):
+class _Doubtful(ViewStep):
     """From an array to what NumPy gives in another memory order: itself if it lies so, which is not known."""
 
     __slots__ = ()

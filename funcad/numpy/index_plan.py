@@ -1,6 +1,6 @@
 """An index of any kind that NumPy knows, taken apart.
 
-Idea: a `Plan` is first one basic index (ints, slices, new axes; one equation), then, if arrays are among the entries, one
+Idea: an `IndexPlan` is first one basic index (ints, slices, new axes; one equation), then, if arrays are among the entries, one
 gather on the axes that they address, moved to the front and back again by transposes, so that the result's axes stand where
 NumPy puts them (at the first array if all arrays are neighbours, else in front). Updates go the same way backwards.
 Invariants: concrete integers stay static, also inside jit; refused indices raise NumPy's own IndexError, because NumPy is asked
@@ -33,7 +33,7 @@ from funcad.primitives.shape import broadcast_to, transpose
 from funcad.unjitted.tape_plans import moving_plan
 
 __all__ = [
-    "Plan",
+    "IndexPlan",
     "TAKEN",
     "canonical_basic",
     "canonical_entries",
@@ -122,13 +122,14 @@ def refuse(shape: tuple, index: Any, otherwise: str) -> Any:
     raise IndexError(otherwise)
 
 
-class Plan:
+class IndexPlan:
     """An index on an array of known shape, taken apart."""
 
     __slots__ = ("basic", "trivial", "front", "arrays", "unique", "place", "shape", "index_shape", "inner", "source")
 
     def __init__(self, shape: tuple, index: Any):
         self.source = (shape, index)
+        self.index_shape: tuple = ()  # what the arrays broadcast to
         entries: Any = index if type(index) is tuple else (index,)
         if not all(type(e) in _BASIC for e in entries):
             entries = [_canonical(e, shape, index) for e in entries]
@@ -471,7 +472,7 @@ def canonical_basic(shape: tuple, index: Any) -> tuple | None:
     basic = _canonical_indices.get(key)
     if basic is None:
         try:
-            basic = Plan(shape, index).basic
+            basic = IndexPlan(shape, index).basic
         except IndexError:  # raised anew by the general way
             return None
         if len(_canonical_indices) >= _MOST:

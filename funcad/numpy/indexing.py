@@ -1,7 +1,7 @@
 """NumPy's indexing of traced values: `getitem(x, index)`, and `at(x)[index].set(v)` & co. in place of assignment.
 
 What has no tracer in it is left to NumPy; the common indices (`x[i]`, `x[a:b]`, `x[:, j]`, one integer array) take short ways,
-all others the `Plan` of index_plan.py.
+all others the `IndexPlan` of index_plan.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import (
     TAKEN,
-    Plan,
+    IndexPlan,
     can_count,
     canonical_basic,
     has_ellipsis,
@@ -45,14 +45,14 @@ from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.chunks import CHUNKED
 from funcad.unjitted.remembered import remembered
-from funcad.writes.boxes import Step, linked, rebind, refresh, write
+from funcad.writes.boxes import ViewStep, linked, rebind, refresh, write
 from funcad.writes.held import Held, write_in_place
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 __all__ = ["Index", "at", "getitem", "read", "store", "stored", "stored_by"]
 
 
-class Index(Step):
+class Index(ViewStep):
     """The elements at a basic index."""
 
     __slots__ = ("index",)
@@ -208,7 +208,7 @@ def read(x: Any, index: Any) -> Any:
     arrays = leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
     if arrays is not None:
         return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *on_device_of(arrays, (x,)))
-    return Plan(shape, index).get(x)
+    return IndexPlan(shape, index).get(x)
 
 
 def _differs(tape: Any, array: np.ndarray) -> bool:
@@ -297,16 +297,16 @@ class _Updater:
     def __init__(self, x: Any, index: Any):
         self._x = x
         self._index = index
-        self._made: Plan | None = None
+        self._made: IndexPlan | None = None
         try:
-            self._made = Plan(shape_of(x), index)
+            self._made = IndexPlan(shape_of(x), index)
         except IndexError:  # a number out of bounds waits for the mode; what else is wrong raises now
-            Plan(shape_of(x), clipped(shape_of(x), index)[0])
+            IndexPlan(shape_of(x), clipped(shape_of(x), index)[0])
 
     @property
-    def _plan(self) -> Plan:
+    def _plan(self) -> IndexPlan:
         if self._made is None:
-            self._made = Plan(shape_of(self._x), self._index)
+            self._made = IndexPlan(shape_of(self._x), self._index)
         return self._made
 
     def get(
@@ -326,7 +326,7 @@ class _Updater:
             grown, index, _ = spilled(self._x, self._index)
             found = _Updater(grown, index).get()
             return broadcast_to(fill, shape_of(found))
-        plan = Plan(shape_of(self._x), index)
+        plan = IndexPlan(shape_of(self._x), index)
         valid: Any = np.True_
         for i in inside:
             valid = np.logical_and(valid, beside(np.asarray(i), self._x) if not isinstance(i, Tracer) else i)

@@ -22,12 +22,12 @@ from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.indexing import at
 from funcad.primitives.shape import reshape, transpose
 from funcad.unjitted.strides import layout_of
-from funcad.writes.boxes import Step, is_array, linked
+from funcad.writes.boxes import ViewStep, is_array, linked
 
 __all__ = ["Reshaped", "Selection", "viewing"]
 
 
-class Selection(Step):
+class Selection(ViewStep):
     """What `function(*args, **kwargs)` of NumPy's gives with the base at one place of args; `part` if it gives several."""
 
     __slots__ = ("function", "traced", "args", "kwargs", "place", "part")

@@ -27,7 +27,7 @@ from funcad.numpy.views import Reshaped
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag, make_complex, real
 from funcad.primitives.shape import reshape
-from funcad.writes.boxes import Step, assign, check_write, is_array, linked
+from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked
 from funcad.writes.held import Held
 
 __all__ = ["copyto", "fill", "in_place", "partition", "putmask", "setitem", "sort"]
@@ -124,7 +124,7 @@ def partition(x: Any, kth: Any, axis: int = -1, kind: str = "introselect", order
 # -- attributes
 
 
-class _RealPart(Step):
+class _RealPart(ViewStep):
     """The real part of a complex array."""
 
     __slots__ = ()
@@ -139,7 +139,7 @@ class _RealPart(Step):
         return make_complex(value, imag(base))
 
 
-class _ImaginaryPart(Step):
+class _ImaginaryPart(ViewStep):
     """The imaginary part of a complex array."""
 
     __slots__ = ()
@@ -154,7 +154,7 @@ class _ImaginaryPart(Step):
         return make_complex(real(base), value)
 
 
-class _Same(Step):
+class _Same(ViewStep):
     """An array of another shape, or none, in the same memory."""
 
     __slots__ = ("shape",)
@@ -172,7 +172,7 @@ class _Same(Step):
         return reshape(value, shape=shape_of(base))
 
 
-class _NoPart(Step):
+class _NoPart(ViewStep):
     """The imaginary part of an array of real numbers."""
 
     __slots__ = ()

@@ -45,7 +45,7 @@ def _is_product(equation: Equation | None) -> bool:
     return len(cx) == 1 and not bx and dims in ([1, 2], [2, 2])
 
 
-class _Chains:
+class _ChainProgram:
     """The program under construction."""
 
     def __init__(self, jaxpr: Jaxpr):
@@ -176,4 +176,4 @@ def contract(jaxpr: Jaxpr) -> Jaxpr:
     """
     if sum([e.primitive is dot_general_p for e in jaxpr.equations]) < 2:
         return jaxpr
-    return _Chains(jaxpr).run()
+    return _ChainProgram(jaxpr).run()

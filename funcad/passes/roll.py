@@ -26,7 +26,7 @@ from funcad.configuration import config
 from funcad.host.state import state
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.periods import LEAST, TURNS, looks, stretches
-from funcad.passes.rolled import Rolled, Row
+from funcad.passes.rolled import Rolled, TurnValue
 from funcad.passes.turns import SLOTS, Known, Made, Turns, consistent
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.shape import concatenate_p, reshape, transpose
@@ -190,7 +190,7 @@ class _Roller:
 
     # -- where values are
 
-    def row(self, atom: Any) -> Row | None:
+    def row(self, atom: Any) -> TurnValue | None:
         """The place of a value that a loop makes."""
         made = self.known.makers.get(atom, -1) if type(atom) is Var else -1
         if made < 0:
@@ -200,7 +200,7 @@ class _Roller:
         if loop is None:
             return None
         turn, q = divmod(i - loop.turns.start, loop.turns.period)
-        return Row(loop, q, k, turn)
+        return TurnValue(loop, q, k, turn)
 
     def pieces(self, atoms: Sequence[Any]) -> list[Piece]:
         """What an operand that differs from turn to turn is put together of."""
@@ -329,7 +329,7 @@ class Piece:
 
     __slots__ = ("turn", "count", "atom", "loop", "slot", "start", "step")
 
-    def __init__(self, turn: int, count: int, atom: Any, row: Row | None = None):
+    def __init__(self, turn: int, count: int, atom: Any, row: TurnValue | None = None):
         self.turn = turn
         self.count = count
         self.atom = atom
@@ -338,7 +338,7 @@ class Piece:
         self.start = 0 if row is None else row.turn
         self.step = 1
 
-    def follows(self, row: Row) -> bool:
+    def follows(self, row: TurnValue) -> bool:
         """Is this row the next one?"""
         if self.loop is not row.loop or self.slot != (row.slot, row.k):
             return False

@@ -12,7 +12,7 @@ import numpy as np
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.program_keys import program_key
-from funcad.passes.turns import Made, Outside, Turns, index_of
+from funcad.passes.turns import Made, OutsideOperand, Turns, index_of
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.computed_slices import dynamic_add_p, dynamic_slice_p, dynamic_update_slice_p
@@ -23,7 +23,7 @@ from funcad.primitives.table import table_p
 if TYPE_CHECKING:
     from funcad.passes.roll import _Roller
 
-__all__ = ["Rolled", "Row"]
+__all__ = ["Rolled", "TurnValue"]
 
 INT = np.dtype(np.int64)
 LARGE = 1 << 20  # bytes of the values of all turns
@@ -31,7 +31,7 @@ RARELY = 4  # times as many turns are there as those in which a value is read
 Slot = tuple[int, int]  # an equation of the turn, and which of its results
 
 
-class Row(NamedTuple):
+class TurnValue(NamedTuple):
     """The value that a turn of a loop has in a slot."""
 
     loop: Rolled
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     turn: int
 
 
-class Sum(NamedTuple):
+class PlacedSum(NamedTuple):
     """A carry to which placements are added, in the order in which an element gets them; `first` has the initial value.
 
     Either each turn has places of its own, or all have the same, `fixed`.
@@ -103,7 +103,8 @@ class Rolled:
     def row_of_constant(self, q: int) -> tuple[int, int, int] | None:
         """The same for rows of an array that does not change."""
         operand = self.turns.operands[q][0]
-        if self.turns.equation(q).primitive not in (basic_index_p, slice_p) or type(operand) is not Outside or not operand.same:
+        read = self.turns.equation(q).primitive in (basic_index_p, slice_p)
+        if not read or type(operand) is not OutsideOperand or not operand.same:
             return None
         return self.affine(q)
 
@@ -117,7 +118,7 @@ class Rolled:
 
     # -- sums of placements
 
-    def sums(self) -> list[Sum]:
+    def sums(self) -> list[PlacedSum]:
         """Carries that are only added to, by placements that differ in one integer, or do not differ."""
         turns = self.turns
         readers: dict[Slot, list[tuple[int, int, int]]] = {}
@@ -162,10 +163,10 @@ class Rolled:
             gone = [*chain, *places]
             if not moves:
                 if len({turns.equation(p).params["index"] for p in places}) == 1:
-                    found.append(Sum(q, (first, j), places, gone, True))
+                    found.append(PlacedSum(q, (first, j), places, gone, True))
             elif len(moves) == len(places) and len({(m[0], m[2]) for m in moves if m is not None}) == 1:
                 order = sorted(range(len(places)), key=lambda i: -moves[i][1] / moves[i][2])  # type: ignore[index]
-                found.append(Sum(q, (first, j), [places[i] for i in order], gone, False))
+                found.append(PlacedSum(q, (first, j), [places[i] for i in order], gone, False))
         return found
 
     # -- writing
@@ -249,7 +250,7 @@ class Rolled:
         except TypeError:
             return body
 
-    def _added(self, s: Sum, values: list[Any]) -> Any:
+    def _added(self, s: PlacedSum, values: list[Any]) -> Any:
         """The elements at a fixed place are a carry, to which these values are added; its key."""
         q, j = s.first
         equation = self.turns.equation(s.places[0])
@@ -263,7 +264,7 @@ class Rolled:
         self.following[key] = total
         return key
 
-    def _placed(self, s: Sum, values: Any) -> None:
+    def _placed(self, s: PlacedSum, values: Any) -> None:
         """The sum after the loop: its elements at a fixed place are known, or what each turn adds to it."""
         roller, turns = self.roller, self.turns
         q, j = s.first
@@ -450,7 +451,7 @@ class Rolled:
 
     # -- results
 
-    def value(self, row: Row) -> Any:
+    def value(self, row: TurnValue) -> Any:
         """The value of one turn, after the loop."""
         found = self.final.get((row.slot, row.k, self.turns.count - row.turn))
         if found is not None:

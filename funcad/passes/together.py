@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.passes.subprograms import kind_of, with_subprograms
-from funcad.primitives.carried import Agreement, Call, agree_on_p, sum_over_p, sums_over_p
+from funcad.primitives.carried import Agreement, CollectiveCall, agree_on_p, sum_over_p, sums_over_p
 
 __all__ = ["APART", "joined", "together"]
 
@@ -43,7 +43,7 @@ _NOTHING: Any = object()  # to be done
 
 
 def _is_call(equation: Equation) -> bool:
-    return equation.primitive.effect and type(equation.params.get("call")) is Call
+    return equation.primitive.effect and type(equation.params.get("call")) is CollectiveCall
 
 
 def _calls(jaxpr: Jaxpr) -> bool:
@@ -201,7 +201,7 @@ def _sequence_in(jaxpr: Jaxpr) -> Any:
     return found[0]._replace(text=" ".join([s.text for s in found]), count=sum([s.count for s in found]))
 
 
-class _Packed(NamedTuple):
+class _SentAval(NamedTuple):
     shape: tuple
     dtype: Any
 
@@ -209,7 +209,7 @@ class _Packed(NamedTuple):
 def _packed(equation: Equation) -> Any:
     """What is sent: the operand, or the operands of a sum of several as one."""
     avals = [a.aval for a in equation.inputs]
-    return avals[0] if equation.primitive is not sums_over_p else _Packed((sum([a.size for a in avals]),), avals[0].dtype)
+    return avals[0] if equation.primitive is not sums_over_p else _SentAval((sum([a.size for a in avals]),), avals[0].dtype)
 
 
 def _marked(equation: Equation) -> Equation:

@@ -22,7 +22,7 @@ from funcad.passes.program_keys import params_key, program_key
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.shape import slice_p
 
-__all__ = ["Known", "Made", "Outside", "Turns", "consistent", "rotation", "INDEXED", "SLOTS"]
+__all__ = ["Known", "Made", "OutsideOperand", "Turns", "consistent", "rotation", "INDEXED", "SLOTS"]
 
 INDEXED = frozenset([basic_index_p, basic_place_p, basic_update_p, basic_add_p, slice_p])  # bounds may differ from turn to turn
 _PLAIN = frozenset([np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum])
@@ -38,7 +38,7 @@ class Made(NamedTuple):
     lag: int
 
 
-class Outside(NamedTuple):
+class OutsideOperand(NamedTuple):
     """An operand that comes from outside: one atom for each turn, or one for all."""
 
     atoms: list[Any]
@@ -225,7 +225,7 @@ class Turns:
         self.start = start + shift
         self.count = (end - self.start) // period
         self.distances = [*distances[shift:], *distances[:shift]]
-        self.operands: list[list[Made | Outside]] = []
+        self.operands: list[list[Made | OutsideOperand]] = []
 
     @property
     def end(self) -> int:
@@ -245,7 +245,7 @@ class Turns:
         equations, step, alias = self.known.equations, self.period, self.known.alias
         self.operands = []
         for q, row in enumerate(self.distances):
-            found: list[Made | Outside] = []
+            found: list[Made | OutsideOperand] = []
             for j, distance in enumerate(row):
                 if distance:
                     slot = q - _back(distance)
@@ -261,14 +261,14 @@ class Turns:
                         atoms = [alias.get(a, a) for a in atoms]
                         first = atoms[0]
                     same = all([a is first for a in atoms])
-                found.append(Outside(atoms, same))
+                found.append(OutsideOperand(atoms, same))
             self.operands.append(found)
 
-    def outside(self) -> Iterator[tuple[Outside, Any]]:
+    def outside(self) -> Iterator[tuple[OutsideOperand, Any]]:
         """The operands that differ from turn to turn, with their avals."""
         for q, row in enumerate(self.operands):
             for j, operand in enumerate(row):
-                if type(operand) is Outside and not operand.same:
+                if type(operand) is OutsideOperand and not operand.same:
                     yield operand, self.equation(q).inputs[j].aval
 
     def initial(self, q: int, j: int) -> list[Any]:
@@ -283,7 +283,7 @@ class Turns:
         for q, row in enumerate(self.operands):
             primitive = self.equation(q).primitive
             if row and not primitive.barrier and not self.bounds(q):
-                if all([o.same if type(o) is Outside else o.lag == 0 and o.slot in found for o in row]):
+                if all([o.same if type(o) is OutsideOperand else o.lag == 0 and o.slot in found for o in row]):
                     found.add(q)
         return found
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["ATOMS", "BITWISE", "ELEMENTARY", "TRUTHS", "UFUNCS", "Call", "Formula"]
+__all__ = ["ATOMS", "BITWISE", "ELEMENTARY", "TRUTHS", "UFUNCS", "AtomCall", "Formula"]
 __all__ += ["atoms_of", "fold_of", "formula", "formula_of", "idempotent", "is_elementary"]
 
 UFUNCS: dict[str, np.ufunc] = {
@@ -45,7 +45,7 @@ ELEMENTARY = frozenset([name for name in UFUNCS if name[:3] in ("exp", "log", "s
 ELEMENTARY = ELEMENTARY - {name for name in UFUNCS if name.startswith("logical")} | {"pow", "cbrt", "hypot"} | SCIPY
 
 
-class Call(NamedTuple):
+class AtomCall(NamedTuple):
     """An atom, the numbers of what it reads, and what else it is told: the value, dtype or exponent of those in `_READ`.
 
     What it reads is the number of an earlier call, or minus the number of operands of the equation that follow it, itself
@@ -60,7 +60,7 @@ class Call(NamedTuple):
 class Formula(NamedTuple):
     """One element of a result: calls of atoms, in order, and the number of the one that is the result."""
 
-    calls: list[Call]
+    calls: list[AtomCall]
     result: int
 
     @property
@@ -103,7 +103,7 @@ def formula(emit: Callable[..., Any], operands: int, params: tuple) -> Formula:
     calls = []
     for name, args, _ in recorder.calls:
         read = _READ.get(name, len(args))
-        calls.append(Call(name, args[:read], args[read:]))
+        calls.append(AtomCall(name, args[:read], args[read:]))
     return Formula(calls, result)
 
 

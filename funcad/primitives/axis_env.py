@@ -8,11 +8,11 @@ from funcad.errors import UnboundAxisNameError
 from funcad.host.state import state
 from funcad.show.docstrings import also_says
 
-__all__ = ["Processes", "axes_key", "bound", "bound_names", "communicator", "over_processes", "single", "refuse_groups"]
+__all__ = ["ProcessAxis", "axes_key", "bound", "bound_names", "communicator", "over_processes", "single", "refuse_groups"]
 __all__ += ["tell_what_is_shared"]
 
 
-class Processes:
+class ProcessAxis:
     """What stands in the place of an index tracer where an axis goes over processes: how many, and which one this is."""
 
     __slots__ = ("size", "rank", "asked")
@@ -38,19 +38,21 @@ def bound(name: Any, what: str) -> tuple[int, Any]:
 
 def axes_key() -> tuple:
     """What of the bound axes a program depends on: the index of a lane is its input, that of a process stands in it."""
-    return state.axis_env and tuple([(name, size, i if isinstance(i, Processes) else None) for name, size, i in state.axis_env])
+    if not state.axis_env:
+        return ()
+    return tuple([(name, size, i if isinstance(i, ProcessAxis) else None) for name, size, i in state.axis_env])
 
 
 def over_processes() -> bool:
     """Does an axis go over processes here, which may wait for each other?"""
-    return bool(state.axis_env) and any([isinstance(i, Processes) for _, _, i in state.axis_env])
+    return bool(state.axis_env) and any([isinstance(i, ProcessAxis) for _, _, i in state.axis_env])
 
 
 def communicator(name: Any) -> Any:
     """The communicator of a bound axis that goes over processes; None if it goes over lanes."""
     for known, _, index in reversed(state.axis_env):
         if known == name:
-            return index if isinstance(index, Processes) else None
+            return index if isinstance(index, ProcessAxis) else None
     return None
 
 

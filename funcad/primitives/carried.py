@@ -28,10 +28,10 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import transpose
 
 __all__ = ["enter", "exchange_over", "gather_over", "leave", "permute_over", "reduce_over", "scatter_over", "tie_over"]
-__all__ += ["Agreement", "Call", "agree_on_p", "sum_over_p", "sums_over_p"]
+__all__ += ["Agreement", "CollectiveCall", "agree_on_p", "sum_over_p", "sums_over_p"]
 
 
-class Call(NamedTuple):
+class CollectiveCall(NamedTuple):
     """Which collective: its communicator, its name there, what else that must know, and the user's line."""
 
     comm: Any
@@ -51,13 +51,13 @@ class Call(NamedTuple):
         return f"{self.what} of {x.dtype}{list(x.shape)} at {self.line}"
 
 
-def _call(comm: Any, what: str, more: Any = None) -> Call:
+def _call(comm: Any, what: str, more: Any = None) -> CollectiveCall:
     source = state.source or user_source(3)
     comm.asked += 1
-    return Call(comm, what, more, str(source) if source is not None else "an unknown line")
+    return CollectiveCall(comm, what, more, str(source) if source is not None else "an unknown line")
 
 
-def _run(xp: Any, x: Any, *, call: Call) -> Any:
+def _run(xp: Any, x: Any, *, call: CollectiveCall) -> Any:
     if state.before_effect is not None:
         state.before_effect()
     given = x if namespace_of([x]) is np else x.get()
@@ -67,7 +67,7 @@ def _run(xp: Any, x: Any, *, call: Call) -> Any:
     return out if out.ndim else out[()]
 
 
-def _again(call: Call, **changed: Any) -> Call:
+def _again(call: CollectiveCall, **changed: Any) -> CollectiveCall:
     """The collective that a derivative needs, on the line of the one that it is of."""
     return call._replace(**changed)
 
@@ -79,15 +79,15 @@ def _behind(x: Any) -> Any:
 
 def _carried(
     name: str,
-    shape: Callable[[tuple, Call], tuple],
+    shape: Callable[[tuple, CollectiveCall], tuple],
     jvp: Callable[..., Any],
-    transposed: Callable[[Any, Call], Any] | None,
+    transposed: Callable[[Any, CollectiveCall], Any] | None,
     takes: bool = False,
     gives: bool = False,
 ) -> Primitive:
     """`takes`, `gives`: axis 0 of the operand, of the result counts the processes; an axis of examples goes behind it."""
 
-    def batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: Call) -> tuple[Any, bool]:
+    def batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: CollectiveCall) -> tuple[Any, bool]:
         out = primitive(_behind(args[0]) if takes else args[0], call=call)
         return _behind(out) if gives else out, True
 
@@ -109,7 +109,7 @@ def _linear(primitive: Callable[[], Primitive]) -> Callable[..., Any]:
     return lambda tangents, out, x, *, call: primitive()(tangents[0], call=call)
 
 
-def _turned(call: Call) -> Call:
+def _turned(call: CollectiveCall) -> CollectiveCall:
     return _again(call, more=tuple([(d, s) for s, d in call.more]))
 
 
@@ -149,7 +149,7 @@ exchange_over_p = _carried(
 )
 
 
-def _run_extremum(xp: Any, x: Any, *, call: Call) -> list[Any]:
+def _run_extremum(xp: Any, x: Any, *, call: CollectiveCall) -> list[Any]:
     """The result, whether this process has it, and how many have it, of which no process asks the others once more."""
     every = _run(np, x if namespace_of([x]) is np else x.get(), call=call)
     out = (np.maximum if call.what == "max" else np.minimum).reduce(every, axis=0)  # MPI's own do not say what a NaN does
@@ -157,7 +157,7 @@ def _run_extremum(xp: Any, x: Any, *, call: Call) -> list[Any]:
     return [xp.asarray(v) if xp is not np else v if np.ndim(v) else v[()] for v in found]
 
 
-def _extremum_jvp(tangents: Sequence[Any], outs: Sequence[Any], x: Any, *, call: Call) -> list[Any]:
+def _extremum_jvp(tangents: Sequence[Any], outs: Sequence[Any], x: Any, *, call: CollectiveCall) -> list[Any]:
     """Ties share the derivative. Who has it was found with the value: computed again it may differ by its last bit."""
     _, tied, count = outs
     dtype = dtype_of(x)
@@ -181,7 +181,7 @@ extremum_over_p = Primitive(
 # ---------------------------------------------------------------- what programs are made to call (passes/together.py)
 
 
-def _run_sums(xp: Any, *xs: Any, call: Call) -> list[Any]:
+def _run_sums(xp: Any, *xs: Any, call: CollectiveCall) -> list[Any]:
     """Several sums as one: the arrays go behind each other."""
     total = _run(np, np.concatenate([np.ravel(x if namespace_of([x]) is np else x.get()) for x in xs]), call=call)
     ends = np.cumsum([math.prod(shape) for shape in call.more])[:-1]
@@ -258,7 +258,9 @@ def exchange_over(x: Any, comm: Any) -> Any:
 # ---------------------------------------------------------------- the border of spmd
 
 
-def _border(name: str, impl: Callable[..., Any], jvp: Any, transposed: Callable[[Any, Call], Any], effect: bool) -> Primitive:
+def _border(
+    name: str, impl: Callable[..., Any], jvp: Any, transposed: Callable[[Any, CollectiveCall], Any], effect: bool
+) -> Primitive:
     primitive = Primitive(
         name,
         impl,
@@ -275,12 +277,12 @@ def _border(name: str, impl: Callable[..., Any], jvp: Any, transposed: Callable[
     return primitive
 
 
-def _shared(ct: Any, call: Call) -> Any:
+def _shared(ct: Any, call: CollectiveCall) -> Any:
     """Outside, the sum is one number again that all have: so it leaves, and its own derivative is right."""
     return leave_p(sum_over_p(ct, call=_again(call, what="sum")), call=call)
 
 
-def _parted(ct: Any, call: Call) -> Any:
+def _parted(ct: Any, call: CollectiveCall) -> Any:
     return div(enter_p(ct, call=call), dtype_of(ct).type(call.comm.size))
 
 

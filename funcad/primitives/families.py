@@ -12,14 +12,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from funcad.host.layout import keep, of_reduction, of_reshape
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, LiteralAval, shape_of
-from funcad.ir.primitive import Primitive, Reduction, is_linear
+from funcad.ir.primitive import Primitive, Reduction, Said, is_linear
 from funcad.ir.tracer import Tracer
 from funcad.primitives.array_formulas import implementation
 from funcad.primitives.python_operators import operator_impl, with_ufunc
@@ -150,20 +150,13 @@ def elementwise(
     name: str,
     impl: Any = None,
     jvp: Sequence[Any] | Callable[..., Any] | None = None,
+    /,
     *,
-    transpose: Callable[..., Any] | None = None,
-    emit: Callable[..., Any] | None = None,
     dtype: Any = SAME,
     weak: bool = False,
     abstract_eval: Callable[..., Any] | None = None,
-    layout: Callable[..., Any] = keep,
     device: Callable[..., Any] | None = None,
-    square: Callable[..., Any] | None = None,
-    turns: bool = False,
-    commutes: str | None = None,
-    may_share: bool = False,
-    calm: bool = False,
-    lowering: Callable[..., Any] | None = None,
+    **said: Unpack[Said],
 ) -> Primitive:
     """A primitive that works element by element.
 
@@ -173,31 +166,24 @@ def elementwise(
     Python scalars give Python scalars. `device` is for a ufunc whose namesake in CuPy differs, see device_elements.py.
     """
     if impl is None:
-        impl = implementation(emit)  # type: ignore[arg-type]
+        impl = implementation(said.get("emit"))  # type: ignore[arg-type]
     ufunc = impl if isinstance(impl, np.ufunc) else None
 
     def batch(size: int, args: Sequence[Any], batched: Sequence[bool], **params: Any) -> tuple[Any, bool]:
         return primitive(*align_batched(size, args, batched), **params), True
 
+    said.setdefault("layout", keep)
     primitive = Primitive(
         name,
         _ufunc_impl(ufunc, device) if ufunc is not None else impl,
         abstract_eval or _elementwise_abstract(name, dtype, weak),
         jvp=jvp if jvp is None or callable(jvp) else _elementwise_jvp(jvp),
-        transpose=transpose,
         batch=batch,
-        emit=emit,
         ufunc=ufunc,
         inplace=ufunc,
-        layout=layout,
-        square=square,
-        turns=turns,
         reach="pointwise",
-        calm=calm,
         passive=isinstance(jvp, Sequence) and not any(jvp),
-        commutes=commutes,
-        may_share=may_share,
-        lowering=lowering,
+        **said,
     )
     return primitive
 
@@ -209,7 +195,8 @@ def structural(
     transpose: Callable[..., Any],
     batch: Callable[..., Any],
     lowering: Callable[..., Any] | None = None,
-    **rules: Any,
+    /,
+    **said: Unpack[Said],
 ) -> Primitive:
     """A primitive that is linear in its one array operand: its jvp is itself.
 
@@ -230,7 +217,7 @@ def structural(
 
     primitive = Primitive(
         name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, lowering=lowering, structural=True,
-        **rules,
+        **said,
     )
     if primitive.silent:  # it only moves numbers
         primitive.square = moved_square(primitive)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from funcad.host.layout import of_reduction
 from funcad.ir.aval import Aval, shape_of
-from funcad.ir.primitive import Primitive, Reduction
+from funcad.ir.primitive import Primitive, Reduction, Said
 from funcad.primitives import families
 from funcad.primitives.arithmetic import div, mul
 from funcad.primitives.array_formulas import implementation
@@ -54,7 +54,7 @@ def _fold(xp: Any, ufunc: np.ufunc, x: Any, axes: tuple) -> Any:
 
 
 def reduction(
-    name: str, fact: Reduction, jvp: Callable[..., Any] | None = None, dtype: Any = None, **rules: Any
+    name: str, fact: Reduction, jvp: Callable[..., Any] | None = None, /, dtype: Any = None, **said: Unpack[Said]
 ) -> Primitive:
     """A primitive that combines elements, or what the fact's `element` makes of them, over the parameter `axes`.
 
@@ -80,7 +80,7 @@ def reduction(
         layout=of_reduction,
         reduction=fact,
         label="reduce",
-        **rules,
+        **said,
     )
     return primitive
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-__all__ = ["Block", "Picture", "axes_of", "flame"]
+__all__ = ["TimedPart", "Picture", "axes_of", "flame"]
 
 _WIDTH, _ROW, _LEAST = 960.0, 22, 1.5
 _COLOURS = ("#dbe7f5", "#f6e3d3", "#e3efdc", "#efe0ee")
@@ -32,16 +32,16 @@ class Picture:
             file.write(self.svg)
 
 
-class Block(NamedTuple):
+class TimedPart(NamedTuple):
     """A part of something that takes time, and what it is made of."""
 
     what: str
     amount: float
     title: str  # what is said of it when it is pointed at
-    parts: Sequence[Block] = ()
+    parts: Sequence[TimedPart] = ()
 
 
-def flame(what: str, whole: Block) -> Picture:
+def flame(what: str, whole: TimedPart) -> Picture:
     """Blocks as wide as their amounts, what they are made of below them."""
     boxes: list[str] = []
     scale = _WIDTH / whole.amount if whole.amount else 0.0
@@ -55,7 +55,7 @@ def flame(what: str, whole: Block) -> Picture:
     )
 
 
-def _drawn(block: Block, x: float, level: int, scale: float, boxes: list[str]) -> int:
+def _drawn(block: TimedPart, x: float, level: int, scale: float, boxes: list[str]) -> int:
     """Draw a block and its parts; how many rows that takes."""
     width, y = block.amount * scale, level * _ROW
     if width < _LEAST:

@@ -103,7 +103,7 @@ def _shapes(args: Sequence[Any]) -> list[Any]:
     return [aval_of(x).shape for x in tree.leaves(tuple(args))]
 
 
-class _Derivative:
+class _CompressedDerivative:
     """What `jacobian` and `hessian` share: the function on vectors whose Jacobian is wanted, and what was prepared for it."""
 
     def __init__(self, f: Callable[..., Any], what: str, argnum: int, sparsity: Any, chunk_size: int | None, symmetric: bool):
@@ -251,7 +251,7 @@ def _digest(x: Any) -> Any:
     return (x.shape, x.dtype.str, hashlib.blake2b(np.ascontiguousarray(x), digest_size=16).digest())
 
 
-def _public(derivative: _Derivative, f: Any, again: Callable[..., Any]) -> Any:
+def _public(derivative: _CompressedDerivative, f: Any, again: Callable[..., Any]) -> Any:
     @api
     def derivative_function(*args: Any, **kwargs: Any) -> Matrix:
         if kwargs:
@@ -291,7 +291,7 @@ def jacobian(
            [0., 2., 1., 0.],
            [0., 0., 3., 2.]])
     """
-    derivative = _Derivative(f, "sparse.jacobian", argnums, sparsity, chunk_size, False)
+    derivative = _CompressedDerivative(f, "sparse.jacobian", argnums, sparsity, chunk_size, False)
     return _public(derivative, f, functools.partial(jacobian, argnums=argnums, sparsity=sparsity, chunk_size=chunk_size))
 
 
@@ -310,5 +310,5 @@ def hessian(
            [0., 4., 2.],
            [0., 2., 0.]])
     """
-    derivative = _Derivative(f, "sparse.hessian", argnums, sparsity, chunk_size, True)
+    derivative = _CompressedDerivative(f, "sparse.hessian", argnums, sparsity, chunk_size, True)
     return _public(derivative, f, functools.partial(hessian, argnums=argnums, sparsity=sparsity, chunk_size=chunk_size))

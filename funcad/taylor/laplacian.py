@@ -1,8 +1,8 @@
 """The Laplacian in one pass, and the diagonal of a Hessian.
 
 Idea of the forward Laplacian: beside its value every intermediate y carries its columns dy/dx_i, along a new axis, and its own
-Laplacian. Through y = p(x) columns go as tangents do, all at once; the Laplacian goes through the same linear map, plus the
-sum over i of the second derivative of p in the direction of column i, which is the jvp of p's jvp rule (series.py, `Rule`). A
+Laplacian. Through y = p(x) columns go as tangents do, all at once; the Laplacian goes through the same linear map, plus the sum
+over i of the second derivative of p in the direction of column i, which is the jvp of p's jvp rule (series.py, `JvpProgram`). A
 linear operation adds nothing, so that most of the work is one batched forward pass, where n Hessian-vector products are n of
 them and n backward.
 
@@ -35,7 +35,7 @@ from funcad.primitives.families import reduce_sum
 from funcad.primitives.placement import on_device_of
 from funcad.scipy.tree_vectors import Vector
 from funcad.taylor.jets import jet, traced_at
-from funcad.taylor.series import INLINED, Rule, inexact, strong, written_at, zeros_like
+from funcad.taylor.series import INLINED, JvpProgram, inexact, strong, written_at, zeros_like
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_eval
 
@@ -128,7 +128,7 @@ def _moved(equation: Equation, operands: list[_Carried], values: list[Any], outs
     moving = [x.columns is not None and inexact(aval_of(x.value)) for x in operands]
     if primitive.passive or not any(moving):
         return [_Carried(o) for o in outs]
-    rule = Rule(primitive, params, values, moving, outs)
+    rule = JvpProgram(primitive, params, values, moving, outs)
     columns = [x.columns if m else None for x, m in zip(operands, moving)]
     given = [*rule.captured, *rule.inputs(outs, values, columns)]
     m = sum(moving)
@@ -152,7 +152,9 @@ def _mapped(jaxpr: Jaxpr, n: int, flags: list[bool], values: list[Any]) -> list[
     return eval_jaxpr(derived, [*captured, *values])
 
 
-def _second(rule: Rule, outs: list[Any], values: list[Any], out_columns: list[Any], columns: list[Any], n: int) -> list[Any]:
+def _second(
+    rule: JvpProgram, outs: list[Any], values: list[Any], out_columns: list[Any], columns: list[Any], n: int
+) -> list[Any]:
     """Of each result the sum over all directions of its second derivative."""
     moved = [c for c in columns if c is not None]
     slopes = [c for c in out_columns if c is not None]

@@ -44,7 +44,7 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.stack import zero_value
 from funcad.transforms.jvp import no_rule
 
-__all__ = ["INLINED", "Rule", "Series", "Taylor", "inexact", "strong", "written_at", "zeros_like"]
+__all__ = ["INLINED", "JvpProgram", "Series", "Taylor", "inexact", "strong", "written_at", "zeros_like"]
 
 INLINED = (call_p, checkpoint_p)
 _RATIONAL = {"add": add, "sub": sub, "mul": mul, "div": div, "neg": neg}
@@ -115,7 +115,7 @@ def _sum(terms: Sequence[Any]) -> Any:
     return total
 
 
-class Rule:
+class JvpProgram:
     """What the jvp rule of an operation says, as a program: (results, operands that are no literals, tangents) -> tangents."""
 
     def __init__(
@@ -332,7 +332,7 @@ class _Operation:
             return lambda k: [None] * len(outs)
         if self.primitive is div and moving[1]:
             return self._quotient
-        rule = Rule(self.primitive, self.params, values, moving, outs)
+        rule = JvpProgram(self.primitive, self.params, values, moving, outs)
         if rule.is_linear():
             return lambda k: self._linear(rule, k)
         if sum(moving) == 2 and self._is_product(values, moving):
@@ -342,7 +342,7 @@ class _Operation:
         slopes = rule.placed(self.run.run(rule.jaxpr, [*consts, *inputs], within=True), Series())
         return lambda k: [None if s[k - 1] is None else div(s[k - 1], float(k)) if k > 1 else s[0] for s in slopes]
 
-    def _linear(self, rule: Rule, k: int) -> list[Any]:
+    def _linear(self, rule: JvpProgram, k: int) -> list[Any]:
         coefficients = [x[k] if m else None for x, m in zip(self.operands, rule.moving)]
         if all([c is None for c in coefficients]):
             return [None] * rule.n_outs
@@ -355,7 +355,8 @@ class _Operation:
             return False
         for place in (i for i, m in enumerate(moving) if m):
             alone = [i == place for i in range(len(moving))]
-            if not Rule(self.primitive, self.params, values, alone, self.orders[0], [True] * len(values)).is_itself(place):
+            program = JvpProgram(self.primitive, self.params, values, alone, self.orders[0], [True] * len(values))
+            if not program.is_itself(place):
                 return False
         return True
 

@@ -40,7 +40,7 @@ def _series(first: Any, rest: Sequence[Any]) -> Series:
     return Series(make=lambda k: known[k] if k < len(known) else None)
 
 
-class _Packed:
+class _PackedSeries:
     """A list of series as a list of values: first all values, then the coefficients of those that move."""
 
     def __init__(self, avals: Sequence[Any], moving: Sequence[bool], order: int):
@@ -61,7 +61,7 @@ def _moving(operands: Sequence[Series]) -> list[bool]:
 
 
 def _program(
-    run: Taylor, body: Jaxpr, groups: Sequence[_Packed], results: Sequence[_Packed]
+    run: Taylor, body: Jaxpr, groups: Sequence[_PackedSeries], results: Sequence[_PackedSeries]
 ) -> tuple[Jaxpr, list[Any]]:
     """The body on packed series; `results` say how its outputs are packed, one group after the other."""
 
@@ -89,9 +89,9 @@ def _scan(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
     consts, carry, xs = loop.split(others)
     avals = loop.split([strong(a) for a in loop.body.in_avals])
     outs = [strong(a) for a in loop.body.out_avals]
-    groups = [_Packed(a, _moving(s), run.order) for a, s in ((avals[0], consts), (avals[2], xs))]
-    carried = _Packed(avals[1], _inexact(avals[1]), run.order)
-    emitted = _Packed(outs[loop.n_carry :], _inexact(outs[loop.n_carry :]), run.order)
+    groups = [_PackedSeries(a, _moving(s), run.order) for a, s in ((avals[0], consts), (avals[2], xs))]
+    carried = _PackedSeries(avals[1], _inexact(avals[1]), run.order)
+    emitted = _PackedSeries(outs[loop.n_carry :], _inexact(outs[loop.n_carry :]), run.order)
     body, captured = _program(run, loop.body, [groups[0], carried, groups[1]], [carried, emitted])
     given = [*on_device_of(captured, [x[0] for x in operands]), *groups[0].pack(consts)]
     first = carried.pack(carry)
@@ -104,10 +104,10 @@ def _while(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
     loop: WhileLoop = params["loop"]
     tested, consts, carry = loop.split(operands)
     inner = [strong(a) for a in loop.body.in_avals]
-    given = _Packed(inner[: loop.n_consts], _moving(consts), run.order)
-    carried = _Packed(inner[loop.n_consts :], _inexact(inner[loop.n_consts :]), run.order)
+    given = _PackedSeries(inner[: loop.n_consts], _moving(consts), run.order)
+    carried = _PackedSeries(inner[loop.n_consts :], _inexact(inner[loop.n_consts :]), run.order)
     outs = [strong(a) for a in loop.body.out_avals[loop.n_carry :]]
-    emitted = _Packed(outs, _inexact(outs), run.order)
+    emitted = _PackedSeries(outs, _inexact(outs), run.order)
     body, captured = _program(run, loop.body, [given, carried], [carried, emitted])
 
     def test(*values: Any) -> list[Any]:
@@ -126,9 +126,9 @@ def _while(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
 def _cond(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
     index, *rest = operands
     branches: tuple[Jaxpr, ...] = params["branches"]
-    given = _Packed([strong(a) for a in branches[0].in_avals], _moving(rest), run.order)
+    given = _PackedSeries([strong(a) for a in branches[0].in_avals], _moving(rest), run.order)
     outs = [strong(a) for a in branches[0].out_avals]
-    results = _Packed(outs, _inexact(outs), run.order)
+    results = _PackedSeries(outs, _inexact(outs), run.order)
     found = [_program(run, branch, [given], [results]) for branch in branches]
     captured = [c for _, consts in found for c in consts]
     start, made = 0, []

@@ -1,7 +1,7 @@
 """The classes that pytrees are made of: how each is opened, closed, and what its path keys are; and registering more.
 
 A container is recognised by its exact type, so a subclass of dict is a leaf until it is registered. All that funcad
-knows of a class is one `Kind`; `KINDS` holds the built-in ones and the registered ones. Named tuples need no
+knows of a class is one `ContainerKind`; `KINDS` holds the built-in ones and the registered ones. Named tuples need no
 registration and share one kind, whose meta is their class; so do the objects of objects.py, which has `kind_of`.
 """
 
@@ -108,7 +108,7 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 # ---------------------------------------------------------------- kinds
 
 
-class Kind:
+class ContainerKind:
     """How to open and close one class of containers.
 
     `flatten(tree)` gives `(children, meta)`, or `(pairs of key and child, meta)` if `keyed`; `unflatten(meta,
@@ -146,8 +146,8 @@ class Kind:
         return tuple([child for _, child in pairs]), meta, tuple([key for key, _ in pairs])
 
 
-def _registered(cls: type) -> Kind:
-    """What a pickled Kind becomes."""
+def _registered(cls: type) -> ContainerKind:
+    """What a pickled ContainerKind becomes."""
     if cls not in KINDS:
         raise TypeError(
             f"this PyTreeDef has a {cls.__qualname__} in it, which is not registered as a pytree in this process. "
@@ -173,27 +173,27 @@ def _flatten_default_dict(tree: defaultdict[Any, Any]) -> tuple[list[Any], tuple
     return [tree[key] for key in keys], (tree.default_factory, keys)
 
 
-TUPLE = Kind(tuple, lambda x: (x, None), lambda _, children: children, lambda _, n: map(SequenceKey, range(n)))
-LIST = Kind(list, lambda x: (x, None), lambda _, children: list(children), lambda _, n: map(SequenceKey, range(n)))
-DICT = Kind(dict, _flatten_dict, lambda keys, children: dict(zip(keys, children)), lambda keys, _: map(DictKey, keys))
-ORDERED_DICT = Kind(
+TUPLE = ContainerKind(tuple, lambda x: (x, None), lambda _, children: children, lambda _, n: map(SequenceKey, range(n)))
+LIST = ContainerKind(list, lambda x: (x, None), lambda _, children: list(children), lambda _, n: map(SequenceKey, range(n)))
+DICT = ContainerKind(dict, _flatten_dict, lambda keys, children: dict(zip(keys, children)), lambda keys, _: map(DictKey, keys))
+ORDERED_DICT = ContainerKind(
     OrderedDict,
     lambda x: (x.values(), tuple(x)),
     lambda keys, children: OrderedDict(zip(keys, children)),
     lambda keys, _: map(DictKey, keys),
 )
-DEFAULT_DICT = Kind(
+DEFAULT_DICT = ContainerKind(
     defaultdict,
     _flatten_default_dict,
     lambda meta, children: defaultdict(meta[0], zip(meta[1], children)),
     lambda meta, _: map(DictKey, meta[1]),
 )
-NONE = Kind(type(None), lambda x: ((), None), lambda meta, children: None)
-NAMED_TUPLE = Kind(
+NONE = ContainerKind(type(None), lambda x: ((), None), lambda meta, children: None)
+NAMED_TUPLE = ContainerKind(
     tuple, lambda x: (x, type(x)), lambda cls, children: cls(*children), lambda cls, _: map(GetAttrKey, cls._fields)
 )
 
-KINDS: dict[type, Kind] = {kind.cls: kind for kind in (TUPLE, LIST, DICT, ORDERED_DICT, DEFAULT_DICT, NONE)}
+KINDS: dict[type, ContainerKind] = {kind.cls: kind for kind in (TUPLE, LIST, DICT, ORDERED_DICT, DEFAULT_DICT, NONE)}
 # Types that have turned out to be leaves, as many as MOST_REMEMBERED: `flatten` asks here first.
 LEAF_TYPES: set[type] = {bool, int, float, complex, str}
 MOST_REMEMBERED = 512
@@ -202,7 +202,7 @@ MOST_REMEMBERED = 512
 # ---------------------------------------------------------------- registration
 
 
-def _register(kind: Kind) -> None:
+def _register(kind: ContainerKind) -> None:
     if not isinstance(kind.cls, type):
         raise TypeError(f"only a class can be registered as a pytree, not {kind.cls!r}.")
     if kind.cls in KINDS:
@@ -221,9 +221,9 @@ def register_pytree_node(
     children)` gives the tree again. The static data must be hashable; it is compared with `==`.
     """
     if flatten_with_keys_func is None:
-        _register(Kind(nodetype, flatten_func, unflatten_func))
+        _register(ContainerKind(nodetype, flatten_func, unflatten_func))
     else:
-        _register(Kind(nodetype, flatten_with_keys_func, unflatten_func, keyed=True))
+        _register(ContainerKind(nodetype, flatten_with_keys_func, unflatten_func, keyed=True))
 
 
 def register_pytree_with_keys(
@@ -236,7 +236,7 @@ def register_pytree_with_keys(
 
     `flatten_func` is there for JAX's signature and is not called: structures remember their keys, for the messages.
     """
-    _register(Kind(nodetype, flatten_with_keys, unflatten_func, keyed=True))
+    _register(ContainerKind(nodetype, flatten_with_keys, unflatten_func, keyed=True))
 
 
 def register_pytree_node_class(cls: Class) -> Class:
@@ -269,7 +269,7 @@ def register_pytree_with_keys_class(cls: Class) -> Class:
 
 def register_static(cls: Class) -> Class:
     """Makes a class a container without children, whose instances are static data: hashable, compared with `==`."""
-    _register(Kind(cls, lambda tree: ((), tree), lambda meta, children: meta))
+    _register(ContainerKind(cls, lambda tree: ((), tree), lambda meta, children: meta))
     return cls
 
 
@@ -314,7 +314,7 @@ def register_dataclass(
         )
     get_data, get_meta = _getter(data), _getter(meta)
     _register(
-        Kind(
+        ContainerKind(
             nodetype,
             lambda tree: (get_data(tree), get_meta(tree)),
             lambda static, children: nodetype(**dict(zip(names, children + static))),

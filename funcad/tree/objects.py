@@ -17,7 +17,7 @@ import types
 import weakref
 from enum import Enum
 
-from funcad.tree.containers import KINDS, LEAF_TYPES, MOST_REMEMBERED, NAMED_TUPLE, GetAttrKey, Kind
+from funcad.tree.containers import KINDS, LEAF_TYPES, MOST_REMEMBERED, NAMED_TUPLE, ContainerKind, GetAttrKey
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["DATA_TYPES", "OBJECT", "STATIC", "Static", "is_static", "kind_of", "marked_fields", "registering"]
 
 
-class _Named(Kind):
+class _Named(ContainerKind):
     """A kind of no class of its own, pickled by its name."""
 
     __slots__ = ("name",)
@@ -214,7 +214,7 @@ def _fields(cls: type) -> _Fields:
     return fields
 
 
-def kind_of(cls: type) -> Kind | None:
+def kind_of(cls: type) -> ContainerKind | None:
     """The kind of a class; None if its instances are leaves."""
     kind = KINDS.get(cls)
     if kind is None and cls not in LEAF_TYPES:

@@ -22,8 +22,8 @@ from funcad.tree.containers import (
     NONE,
     ORDERED_DICT,
     TUPLE,
+    ContainerKind,
     GetAttrKey,
-    Kind,
     keystr,
 )
 from funcad.tree.depth import structure_too_deep, tree_too_deep
@@ -54,7 +54,7 @@ class TreeDef:
     _num_leaves: int
 
     def __init__(
-        self, kind: Kind | None, meta: Any, children: tuple[TreeDef, ...], keys: tuple[Any, ...] | None = None
+        self, kind: ContainerKind | None, meta: Any, children: tuple[TreeDef, ...], keys: tuple[Any, ...] | None = None
     ) -> None:
         self._kind = kind  # None for the leaf
         self._meta = meta
@@ -220,14 +220,14 @@ def _text(node: TreeDef) -> str:
     return f"{kind.cls.__name__}{'' if meta is None else f'[{_short(repr(meta))}]'}({', '.join(parts)})"
 
 
-def _same_meta(kind: Kind | None, a: Any, b: Any) -> bool:
+def _same_meta(kind: ContainerKind | None, a: Any, b: Any) -> bool:
     try:
         return a is b or bool(a == b)
     except Exception as error:
         raise _static_error(kind, a) from error
 
 
-def _static_error(kind: Kind | None, meta: Any) -> TypeError:
+def _static_error(kind: ContainerKind | None, meta: Any) -> TypeError:
     name = kind.cls.__name__ if kind else "a tree"
     return TypeError(
         f"the static data of {name} cannot be hashed and compared: {_short(repr(meta))}. Compiled functions are kept "
@@ -330,7 +330,7 @@ def _without_labels(leaves: list[Any], node: TreeDef, own: Iterator[tuple[Any, b
     return TreeDef(node._kind, node._meta, tuple([_without_labels(leaves, c, own) for c in node._children]), node._keys)
 
 
-def _object_into(leaves: list[Any], tree: Any, kind: Kind, is_leaf: IsLeaf, marked: bool) -> TreeDef:
+def _object_into(leaves: list[Any], tree: Any, kind: ContainerKind, is_leaf: IsLeaf, marked: bool) -> TreeDef:
     """An object, or a container in one: leaves that are static data are parts of the structure; `marked`: all leaves."""
     parts, meta, keys = kind.open(tree)
     if kind not in _OWN_KINDS and not marked:
@@ -477,7 +477,7 @@ def _dict_keys(node: TreeDef) -> tuple[Any, ...]:
     return node._meta[1] if node._kind is DEFAULT_DICT else node._meta
 
 
-def _field_texts(kind: Kind, meta: tuple[Any, ...]) -> list[str]:
+def _field_texts(kind: ContainerKind, meta: tuple[Any, ...]) -> list[str]:
     return [f"{name}={_short(repr(value))}" for name, value in zip(kind.fields, meta)]
 
 

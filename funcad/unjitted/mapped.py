@@ -33,7 +33,7 @@ from funcad.unjitted.linearizing import NO_LOCKS
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, compiled
 from funcad.unjitted.tape_program import LinearTrace, input_like
 
-__all__ = ["Found", "linearize_recorded"]
+__all__ = ["MappedGradient", "linearize_recorded"]
 
 _SIZES = 8  # of batches, that a program is kept for
 
@@ -74,7 +74,7 @@ class _Backward:
             restore_warnings(token)
 
 
-class Found:
+class MappedGradient:
     """The gradient of what a trace has recorded."""
 
     __slots__ = ("program", "values", "order")
@@ -120,7 +120,7 @@ def linearize_recorded(
         (program,) = found
         of_trace = [Tracer(trace, a) if type(a) is Var else a.value for a in _atoms(jaxpr)]
         numbers = [v for v in jaxpr.inputs if v in along]
-        return outs, [any(program.nonzero)], Found(program, of_trace, [numbers.index(v) for v in along]), [], NO_LOCKS
+        return outs, [any(program.nonzero)], MappedGradient(program, of_trace, [numbers.index(v) for v in along]), [], NO_LOCKS
     return _by_rules(trace, out, along)
 
 

@@ -29,14 +29,14 @@ from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.strides import stand_in
 
-__all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "rebind", "refresh", "root_of"]
+__all__ = ["Box", "ViewStep", "assign", "check_write", "is_array", "linked", "rebind", "refresh", "root_of"]
 __all__ += ["write"]
 
 _new: Any = object.__new__
 _MANY = 64  # weak references, among which those to what is gone are looked for
 
 
-class Step:
+class ViewStep:
     """How a view lies in its base. `look(base)`: the view's value; `put(base, value)`: the base's after a write of the view."""
 
     __slots__ = ()
@@ -88,7 +88,7 @@ class Box:
         self.step = step
 
 
-def linked(view: Any, base: Tracer, step: Step) -> Any:
+def linked(view: Any, base: Tracer, step: ViewStep) -> Any:
     """`view`, a traced result, as a view of its base; a handle of its own if it is the base's. Of a number there are none."""
     if type(view) is not Tracer:
         return view

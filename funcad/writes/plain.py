@@ -29,7 +29,7 @@ from funcad.writes.boxes import Box, refresh
 __all__ = ["PLAIN", "buffer", "lent", "lent_to", "started", "write_plain"]
 
 
-class _Plain(Trace):
+class _PlainTrace(Trace):
     """Where operations on plain handles alone are computed."""
 
     __slots__ = ()
@@ -75,7 +75,7 @@ class _Plain(Trace):
         return result
 
 
-PLAIN = _Plain()
+PLAIN = _PlainTrace()
 
 
 def lent(array: Any) -> Any:

@@ -189,14 +189,14 @@ def test_a_view_that_was_writable_does_not_become_repeated_elements(setting):
         return x[0, None], x**x, angle.astype(np.int16)
 
     x = np.array([0.5], np.float32)
-    program = engines.Compiled(funcad.make_jaxpr(f)(x).jaxpr, setting)
+    program = engines.EngineProgram(funcad.make_jaxpr(f)(x).jaxpr, setting)
     for _ in range(RUNS):
         assert all([r.flags.writeable for r in program.run([x])])
 
 
 def test_repeated_elements_of_a_copy_do_not_become_those_of_the_argument(setting):
     x = np.arange(16).reshape(4, 4)
-    program = engines.Compiled(funcad.make_jaxpr(lambda x: np.broadcast_to(1 * x, (2, 4, 4)))(x).jaxpr, setting)
+    program = engines.EngineProgram(funcad.make_jaxpr(lambda x: np.broadcast_to(1 * x, (2, 4, 4)))(x).jaxpr, setting)
     for _ in range(RUNS):
         assert not np.may_share_memory(program.run([x])[0], x)
 
@@ -231,7 +231,7 @@ def test_a_view_that_checkpoint_gives_of_steps_that_are_all_alike_is_writable(se
         return total, funcad.checkpoint(lambda s: s[::-1, 1])(steps)
 
     x = np.linspace(0.0, 1.0, 12).reshape(4, 3)
-    program = engines.Compiled(funcad.make_jaxpr(f)(x).jaxpr, setting)
+    program = engines.EngineProgram(funcad.make_jaxpr(f)(x).jaxpr, setting)
     for _ in range(RUNS):
         assert program.run([x])[1].flags.writeable
 
@@ -294,7 +294,7 @@ def test_a_donated_array_that_a_loop_hands_through_twice(engine):
 def test_results_do_not_become_views_of_complex_arguments(setting, f):
     """The engines see to it themselves: the border of jit is not the only place where programs run."""
     x = np.array([[1.0 - 2.0j], [0.5 + 1.0j], [3.0]])
-    program = engines.Compiled(funcad.make_jaxpr(f)(x).jaxpr, setting)
+    program = engines.EngineProgram(funcad.make_jaxpr(f)(x).jaxpr, setting)
     for _ in range(RUNS):
         (found,) = program.run([x])
         assert not np.shares_memory(found, x) and np.array_equal(found, f(x))
@@ -324,7 +324,7 @@ def test_repeated_elements_that_a_loop_captures_and_gives_are_copied(setting):
 
     args = [np.float32(2.0), np.ones(4, np.float32), np.ones(4, ">f4"), np.zeros((4, 3), complex)]
     traced = funcad.make_jaxpr(f)(*args)
-    program = engines.Compiled(traced.jaxpr, setting)
+    program = engines.EngineProgram(traced.jaxpr, setting)
     for _ in range(RUNS):
         found = program.run([*traced.consts, *args])
         assert all([r.flags.writeable for r in found])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from funcad import config, jit, vmap
-from funcad.backends.cuda.cuda_batch import Batch
+from funcad.backends.cuda.cuda_batch import BatchLaunches
 from funcad.backends.cuda.launches import kernel_for
 from funcad.ir.jaxpr import Literal
 from funcad.passes.example_loops import batch
@@ -63,7 +63,7 @@ def check(found: Any) -> int:
     every = [(name, kernel_for(equation, xp), *rest) for name, equation, *rest in found]
     compiled([kernel.text(["1"] * len(kernel.avals)) for _, kernel, *_ in every])
     for name, kernel, given, expected in every:
-        assert type(kernel) is Batch
+        assert type(kernel) is BatchLaunches
         assert_near(kernel(*[to_device(np.asarray(v)) for v in given]), expected, name)
     return len(every)
 
@@ -118,7 +118,7 @@ def test_nothing_spills(architecture: str) -> None:
     texts = {}
     for dtype in ("f4", "f8"):
         for name, equation, *_ in cases(dtype):
-            text = Batch(equation.params["jaxpr"], None, None).text(["1"] * len(equation.inputs))
+            text = BatchLaunches(equation.params["jaxpr"], None, None).text(["1"] * len(equation.inputs))
             texts[text] = f"{name} {dtype}"
     for text, kernels in nvrtc_units.facts_of_all(list(texts), architecture).items():
         assert not any([facts.spills for facts in kernels.values()]), f"{texts[text]}: {kernels}"

@@ -13,7 +13,7 @@ import funcad
 from benchmarks.device_calls import programs
 from funcad import cond, config, fori_loop, grad, jit, scan, value_and_grad, while_loop
 from funcad.backends.cuda import graphs, launches
-from funcad.backends.cuda.arena import GRAIN, Arena
+from funcad.backends.cuda.arena import GRAIN, DeviceArena
 from funcad.backends.cuda.graphs import KEPT, STAGED, Graphs
 from tests import cuda_shim
 from tests.agreement import assert_close
@@ -223,7 +223,7 @@ def test_donated_arguments_and_captured_arrays(device: Driver) -> None:
 def test_arenas_give_what_is_free(device: Driver) -> None:
     events = [(bool(RNG.random() < 0.5), int(RNG.integers(1, 5000)), RNG.random()) for _ in range(2000)]
 
-    def run(arena: Arena) -> int:
+    def run(arena: DeviceArena) -> int:
         held, most = {}, 0
         for back, size, which in events:
             if held and back:
@@ -241,9 +241,9 @@ def test_arenas_give_what_is_free(device: Driver) -> None:
         assert not arena._taken and len(arena._ranges.free) <= len(arena._chunks)
         return most
 
-    first = Arena(xp, 0)
+    first = DeviceArena(xp, 0)
     most = run(first)
-    again = Arena(xp, first.needed)
+    again = DeviceArena(xp, first.needed)
     run(again)
     assert most <= first.needed == again.size == again.needed and len(again._chunks) == 1
 

@@ -12,8 +12,8 @@ import pytest
 import funcad
 from funcad import config, grad, jit, value_and_grad
 from funcad.backends.cuda.elements import Unsupported
-from funcad.backends.cuda.launches import Elementwise, kernel_for
-from funcad.backends.engines import Compiled
+from funcad.backends.cuda.launches import ElementwiseLaunches, kernel_for
+from funcad.backends.engines import EngineProgram
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.passes.fuse import fuse
 from funcad.passes.inline import inline
@@ -50,7 +50,7 @@ def equations_of(op: OpSpec) -> Iterator[tuple[Any, Jaxpr]]:
                 yield equation, Jaxpr(inputs, (equation,), equation.outputs)
 
 
-def texts_of(kernel: Elementwise) -> list[str]:
+def texts_of(kernel: ElementwiseLaunches) -> list[str]:
     """Those for adjacent arrays."""
     variant = kernel._variant([tuple([s // 8 for s in np.empty(a.shape).strides]) for a in kernel.avals])
     return [variant.text(width) for width in {1, variant.width}]
@@ -84,7 +84,7 @@ def assert_near(found: Any, expected: Any, what: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def table() -> list[tuple[str, Any, Jaxpr, Elementwise]]:
+def table() -> list[tuple[str, Any, Jaxpr, ElementwiseLaunches]]:
     """Every elementwise equation of the op table that has a kernel, compiled in a few libraries."""
     found: dict[tuple, Any] = {}
     for op in all_specs():
@@ -94,7 +94,7 @@ def table() -> list[tuple[str, Any, Jaxpr, Elementwise]]:
                 if key in found:
                     continue
                 try:
-                    found[key] = op.id, equation, group, Elementwise(group, equation.outputs[0].aval.shape, xp)
+                    found[key] = op.id, equation, group, ElementwiseLaunches(group, equation.outputs[0].aval.shape, xp)
                 except Unsupported:
                     continue
     rows = list(found.values())
@@ -203,14 +203,14 @@ def check_random(seeds: range) -> int:
             jaxpr, values = trace(random_case(seed))
         except (TypeError, ValueError, IndexError):  # a derivative that does not exist, say
             continue
-        program = Compiled(jaxpr, "cuda")
+        program = EngineProgram(jaxpr, "cuda")
         for equation in program.on_device(xp).fused.equations:
             if equation.primitive is fused_p:
                 try:
                     kernel = kernel_for(equation, xp)
                 except Unsupported:
                     continue
-                texts += texts_of(kernel) if type(kernel) is Elementwise else []
+                texts += texts_of(kernel) if type(kernel) is ElementwiseLaunches else []
         found.append((seed, jaxpr, values))
     compiled(texts)
     for seed, jaxpr, values in found:

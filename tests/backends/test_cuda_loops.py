@@ -12,7 +12,7 @@ import funcad
 from funcad import config, fori_loop, grad, jit, scan, value_and_grad, vmap, while_loop
 from funcad.backends.cuda.cuda_loops import SHARED, loop_text
 from funcad.backends.cupy_program import OnDevice
-from funcad.backends.engines import Compiled
+from funcad.backends.engines import EngineProgram
 from funcad.primitives.fused import fused_p
 from tests import cuda_shim, nvrtc_units
 from tests.agreement import assert_close
@@ -151,7 +151,7 @@ def test_special_values_go_through() -> None:
 
 def test_a_missing_barrier_is_caught() -> None:
     f, args = CASES["recurrent"]
-    program = OnDevice(Compiled(jit(f).lower(*args).jaxpr, "cuda"), xp)
+    program = OnDevice(EngineProgram(jit(f).lower(*args).jaxpr, "cuda"), xp)
     (group,) = [e for e in program.fused.equations if e.primitive is fused_p and e.params["kind"] == "loop"]
     text = loop_text(group.params["jaxpr"].equations[0], group.inputs)
     module, out = cuda_shim.Module, [xp.empty(v.aval.shape, v.aval.dtype) for v in group.outputs]
@@ -170,7 +170,7 @@ def test_a_missing_barrier_is_caught() -> None:
 def test_nvrtc_compiles_them(architecture: str) -> None:
     texts = []
     for f, args in CASES.values():
-        program = OnDevice(Compiled(jit(f).lower(*args).jaxpr, "cuda"), xp)
+        program = OnDevice(EngineProgram(jit(f).lower(*args).jaxpr, "cuda"), xp)
         for e in program.fused.equations:
             if e.primitive is fused_p and e.params["kind"] == "loop":
                 texts.append(loop_text(e.params["jaxpr"].equations[0], e.inputs))

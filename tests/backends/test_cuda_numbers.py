@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad.backends.cuda.elements import Elements, Lane, Unsupported, c_type, literal
+from funcad.backends.cuda.elements import Elements, ElementValue, Unsupported, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE
 from funcad.primitives.atoms import ELEMENTARY, UFUNCS
 from tests import cuda_shim
@@ -65,7 +65,7 @@ def module(cases: list[tuple[str, str]]) -> tuple[dict[tuple[str, str], str], st
     names, parts, missing = {}, [PRELUDE], set()
     for name, char in cases:
         dtype, e = np.dtype(char), Elements()
-        operands = [Lane(dtype, f"in{k}[i]") for k in range(UFUNCS[name].nin)]
+        operands = [ElementValue(dtype, f"in{k}[i]") for k in range(UFUNCS[name].nin)]
         try:
             found = e.atom(name, [e.put(dtype, x.text) for x in operands], ())
         except Unsupported:
@@ -181,7 +181,7 @@ def test_a_wrong_prelude_is_caught(name: str, char: str, correct: str, wrong: st
 def test_every_float16() -> None:
     e = Elements()
     half, double = np.dtype("e"), np.dtype("d")
-    up, down = e.convert(Lane(half, "in[i]"), double), e.convert(Lane(double, "wide[i]"), half)
+    up, down = e.convert(ElementValue(half, "in[i]"), double), e.convert(ElementValue(double, "wide[i]"), half)
     arguments = "const fc_half* in, const double* wide, double* out, fc_half* cut"
     head = f'extern "C" __global__ void __launch_bounds__(32) kernel({arguments}'
     body = " ".join([*e.lines, f"out[i] = {up.text}; cut[i] = {down.text};"])
@@ -207,7 +207,7 @@ def test_conversions(char: str) -> None:
     parts, cases = [PRELUDE], []
     for a, b in [(char, c) for c in ALL] + [(c, char) for c in ALL]:
         e = Elements()
-        found = e.convert(Lane(np.dtype(a), "in[i]"), np.dtype(b))
+        found = e.convert(ElementValue(np.dtype(a), "in[i]"), np.dtype(b))
         head = f'extern "C" __global__ void __launch_bounds__(32) k{len(cases)}(const {c_type(a)}* in, {c_type(b)}* out, '
         body = " ".join([*e.lines, f"out[i] = {found.text};"])
         parts.append(f"{head}const long long n) {{ for (int i = threadIdx.x; i < n; i += 32) {{ {body} }} }}\n")

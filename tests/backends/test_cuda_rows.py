@@ -13,7 +13,7 @@ import funcad
 from funcad import config, grad, jit, value_and_grad
 from funcad.backends.cuda import row_ways
 from funcad.backends.cuda.launches import kernel_for
-from funcad.backends.cuda.row_launches import Rows, text_of
+from funcad.backends.cuda.row_launches import RowLaunches, text_of
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Literal
 from funcad.passes.fuse import fuse
@@ -123,13 +123,13 @@ def assert_near(found: Any, expected: list, given: list, what: str) -> None:
             np.testing.assert_array_equal(a, b, err_msg=what)
 
 
-def kernel_of(equation: Any) -> Rows:
+def kernel_of(equation: Any) -> RowLaunches:
     found = kernel_for(equation, xp)
-    assert type(found) is Rows
+    assert type(found) is RowLaunches
     return found
 
 
-def check_programs(found: dict[str, Program]) -> list[Rows]:
+def check_programs(found: dict[str, Program]) -> list[RowLaunches]:
     cases = [(name, kernel_of(e), *values) for name, (f, args) in found.items() for e, *values in groups_of(f, args)]
     compiled([kernel.text.text(["1"] * len(kernel.avals)) for _, kernel, *_ in cases])
     for name, kernel, given, expected in cases:
@@ -179,7 +179,7 @@ def check_random(seeds: Any, sizes: Any) -> None:
         shape = int(rng.choice(sizes)), int(rng.choice(sizes))
         jaxpr = random_group(rng, *shape, rng.choice(["f4", "f8"]))
         if jaxpr.outputs:
-            cases.append((jaxpr, shape, arguments(jaxpr, rng), Rows(jaxpr, shape, xp, Module)))
+            cases.append((jaxpr, shape, arguments(jaxpr, rng), RowLaunches(jaxpr, shape, xp, Module)))
     compiled([kernel.text.text(["1"] * len(kernel.avals)) for *_, kernel in cases])
     for jaxpr, shape, given, kernel in cases:
         with np.errstate(all="ignore"):
@@ -203,7 +203,7 @@ def test_products_with_vectors(shape: tuple[int, int]) -> None:
     jaxpr = row_groups.regression(*shape, "f8")
     given = [a / 8 if a.ndim == 1 else a for a in arguments(jaxpr, np.random.default_rng(0))]
     expected = fused_p.impl(np, *given, jaxpr=jaxpr, kind="rows", shape=shape)
-    assert_near(Rows(jaxpr, shape, xp, Module)(*map(to_device, given)), expected, given, "regression")
+    assert_near(RowLaunches(jaxpr, shape, xp, Module)(*map(to_device, given)), expected, given, "regression")
 
 
 # -- how arrays lie
@@ -272,7 +272,7 @@ def test_special_values(n: int) -> None:
     value[0], value[1] = -0.0, np.where(rng.random(n) < 0.5, 0.0, -0.0)
     with np.errstate(all="ignore"):
         expected = fused_p.impl(np, value, jaxpr=jaxpr, kind="rows", shape=(12, n))
-    kernel = Rows(jaxpr, (12, n), xp, Module)
+    kernel = RowLaunches(jaxpr, (12, n), xp, Module)
     found = [to_host(v) for v in kernel(to_device(value))]
     for k, (a, b) in enumerate(zip(found, expected)):
         if k in (2, 3):  # one over a zero, whose sign NumPy leaves open: all of a row must be of one mind
@@ -294,9 +294,9 @@ def test_integers_wrap(dtype: str) -> None:
     expected = fused_p.impl(np, *given, jaxpr=jaxpr, kind="rows", shape=(40, 37))
     if any([v.dtype != o.aval.dtype for v, o in zip(expected, jaxpr.outputs)]):
         with pytest.raises(Unsupported):
-            Rows(jaxpr, (40, 37), xp, Module)
+            RowLaunches(jaxpr, (40, 37), xp, Module)
         return
-    for a, b in zip(Rows(jaxpr, (40, 37), xp, Module)(*map(to_device, given)), expected):
+    for a, b in zip(RowLaunches(jaxpr, (40, 37), xp, Module)(*map(to_device, given)), expected):
         np.testing.assert_array_equal(to_host(a), b)
 
 
@@ -353,7 +353,8 @@ def test_bugs_are_caught(bug: str) -> None:
             continue
         operands = [to_device(np.asarray(v)) for v in given]
         assert_near(kernel(*operands), expected, given, "the kernel as it is")
-        broken = Rows(equation.params["jaxpr"], equation.params["shape"], xp, lambda t: Module(t.replace(correct, wrong)))
+        jaxpr, shape = equation.params["jaxpr"], equation.params["shape"]
+        broken = RowLaunches(jaxpr, shape, xp, lambda t: Module(t.replace(correct, wrong)))
         with pytest.raises(AssertionError):
             assert_near(broken(*operands), expected, given, bug)
         return
@@ -367,7 +368,7 @@ def test_a_barrier_ends_a_row_of_one_reduction() -> None:
     ((equation, given, expected),) = groups_of(lambda x: x / np.sum(x * x, axis=1, keepdims=True), (x,))
     end = "    __syncthreads();\n  }"
     kernel, broken = [
-        Rows(equation.params["jaxpr"], equation.params["shape"], xp, lambda t, by=by: Module(t.replace(end, by)))
+        RowLaunches(equation.params["jaxpr"], equation.params["shape"], xp, lambda t, by=by: Module(t.replace(end, by)))
         for by in (end, "  }")
     ]
     assert kernel.text.text(["1"]).count(end) == 1

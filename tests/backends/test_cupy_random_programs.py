@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad.backends.engines import COLD, Compiled
+from funcad.backends.engines import COLD, EngineProgram
 from funcad.ir.jaxpr import Jaxpr
 from tests.fuzzing import Mismatch
 from tests.random_programs import random_case, trace
@@ -54,7 +54,7 @@ def check(jaxpr: Jaxpr, values: Sequence[Any], xp: Any, engine: str = "auto") ->
     except Exception:  # of any class: indices that are out of bounds wrap on a device
         return False
     bounds = bounds_of(jaxpr, values, expected)
-    program = Compiled(jaxpr, engine)
+    program = EngineProgram(jaxpr, engine)
     program.on_device(xp).runs = COLD
     there = copies(values)
     kept: list[tuple[Any, np.ndarray]] = []

@@ -296,7 +296,7 @@ def test_many_layouts_of_one_group() -> None:
     build = Build((4, 5, 6))
     x, y = build.input(F64), build.input(F64)
     equation = build.equation(build.put(arithmetic.sub, x, y))
-    owner = kernels.Elementwise(equation.params["jaxpr"], (4, 5, 6))
+    owner = kernels.ElementwiseKernel(equation.params["jaxpr"], (4, 5, 6))
     rng = np.random.default_rng(0)
     for _ in range(150):
         arrays = []
@@ -314,7 +314,7 @@ def test_equal_groups_share_their_code() -> None:
         build = Build((n,))
         x = build.input(F64)
         equation = build.equation(build.put(arithmetic.mul, build.put(arithmetic.add, x, x), factor))
-        return kernels.Elementwise(equation.params["jaxpr"], (n,))
+        return kernels.ElementwiseKernel(equation.params["jaxpr"], (n,))
 
     a, b, c = made(1001, 2.5), made(2301, 2.5), made(1001, 3.5)  # long enough to be unrolled with vectors of any length
     code = [owner.default.plain().kept[0] for owner in (a, b, c)]
@@ -329,7 +329,7 @@ def test_large_results_come_from_the_pool(monkeypatch: pytest.MonkeyPatch) -> No
         x = build.input(F64)
         y = build.put(arithmetic.mul, x, 3.0)
         equation = build.equation(y, build.total("max", y))
-        owner = kernels.Elementwise(equation.params["jaxpr"], (n,))
+        owner = kernels.ElementwiseKernel(equation.params["jaxpr"], (n,))
         assert owner.default.streamed is not None
         compare(equation, [np.arange(float(n))], call=owner.function)
         compare(equation, [np.arange(2.0 * n)[::2]], call=owner.function)
@@ -348,7 +348,7 @@ def test_dear_kernels_keep_to_plain_stores(monkeypatch: pytest.MonkeyPatch) -> N
     equation = build.equation(y)
     for threads, streamed in ((1, False), (64, True)):
         monkeypatch.setattr(kernels, "thread_count", lambda threads=threads: threads)
-        owner = kernels.Elementwise(equation.params["jaxpr"], (1_000_000,))
+        owner = kernels.ElementwiseKernel(equation.params["jaxpr"], (1_000_000,))
         assert owner.default.parallel
         assert (owner.default.streamed is not None) == streamed
 
@@ -438,7 +438,8 @@ def test_several_vectors_abreast_of_every_length(dtype: np.dtype) -> None:
 
 
 def test_operands_that_no_near_cache_holds_are_asked_for_ahead() -> None:
-    assert [kernels.Elementwise(_horner(n).params["jaxpr"], (n,)).far for n in (1000, 65_536, 65_537)] == [False, False, True]
+    sizes = (1000, 65_536, 65_537)
+    assert [kernels.ElementwiseKernel(_horner(n).params["jaxpr"], (n,)).far for n in sizes] == [False, False, True]
     assert "prefetch" not in _text(_horner(1000), 4, 4)
     calls = [line for line in _text(_horner(1000), 4, 4, far=True).splitlines() if "call void @llvm.prefetch" in line]
     assert len(calls) == 2  # the lines of the cache that four vectors of 256 bits take

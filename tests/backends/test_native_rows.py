@@ -12,7 +12,7 @@ pytest.importorskip("llvmlite")
 
 from funcad.backends.native import ir, target
 from funcad.backends.native.rows import plan_rows, rows_kernel
-from funcad.backends.native.rows_call import Rows
+from funcad.backends.native.rows_call import RowsKernel
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.configuration import config
 from funcad.ir.jaxpr import Jaxpr
@@ -32,7 +32,7 @@ SIZES = (1, 2, 3, 7, 8, 9, 63, 64, 65)
 def check(jaxpr: Jaxpr, shape: tuple[int, int], args: list[Any], rtol: float | None = None) -> list[Any]:
     with np.errstate(all="ignore"):
         expected = fused_p.impl(np, *args, jaxpr=jaxpr, kind="rows", shape=shape)
-    found = Rows(jaxpr, shape).function(*args)
+    found = RowsKernel(jaxpr, shape).function(*args)
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         assert type(a) is type(b) and a.dtype == b.dtype
         single = any(v.aval.dtype in (np.float32, np.complex64) for v in jaxpr.inputs)
@@ -121,7 +121,7 @@ def test_sums_of_negative_zeros_are_as_numpys(shape: tuple[int, int]) -> None:
     jaxpr = g.jaxpr(s, g.down(reduce_sum_p, x), g.down(reduce_sum_p, s), g.dot(x, w), g.dot(x, r), g.do(ar.neg, x))
     args = [np.full(shape, -0.0), np.ones(shape[1]), np.ones(shape[0])]
     expected = fused_p.impl(np, *args, jaxpr=jaxpr, kind="rows", shape=shape)
-    for a, b in zip(Rows(jaxpr, shape).function(*args), expected, strict=True):
+    for a, b in zip(RowsKernel(jaxpr, shape).function(*args), expected, strict=True):
         assert same_bits(a, b)
 
 
@@ -131,7 +131,7 @@ def test_sums_are_accurate(dtype: str) -> None:
     g = Group(*shape, dtype)
     x = g.input("full")
     a = np.random.default_rng(0).random(shape).astype(dtype)
-    (found,) = Rows(g.jaxpr(g.along(reduce_sum_p, x)), shape).function(a)
+    (found,) = RowsKernel(g.jaxpr(g.along(reduce_sum_p, x)), shape).function(a)
     exact = a.astype(np.longdouble).sum(1)
     assert np.all(np.abs(found - exact) < 30 * np.finfo(dtype).eps * exact)
     shape = (100_000, 3)
@@ -139,7 +139,7 @@ def test_sums_are_accurate(dtype: str) -> None:
     x = g.input("full")
     s = g.along(reduce_sum_p, x)
     a = a.reshape(shape)
-    columns, total = Rows(g.jaxpr(g.down(reduce_sum_p, x), g.down(reduce_sum_p, s)), shape).function(a)
+    columns, total = RowsKernel(g.jaxpr(g.down(reduce_sum_p, x), g.down(reduce_sum_p, s)), shape).function(a)
     exact = a.astype(np.longdouble).sum(0)
     assert np.all(np.abs(columns - exact) < 1000 * np.finfo(dtype).eps * exact)
     assert abs(total - exact.sum()) < 100 * np.finfo(dtype).eps * exact.sum()
@@ -227,7 +227,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     shape = (3000, 256)
     jaxpr = layernorm(*shape, "f8")
     args = arguments(jaxpr, np.random.default_rng(0))
-    kernel = Rows(jaxpr, shape)
+    kernel = RowsKernel(jaxpr, shape)
     found = []
     for threads in (1, 2, 3):
         with config.set(threads=threads):
@@ -240,7 +240,7 @@ def test_what_cannot_be_compiled_says_so() -> None:
     g = Group(3, 4, "f2")
     jaxpr = g.jaxpr(g.along(reduce_sum_p, g.input("full")))
     with pytest.raises(Unsupported, match="float16"):
-        Rows(jaxpr, (3, 4))
+        RowsKernel(jaxpr, (3, 4))
 
 
 def test_the_text_is_the_same_for_most_batch_sizes() -> None:

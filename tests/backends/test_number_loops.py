@@ -10,7 +10,7 @@ import pytest
 import funcad
 from funcad import tree
 from funcad.backends import number_lines, number_loops
-from funcad.backends.engines import Compiled
+from funcad.backends.engines import EngineProgram
 from funcad.backends.generate import generate
 from funcad.backends.interpreter import Program
 from tests.agreement import assert_agree
@@ -19,7 +19,7 @@ from tests.agreement import assert_agree
 def written(f, *args):
     """The NumPy engine's program, and what it takes."""
     lowered = funcad.jit(f).lower(*args)
-    program = generate(Compiled(lowered.jaxpr, "numpy").fused)
+    program = generate(EngineProgram(lowered.jaxpr, "numpy").fused)
     return program, [*lowered._entry.consts, *tree.leaves(args)], lowered.jaxpr
 
 

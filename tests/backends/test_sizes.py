@@ -300,8 +300,8 @@ def foretold(*programs):
     *known, values = programs
     family = sizes.Family()
     for numbers, text, scope in known:
-        sizes.Member(family, numbers).learn(generated(text, **scope))
-    return sizes.Member(family, values).taken_over()
+        sizes.SizedProgram(family, numbers).learn(generated(text, **scope))
+    return sizes.SizedProgram(family, values).taken_over()
 
 
 FOUND = [lambda n: n, lambda n: 3 * n, lambda n: n - 1, lambda n: n + 7, lambda n: 1.0 / n, lambda n: 2.0 / n]

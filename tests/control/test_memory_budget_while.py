@@ -195,7 +195,7 @@ def test_states_are_kept_further_and_further_apart() -> None:
         x = np.ones(3)
         loop = lambda x: funcad.while_loop(lambda v: v[0] < n, lambda v: (v[0] + 1, np.sin(v[1])), (0, x))  # noqa: B023
         equation = next(e for e in funcad.make_jaxpr(loop)(x).jaxpr.equations if e.primitive.name == "while_loop")
-        plan = budgeted_while._Plan(equation.params["loop"], 2, 8, ())
+        plan = budgeted_while._WhilePlan(equation.params["loop"], 2, 8, ())
         captured = [np.int64(n)] * plan.loop.n_cond
         count, pos, slots, _ = budgeted_while._forward(plan, captured, [], [np.int64(0), x])
         kept = sorted(p for p in pos.tolist() if p >= 0)

@@ -454,3 +454,28 @@ def test_rules_that_write_their_tangent_into_a_buffer():
     inner = lambda x: fc.jvp(f, (x,), (v,))[1]
     np.testing.assert_allclose(fc.jvp(inner, (x,), (v,))[1], -np.sin(x) * v * v, rtol=1e-12)
     np.testing.assert_allclose(fc.grad(lambda x: inner(x).sum())(x), -np.sin(x) * v, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [fc.custom_jvp, fc.custom_vjp])
+@pytest.mark.parametrize("make", [fc.jacfwd, fc.jacrev, lambda f: fc.jacfwd(fc.jit(f)), lambda f: fc.jit(fc.jacfwd(f))])
+@pytest.mark.parametrize("shape", [(1,), (2,)])
+def test_a_buffer_without_derivative_is_an_argument_like_others(kind, make, shape):
+    """An array made in the function, which has been written with numbers only, is traced by nobody when f is called."""
+
+    @kind
+    def f(x):
+        return np.sin(x)
+
+    if kind is fc.custom_jvp:
+        f.defjvps(lambda t, out, x: np.cos(x) * t)
+    else:
+        f.defvjp(lambda x: (np.sin(x), x), lambda x, ct: (np.cos(x) * ct,))
+
+    def g(x):
+        y = np.zeros_like(x)
+        y[0] = 2.0
+        return x * f(y) + f(np.empty_like(x) * 0)
+
+    y = np.zeros(shape)
+    y[0] = 2.0
+    np.testing.assert_allclose(make(g)(np.ones(shape)), np.diag(np.sin(y)), rtol=1e-12)

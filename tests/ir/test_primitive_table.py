@@ -173,3 +173,8 @@ def test_absent_rules_that_exist_are_taken_off_the_list() -> None:
     known = every_primitive()
     for name, rule in ABSENT_RULES:
         assert name in known and getattr(known[name], rule) is None, f"{name} has a {rule} rule: remove it from ABSENT_RULES"
+
+
+def test_an_unknown_word_is_named_beside_the_nearest_known_one():
+    with pytest.raises(TypeError, match="primitive f: nothing is called 'transposed'; did you mean 'transpose'"):
+        Primitive("f", np.sin, np.sin, transposed=None)

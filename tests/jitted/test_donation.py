@@ -30,7 +30,7 @@ def engine(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Programs run as groups, as larger ones do: one native function of a whole program writes into no argument."""
     if request.param == "native":
         pytest.importorskip("llvmlite", reason="the native engine needs llvmlite")
-        monkeypatch.setattr(engines.Compiled, "_whole", lambda self: False)
+        monkeypatch.setattr(engines.EngineProgram, "_whole", lambda self: False)
     with funcad.config.set(engine=request.param):
         yield request.param
 

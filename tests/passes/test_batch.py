@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.backends.engines import Compiled
+from funcad.backends.engines import EngineProgram
 from funcad.backends.interpreter import Program
 from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr
@@ -101,7 +101,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def check(jaxpr: Jaxpr, args: list[Any], engine: str) -> None:
     with np.errstate(all="ignore"):
         expected = Program(jaxpr).run(list(args))
-        program = Compiled(jaxpr, engine)
+        program = EngineProgram(jaxpr, engine)
         found = [program.written_out()(list(args)) for _ in range(2)][1]
     for a, b in zip(found, expected, strict=True):
         assert_agree(a, b, ulps=8, scale=16.0 * np.max(np.abs(b[np.isfinite(b)]), initial=1.0))
@@ -272,7 +272,7 @@ def test_blocks_write_into_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("funcad.backends.batches.LEAST", 0)
     monkeypatch.setattr("funcad.backends.batches.BLOCK_BYTES", 64 * 32)
     jaxpr, _ = traced(funcad.vmap(funcad.grad(rosenbrock)), numbers((SIZE, 4)))
-    program = Compiled(jaxpr, "numpy")
+    program = EngineProgram(jaxpr, "numpy")
     program.written_out()
     text = program.generated.text
     loop = text[text.index("    for i in range(low, high, 64):") : text.index("def run")]

@@ -12,7 +12,7 @@ import threading
 from bisect import insort
 from typing import Any
 
-__all__ = ["Arena"]
+__all__ = ["DeviceArena"]
 
 GRAIN = 512  # bytes, to whose multiples CUDA aligns memory
 
@@ -43,7 +43,7 @@ class _Ranges:
         insort(self.free, (start, size))
 
 
-class Arena:
+class DeviceArena:
     """Memory from whom gives it now, `xp.cuda.get_allocator()`, in a chunk of `size` bytes, and more if that is not enough."""
 
     def __init__(self, xp: Any, size: int):

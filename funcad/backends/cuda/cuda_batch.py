@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.cuda.by_layout import ByLayout
-from funcad.backends.cuda.elements import Elements, Lane, Unsupported, c_type, literal
+from funcad.backends.cuda.elements import Elements, ElementValue, Unsupported, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE
 from funcad.backends.plans.batch_plan import Example, array_of
 from funcad.backends.plans.element_plan import contiguous_strides
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.passes.example_loops import layouts
 
-__all__ = ["Batch"]
+__all__ = ["BatchLaunches"]
 
 THREADS = 128  # of a block, which leaves each of them all registers that it can use
 BLOCKS = 1 << 14  # at most
 
 
-class _Text(Example):
+class _BatchText(Example):
     """The text of one group and layout: "1" for an adjacent input, "s" for one with strides."""
 
     def __init__(self, jaxpr: Jaxpr, modes: Sequence[str]):
@@ -39,18 +39,18 @@ class _Text(Example):
 
     # -- numbers of one example
 
-    def literal(self, value: Any, dtype: np.dtype) -> Lane:
+    def literal(self, value: Any, dtype: np.dtype) -> ElementValue:
         return literal(value, dtype)
 
-    def apply(self, equation: Equation, lanes: Sequence[Lane]) -> Lane:
+    def apply(self, equation: Equation, lanes: Sequence[ElementValue]) -> ElementValue:
         return self.e.apply(equation, lanes)
 
-    def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
+    def combine(self, kind: str, a: ElementValue, b: ElementValue) -> ElementValue:
         if a.dtype == np.float16:
             raise Unsupported("totals of float16, which NumPy adds up in float32")
         return self.e.atom(kind, [a, b], ())
 
-    def multiply_add(self, a: Lane, b: Lane, total: Lane) -> Lane:
+    def multiply_add(self, a: ElementValue, b: ElementValue, total: ElementValue) -> ElementValue:
         return self.add(total, self.e.atom("mul", [a, b], ()))
 
     # -- the kernel
@@ -95,14 +95,14 @@ class _Text(Example):
         return PRELUDE + "\n".join([head, *[f"  {line}" for line in self.e.lines], "}"]) + "\n"
 
 
-class Batch(ByLayout):
+class BatchLaunches(ByLayout):
     """The kernels of one group; `make(text)` gives the module of a text.
 
     >>> from funcad.ir.aval import Aval
     >>> from funcad.primitives.shape import rev_p
     >>> x, y = Var(Aval((3, 2), np.dtype(float))), Var(Aval((3, 2), np.dtype(float)))
     >>> group = Jaxpr((x,), (Equation(rev_p, (x,), {"axes": (1,)}, (y,)),), (y,))
-    >>> print(Batch(group, None, None).text(["1"]).partition("{\\n  for")[2])
+    >>> print(BatchLaunches(group, None, None).text(["1"]).partition("{\\n  for")[2])
      (long long i = blockIdx.x * 128ll + threadIdx.x; i < n; i += gridDim.x * 128ll) {
       const double v1 = in0[i * 2 + 0];
       const double v2 = in0[i * 2 + 1];
@@ -123,7 +123,7 @@ class Batch(ByLayout):
         self.text(["1"] * len(self.avals))  # may be Unsupported
 
     def text(self, modes: Sequence[str]) -> str:
-        return _Text(self.jaxpr, modes).text()
+        return _BatchText(self.jaxpr, modes).text()
 
     def made(self, given: Sequence[Any]) -> tuple[Any, list[np.int64]]:
         modes, numbers = [], [np.int64(self.size)]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.cuda.cuda_text import combined, identity
-from funcad.backends.cuda.elements import Elements, Lane, c_type, literal
+from funcad.backends.cuda.elements import Elements, ElementValue, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE, THREADS
 from funcad.backends.plans.element_plan import contiguous_strides
 from funcad.backends.plans.unsupported import Unsupported
@@ -35,7 +35,7 @@ WORK = 1 << 20  # multiplications a turn: what a block does while the device sta
 _VIEWS = frozenset(["reshape", "transpose", "broadcast_in_dim", "basic_index", "slice", "rev"])
 
 
-class _View(NamedTuple):
+class _KernelView(NamedTuple):
     """Elements of an array of the kernel's: `base[offset + sum of index * stride]`, strides in elements."""
 
     base: str
@@ -51,7 +51,7 @@ class _View(NamedTuple):
         return not self.offset and self.strides == contiguous_strides(self.shape)
 
 
-def _indexed(view: _View, index: Sequence[Any]) -> _View:
+def _indexed(view: _KernelView, index: Sequence[Any]) -> _KernelView:
     """A part by a canonical basic index: numbers, (start, size, step) of slices, None for new axes."""
     shape, strides, offset, of_axes = [], [], view.offset, iter(view.strides)
     for place in index:
@@ -64,7 +64,7 @@ def _indexed(view: _View, index: Sequence[Any]) -> _View:
     return view._replace(shape=tuple(shape), strides=tuple(strides), offset=offset)
 
 
-def _seen(equation: Equation, view: _View) -> _View | None:
+def _seen(equation: Equation, view: _KernelView) -> _KernelView | None:
     """What a view of a value is; None: it takes a copy."""
     params, shape = equation.params, equation.outputs[0].aval.shape
     match equation.primitive.name:
@@ -98,25 +98,25 @@ class _Turn:
         self.fresh: set[str] = set()  # of them: written since the last barrier
         self.work = 0
 
-    def array(self, dtype: np.dtype, shape: tuple[int, ...]) -> _View:
+    def array(self, dtype: np.dtype, shape: tuple[int, ...]) -> _KernelView:
         name = f"s{len(self.arrays)}"
         self.arrays.append((name, dtype, prod(shape)))
         if sum([d.itemsize * max(n, 1) for _, d, n in self.arrays]) > SHARED:
             raise Unsupported(f"the values of a turn take more than {SHARED} bytes")
-        return _View(name, dtype, shape, contiguous_strides(shape))
+        return _KernelView(name, dtype, shape, contiguous_strides(shape))
 
     def barrier(self) -> None:
         self.lines.append("__syncthreads();")
         self.fresh.clear()
 
-    def element(self, view: _View, shape: tuple[int, ...], names: Sequence[str]) -> str:
+    def element(self, view: _KernelView, shape: tuple[int, ...], names: Sequence[str]) -> str:
         """The element of a view at the coordinates `names` (of `shape`), or at i."""
         if view.whole and view.shape == shape:
             return f"{view.base}[i]"
         terms = [f"{n} * {s}" if s != 1 else n for n, s in zip(names, view.strides) if s]
         return f"{view.base}[{' + '.join([*([str(view.offset)] if view.offset else []), *terms]) or '0'}]"
 
-    def reads(self, views: Sequence[_View], shape: tuple[int, ...] | None) -> None:
+    def reads(self, views: Sequence[_KernelView], shape: tuple[int, ...] | None) -> None:
         """Before a stage over `shape` that reads these: a barrier, if another thread wrote what it reads."""
         if any([v.base in self.fresh and not (v.whole and v.shape == shape) for v in views]):
             self.barrier()
@@ -136,17 +136,17 @@ class _Turn:
             lines += [f"const int x{k} = rest % {shape[k]};", f"rest /= {shape[k]};"]
         return [*lines, "const int x0 = rest;"], names
 
-    def copied(self, view: _View) -> _View:
+    def copied(self, view: _KernelView) -> _KernelView:
         """The same elements in an array of their own."""
         found = self.array(view.dtype, view.shape)
         self.store(view, lambda i: f"{found.base}[{i}]")
         self.fresh.add(found.base)
         return found
 
-    def store(self, view: _View | Lane, target: Callable[[str], str], shape: tuple[int, ...] = ()) -> None:
-        if type(view) is Lane:
+    def store(self, view: _KernelView | ElementValue, target: Callable[[str], str], shape: tuple[int, ...] = ()) -> None:
+        if type(view) is ElementValue:
             return self.stage(shape, target, [], view.text)
-        assert type(view) is _View
+        assert type(view) is _KernelView
         self.reads([view], view.shape)
         body, names = ([], []) if view.whole else self.coordinates(view.shape)
         self.stage(view.shape, target, body, self.element(view, view.shape, names))
@@ -167,7 +167,7 @@ class _Turn:
 
     def value(self, equation: Equation, given: Sequence[Any]) -> Any:
         aval, primitive = equation.outputs[0].aval, equation.primitive
-        if primitive.name in _VIEWS and type(given[0]) is _View:
+        if primitive.name in _VIEWS and type(given[0]) is _KernelView:
             found = _seen(equation, given[0])
             if found is None and primitive.name == "reshape":
                 found = _seen(equation, self.copied(given[0]))
@@ -184,24 +184,26 @@ class _Turn:
             return self.product(equation, given)
         raise Unsupported(f"{primitive.name} in the body of a loop")
 
-    def elementwise(self, aval: Any, given: Sequence[Any], write: Callable[[Elements, list[Lane]], Lane]) -> _View:
-        views = [g for g in given if type(g) is _View]
+    def elementwise(
+        self, aval: Any, given: Sequence[Any], write: Callable[[Elements, list[ElementValue]], ElementValue]
+    ) -> _KernelView:
+        views = [g for g in given if type(g) is _KernelView]
         self.reads(views, aval.shape)
         apart, names = ([], []) if all([v.whole and v.shape == aval.shape for v in views]) else self.coordinates(aval.shape)
         found, elements = self.array(aval.dtype, aval.shape), Elements()
         lanes, loads = [], []
         for k, g in enumerate(given):
-            if type(g) is _View:
+            if type(g) is _KernelView:
                 loads.append(f"const {c_type(g.dtype)} a{k} = {self.element(g, aval.shape, names)};")
-            lanes.append(Lane(g.dtype, f"a{k}") if type(g) is _View else g)
+            lanes.append(ElementValue(g.dtype, f"a{k}") if type(g) is _KernelView else g)
         lane = write(elements, lanes)
         self.stage(aval.shape, lambda i: f"{found.base}[{i}]", [*apart, *loads, *elements.lines], lane.text)
         self.fresh.add(found.base)
         return found
 
-    def reduced(self, equation: Equation, x: Any) -> _View:
+    def reduced(self, equation: Equation, x: Any) -> _KernelView:
         """A reduction by an atom along axes: a tree over the block for one result, else a thread for each."""
-        if type(x) is not _View:
+        if type(x) is not _KernelView:
             raise Unsupported("a sum of a number")
         aval, axes, kind = equation.outputs[0].aval, equation.params["axes"], fold_of(equation.primitive)
         assert kind is not None
@@ -245,10 +247,10 @@ class _Turn:
         self.fresh.add(found.base)
         return found
 
-    def product(self, equation: Equation, given: Sequence[Any]) -> _View:
+    def product(self, equation: Equation, given: Sequence[Any]) -> _KernelView:
         (lhs_axes, rhs_axes), batch = equation.params["dimension_numbers"]
         aval = equation.outputs[0].aval
-        if any(batch) or not all([type(g) is _View and g.dtype == aval.dtype for g in given]):
+        if any(batch) or not all([type(g) is _KernelView and g.dtype == aval.dtype for g in given]):
             raise Unsupported("a product of stacks in the body of a loop")
         if aval.dtype.kind != "f" or aval.dtype.itemsize < 4:
             raise Unsupported(f"a product of {aval.dtype} in the body of a loop")
@@ -275,10 +277,10 @@ def _given(atom: Any, names: dict[Any, str]) -> Any:
     if type(atom) is Literal:
         return literal(atom.value, atom.aval.dtype)
     shape = atom.aval.shape
-    return _View(names[atom], atom.aval.dtype, shape, contiguous_strides(shape), local=False)
+    return _KernelView(names[atom], atom.aval.dtype, shape, contiguous_strides(shape), local=False)
 
 
-def _carried(turn: _Turn, start: Sequence[Any], avals: Sequence[Any]) -> list[_View]:
+def _carried(turn: _Turn, start: Sequence[Any], avals: Sequence[Any]) -> list[_KernelView]:
     """Arrays for the carry, with what it begins with."""
     carry = []
     for given, aval in zip(start, avals):
@@ -291,10 +293,10 @@ def _carried(turn: _Turn, start: Sequence[Any], avals: Sequence[Any]) -> list[_V
     return carry
 
 
-def _written_over(turn: _Turn, carry: Sequence[_View], new: Sequence[Any]) -> None:
+def _written_over(turn: _Turn, carry: Sequence[_KernelView], new: Sequence[Any]) -> None:
     """The carry of the next turn."""
     names = {c.base for c in carry}
-    new = [turn.copied(v) if type(v) is _View and v.base in names and v != c else v for v, c in zip(new, carry)]
+    new = [turn.copied(v) if type(v) is _KernelView and v.base in names and v != c else v for v, c in zip(new, carry)]
     turn.barrier()
     for place, value in zip(carry, new):
         if value.dtype != place.dtype:
@@ -317,7 +319,7 @@ def loop_text(equation: Equation, inputs: Sequence[Any]) -> str:
         carry = _carried(turn, start, [v.aval for v in loop.body.inputs[loop.n_consts :]])
         begin, turn.lines = turn.lines, []
         (holds,) = turn.program(loop.cond, [*cond_consts, *carry])
-        if type(holds) is not _View:
+        if type(holds) is not _KernelView:
             raise Unsupported("a while loop whose condition is a number")
         turn.barrier()
         turn.lines.append(f"if (!{holds.base}[{holds.offset}]) break;")
@@ -332,10 +334,10 @@ def loop_text(equation: Equation, inputs: Sequence[Any]) -> str:
         begin, turn.lines = turn.lines, []
         rows = []
         for k, x in enumerate(xs):
-            if type(x) is not _View:
+            if type(x) is not _KernelView:
                 raise Unsupported("xs that are a number")
             turn.lines.append(f"const {c_type(x.dtype)}* const row{k} = {x.base} + at * {prod(x.shape[1:])};")
-            rows.append(_View(f"row{k}", x.dtype, x.shape[1:], contiguous_strides(x.shape[1:]), local=False))
+            rows.append(_KernelView(f"row{k}", x.dtype, x.shape[1:], contiguous_strides(x.shape[1:]), local=False))
         results = turn.program(loop.body, [*consts, *carry, *rows])
         for k, value in enumerate(results[loop.n_carry :], loop.n_carry):
             aval = loop.body.outputs[k].aval

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from funcad.backends.cuda.cuda_text import combined, identity
-from funcad.backends.cuda.elements import Elements, Lane, Unsupported, c_type, literal
+from funcad.backends.cuda.elements import Elements, ElementValue, Unsupported, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE, THREADS
 from funcad.backends.cuda.row_ways import WARP, is_input, planned
 from funcad.backends.cuda.team_sums import TeamSums
@@ -32,7 +32,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 
 __all__ = ["RowText"]
 
-class Sum(NamedTuple):
+class RowSum(NamedTuple):
     """A sum over rows: of a full value, one for each column, or of a row value."""
 
     number: int
@@ -66,7 +66,7 @@ class RowText:
         self.inputs = plan.jaxpr.inputs
         equations = [*plan.columns, *plan.scalars]
         kinds = [(str(kind_of(q)), q.outputs[0].aval.dtype, q.outputs[0].aval.ndim == 1) for q in equations]
-        self.sums = [Sum(i, q, *what) for i, (q, what) in enumerate(zip(equations, kinds))]
+        self.sums = [RowSum(i, q, *what) for i, (q, what) in enumerate(zip(equations, kinds))]
         self.number = {s.equation.outputs[0]: s.number for s in self.sums}
         self.apart = bool(plan.columns) and not way.held  # do the columns have a kernel of their own?
         self.written = [k for k, v in enumerate(plan.results) if plan.kind[v] in ("full", "row")]
@@ -102,7 +102,7 @@ class RowText:
         self.put = self.e.lines.append
         self.function = TeamSums(self.way.team)
 
-    def head(self, name: str, block: int, sums: Sequence[Sum], left: str, extra: Sequence[str] = ()) -> None:
+    def head(self, name: str, block: int, sums: Sequence[RowSum], left: str, extra: Sequence[str] = ()) -> None:
         """`kernel` or `columns`, which give these sums."""
         plan, parameters = self.plan, []
         for i, v in enumerate(self.inputs):
@@ -125,7 +125,7 @@ class RowText:
             return own + [(v, f"out{places[0]}") for v, places in self.plan.outputs.items() if self.plan.kind[v] == "row"]
         return own
 
-    def numbers(self) -> dict[Var, Lane]:
+    def numbers(self) -> dict[Var, ElementValue]:
         """The scalars, which are read before all rows."""
         found = {}
         for i, v in enumerate(self.inputs):
@@ -133,7 +133,7 @@ class RowText:
                 found[v] = self.e.put(v.aval.dtype, f"in{i}[0]")
         return found
 
-    def row_inputs(self, env: dict[Var, Lane]) -> None:
+    def row_inputs(self, env: dict[Var, ElementValue]) -> None:
         """What is known of row r, and where its elements are."""
         for i, v in enumerate(self.inputs):
             if self.plan.kind[v] == "row":
@@ -147,19 +147,19 @@ class RowText:
         start = f"row{i}" if self.plan.kind[v] == "full" else f"in{i}"
         return f"{start}[c * z{i}]" if self.modes[i] == "s" else f"{start}[c]"
 
-    def computed(self, equation: Equation, env: dict[Var, Lane]) -> Lane:
+    def computed(self, equation: Equation, env: dict[Var, ElementValue]) -> ElementValue:
         lanes = [literal(a.value, a.aval.dtype) if type(a) is Literal else env[a] for a in equation.inputs]
         if equation.primitive.name != "broadcast_in_dim":
             return self.e.apply(equation, lanes)
         return lanes[0]
 
-    def element(self, v: Var, env: dict[Var, Lane]) -> Lane:
+    def element(self, v: Var, env: dict[Var, ElementValue]) -> ElementValue:
         """A full or column value at column c, from its operands."""
         if v in self.plan.maker:
             return self.computed(self.plan.maker[v], env)
         return self.e.put(v.aval.dtype, self.read(v))
 
-    def added(self, equation: Equation, env: dict[Var, Lane], total: str) -> str:
+    def added(self, equation: Equation, env: dict[Var, ElementValue], total: str) -> str:
         """The statement that adds an element, or a product of two, to a sum."""
         lanes = [env[a] for a in variables(equation)]
         kind, dtype = kind_of(equation), equation.outputs[0].aval.dtype
@@ -202,7 +202,7 @@ class RowText:
         self.fold(sums)
         put("}")
 
-    def one_row(self, env: dict[Var, Lane]) -> None:
+    def one_row(self, env: dict[Var, ElementValue]) -> None:
         plan, way, put = self.plan, self.way, self.put
         first = "t == 0 && live" if way.rows > 1 else "t == 0"
         self.row_inputs(env)
@@ -245,7 +245,7 @@ class RowText:
         """What a phase leaves, but for columns that have a kernel of their own."""
         return [s for s in self.plan.phases[number].sinks if s.kind != "column" or not self.apart]
 
-    def phase(self, number: int, fresh: list[Var], env: dict[Var, Lane]) -> None:
+    def phase(self, number: int, fresh: list[Var], env: dict[Var, ElementValue]) -> None:
         """The element loop of a phase, and its reductions."""
         plan, put = self.plan, self.put
         sinks = self.sinks(number)
@@ -268,7 +268,7 @@ class RowText:
         own = dict(env)
         for v in values:
             if v in self.held and (is_input(plan, v) or plan.loaded(v, number)):
-                own[v] = Lane(v.aval.dtype, f"{self.held[v]}[k]")
+                own[v] = ElementValue(v.aval.dtype, f"{self.held[v]}[k]")
             elif plan.by_column[v]:
                 own[v] = self.element(v, own)
         live = "if (live) " if self.way.rows > 1 else ""
@@ -300,7 +300,7 @@ class RowText:
                     self.plan.walk(v, number, seen, found)
         return found
 
-    def fold(self, sums: Sequence[Sum]) -> None:
+    def fold(self, sums: Sequence[RowSum]) -> None:
         """What the teams of a block have added up, to its part."""
         way, put = self.way, self.put
         for i, _, kind, dtype, column in sums:

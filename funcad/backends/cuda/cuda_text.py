@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from funcad.backends.cuda.elements import Elements, Lane, Unsupported, c_type, literal
+from funcad.backends.cuda.elements import Elements, ElementValue, Unsupported, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE
 from funcad.backends.plans.element_plan import Group
 from funcad.ir.jaxpr import Literal, Var
@@ -33,7 +33,7 @@ def pack_of(group: Group) -> int:
     return PACK // max([d.itemsize for d in group.dtypes])
 
 
-def identity(kind: str, dtype: np.dtype) -> Lane:
+def identity(kind: str, dtype: np.dtype) -> ElementValue:
     """What changes nothing in a total by this atom: NumPy's identity, or the least or greatest value of the dtype."""
     if dtype == np.float16:
         raise Unsupported("totals of float16, which NumPy adds up in float32")
@@ -49,12 +49,12 @@ def identity(kind: str, dtype: np.dtype) -> Lane:
 def combined(kind: str, dtype: np.dtype, a: str, b: str) -> str:
     """The statements that combine two parts of a total, the last of which is a value."""
     elements = Elements()
-    elements.atom(kind, [Lane(dtype, a), Lane(dtype, b)], ())
+    elements.atom(kind, [ElementValue(dtype, a), ElementValue(dtype, b)], ())
     (line,) = elements.lines
     return line.partition(" = ")[2].rstrip(";")
 
 
-class _Text:
+class _ModuleText:
     """The parts of one module."""
 
     def __init__(self, group: Group, modes: Sequence[str]):
@@ -70,9 +70,9 @@ class _Text:
         elements, env = Elements(), {}
         dtypes = [self.group.jaxpr.inputs[i].aval.dtype for i, _ in self.group.accesses]
         for v, k in self.group.reads.items():
-            env[v] = Lane(dtypes[k], f"a{k}")
+            env[v] = ElementValue(dtypes[k], f"a{k}")
 
-        def lane(atom: Literal | Var) -> Lane:
+        def lane(atom: Literal | Var) -> ElementValue:
             return literal(atom.value, atom.aval.dtype) if isinstance(atom, Literal) else env[atom]
 
         for equation in self.group.equations:
@@ -213,7 +213,7 @@ def kernel_text(group: Group, modes: Sequence[str], width: int) -> str:
       r0 = v2;
     }
     """
-    text = _Text(group, modes)
+    text = _ModuleText(group, modes)
     body = text.packed(width) if width > 1 else text.strided()
     head = f"{_KERNEL} kernel({text.parameters(width == 1)}) {{"
     lines = [*text.element(), *text.trees(), head, *[f"  {line}" if line[0] != "#" else line for line in body], "}"]

@@ -18,7 +18,7 @@ from funcad.backends.plans.element_plan import operand_dtypes
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.primitives.atoms import formula_of
 
-__all__ = ["Elements", "Lane", "Unsupported", "c_type", "literal"]
+__all__ = ["Elements", "ElementValue", "Unsupported", "c_type", "literal"]
 
 
 C_TYPES = {
@@ -68,7 +68,7 @@ CODE: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-class Lane(NamedTuple):
+class ElementValue(NamedTuple):
     """The value of one element."""
 
     dtype: np.dtype
@@ -88,26 +88,26 @@ def part_of(dtype: np.dtype) -> np.dtype:
     return _FLOAT32 if dtype.itemsize == 8 else _FLOAT64
 
 
-def literal(value: Any, dtype: np.dtype) -> Lane:
+def literal(value: Any, dtype: np.dtype) -> ElementValue:
     """A number as C++ reads it back, bit for bit."""
     kind, ctype = dtype.kind, c_type(dtype)
     value = dtype.type(value)
     if kind == "c":
-        return Lane(dtype, f"fc_of({', '.join([literal(x, part_of(dtype)).text for x in (value.real, value.imag)])})")
+        return ElementValue(dtype, f"fc_of({', '.join([literal(x, part_of(dtype)).text for x in (value.real, value.imag)])})")
     if dtype == _FLOAT16:
-        return Lane(dtype, f"fc_bits({value.view(np.uint16)})")
+        return ElementValue(dtype, f"fc_bits({value.view(np.uint16)})")
     if kind == "b":
-        return Lane(dtype, "true" if value else "false")
+        return ElementValue(dtype, "true" if value else "false")
     if kind in "iu":
         number = int(value)
         text = f"{number}{'ull' if kind == 'u' else 'll'}" if number > -(2**63) else "-9223372036854775807ll - 1"
-        return Lane(dtype, f"(({ctype})({text}))")
+        return ElementValue(dtype, f"(({ctype})({text}))")
     if math.isnan(value):
-        return Lane(dtype, f"{ctype}({'-' if np.signbit(value) else ''}fc_nan())")
+        return ElementValue(dtype, f"{ctype}({'-' if np.signbit(value) else ''}fc_nan())")
     if math.isinf(value):
-        return Lane(dtype, f"{ctype}({'-' if value < 0 else ''}fc_infinity())")
+        return ElementValue(dtype, f"{ctype}({'-' if value < 0 else ''}fc_infinity())")
     text = float(value).hex() + ("f" if dtype.itemsize == 4 else "")
-    return Lane(dtype, f"({text})" if text.startswith("-") else text)
+    return ElementValue(dtype, f"({text})" if text.startswith("-") else text)
 
 
 class Elements:
@@ -116,12 +116,12 @@ class Elements:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def put(self, dtype: np.dtype, text: str) -> Lane:
+    def put(self, dtype: np.dtype, text: str) -> ElementValue:
         name = f"v{len(self.lines)}"
         self.lines.append(f"const {c_type(dtype)} {name} = {text};")
-        return Lane(dtype, name)
+        return ElementValue(dtype, name)
 
-    def apply(self, equation: Any, operands: Sequence[Lane]) -> Lane:
+    def apply(self, equation: Any, operands: Sequence[ElementValue]) -> ElementValue:
         """The code of one elementwise equation; a lane in another dtype than the equation's is converted if it is weak."""
         primitive = equation.primitive
         if primitive.emit is None:
@@ -137,11 +137,11 @@ class Elements:
             raise Unsupported(f"{primitive.name} gives {lane.dtype}, the program has {result}")
         return lane
 
-    def _element(self, formula: Any, operands: Sequence[Lane], result: np.dtype) -> Lane:
+    def _element(self, formula: Any, operands: Sequence[ElementValue], result: np.dtype) -> ElementValue:
         lanes = dict(enumerate(operands, -len(operands)))
         constants = {i: call.told[0] for i, call in enumerate(formula.calls) if call.name == "const"}
 
-        def lane(a: int, dtype: np.dtype) -> Lane:
+        def lane(a: int, dtype: np.dtype) -> ElementValue:
             return self._constant(constants[a], dtype) if a in constants else lanes[a]
 
         for i, (name, reads, told) in enumerate(formula.calls):
@@ -150,12 +150,12 @@ class Elements:
                 lanes[i] = self.atom(name, [lane(a, alike[0] if alike else result) for a in reads], told)
         return lane(formula.result, result)
 
-    def _constant(self, value: Any, dtype: np.dtype) -> Lane:
+    def _constant(self, value: Any, dtype: np.dtype) -> ElementValue:
         if dtype.kind in "biu" and not float(value).is_integer():
             raise Unsupported(f"{value} is no {dtype}")
         return literal(value, dtype)
 
-    def convert(self, x: Lane, dtype: np.dtype) -> Lane:
+    def convert(self, x: ElementValue, dtype: np.dtype) -> ElementValue:
         if x.dtype == dtype:
             return x
         if dtype == _FLOAT16:
@@ -168,7 +168,7 @@ class Elements:
             return self.put(dtype, f"{self._real(x)} != 0{whole}")
         return self.put(dtype, self._real(x, dtype))
 
-    def _real(self, x: Lane, dtype: np.dtype | None = None) -> str:
+    def _real(self, x: ElementValue, dtype: np.dtype | None = None) -> str:
         """The real part as C++'s number of a dtype, or as it is."""
         text = {"c": f"{x.text}.re", "f": f"fc_float({x.text})" if x.dtype == _FLOAT16 else x.text}.get(x.dtype.kind, x.text)
         if dtype is None or x.dtype.kind == "c" and dtype == part_of(x.dtype):
@@ -176,7 +176,7 @@ class Elements:
         through = "(long long)" if x.dtype.kind in "fc" and dtype.kind in "iu" and dtype.itemsize < 8 else ""
         return f"({c_type(dtype)}){through}{text}"
 
-    def atom(self, name: str, lanes: list[Lane], told: tuple) -> Lane:
+    def atom(self, name: str, lanes: list[ElementValue], told: tuple) -> ElementValue:
         """The statement of one atom."""
         texts, first = [x.text for x in lanes], lanes[0]
         if name == "convert":
@@ -216,7 +216,7 @@ class Elements:
         found = text.format(*texts)
         return self.put(dtype, f"({c_type(dtype)})({found})" if kind in "iu" else found)
 
-    def _integer_pow(self, x: Lane, n: int) -> Lane:
+    def _integer_pow(self, x: ElementValue, n: int) -> ElementValue:
         kind = x.dtype.kind
         if kind == "c":
             if abs(n) >= 100:

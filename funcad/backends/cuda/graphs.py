@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from funcad.backends.cuda.arena import Arena
+from funcad.backends.cuda.arena import DeviceArena
 from funcad.host.forks import held_over_forks
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 
-__all__ = ["Graphs", "Watched"]
+__all__ = ["Graphs", "WatchedLibrary"]
 
 SIGHTS = 2  # runs by lines before a graph is made, which takes as long as some ten of them
 KEPT = 4  # graphs of one program
@@ -38,7 +38,7 @@ held_over_forks(_lock)
 _recording = threading.local()  # `on` while this thread records: what runs within is a part of that
 
 
-class Watched:
+class WatchedLibrary:
     """The library, for a program that is to be captured: it notes whether numbers of the host are sent to the device."""
 
     def __init__(self, library: Any):
@@ -74,7 +74,7 @@ class Graphs:
         self.library = library
         self.reason = ""  # why there are none
         self.kept: dict[tuple, _Graph] = {}
-        self._watched = Watched(library)
+        self._watched = WatchedLibrary(library)
         self._seen: dict[tuple, int] = {}
         calls = _calls(jaxpr)
         staged = [v for v in jaxpr.inputs if v.aval.size * v.aval.dtype.itemsize <= STAGED]
@@ -132,14 +132,14 @@ class Graphs:
         stream = cuda.Stream(non_blocking=True)
         _recording.on = True
         try:
-            first = Arena(xp, 0)
+            first = DeviceArena(xp, 0)
             with stream, cuda.using_allocator(first.malloc):
                 self.program.function(list(inputs))
             stream.synchronize()
             if self._watched.sent:
                 self.reason = "it sends numbers of the host to the device"
                 return None
-            arena = Arena(xp, first.needed)
+            arena = DeviceArena(xp, first.needed)
             del first
             with stream, cuda.using_allocator(arena.malloc):
                 graph, results = self._recorded(stream, inputs)
@@ -179,7 +179,7 @@ class _Graph:
 
     __slots__ = ("graph", "arena", "inputs", "outputs")
 
-    def __init__(self, graph: Any, arena: Arena, inputs: list[Any], outputs: list[Any]):
+    def __init__(self, graph: Any, arena: DeviceArena, inputs: list[Any], outputs: list[Any]):
         self.graph = graph
         self.arena = arena
         self.inputs = inputs  # where arguments are copied to; None: the graph reads the argument itself

@@ -17,13 +17,13 @@ import numpy as np
 
 from funcad.backends.cuda.by_layout import ByLayout
 from funcad.backends.cuda.compile_kernels import OPTIONS, module_of
-from funcad.backends.cuda.cuda_batch import Batch
+from funcad.backends.cuda.cuda_batch import BatchLaunches
 from funcad.backends.cuda.cuda_draws import Draw
 from funcad.backends.cuda.cuda_loops import LoopKernel
 from funcad.backends.cuda.cuda_text import BLOCKS, kernel_text, pack_of
 from funcad.backends.cuda.elements import Unsupported
 from funcad.backends.cuda.prelude import THREADS
-from funcad.backends.cuda.row_launches import Rows
+from funcad.backends.cuda.row_launches import RowLaunches
 from funcad.backends.plans.element_plan import Layout, analyse, contiguous_strides, layout_of
 
 __all__ = ["Unsupported", "kernel_for", "OPTIONS"]
@@ -36,17 +36,17 @@ def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
     if 0 in shape:
         raise Unsupported(f"a group of kind {kind} and shape {shape}")
     if kind == "rows":
-        return Rows(jaxpr, shape, xp, partial(module_of, xp))
+        return RowLaunches(jaxpr, shape, xp, partial(module_of, xp))
     if kind == "loop":
         return LoopKernel(jaxpr, xp, partial(module_of, xp))
     if kind == "draw":
         return Draw(jaxpr, xp, partial(module_of, xp))
     if kind == "batch":
-        return Batch(jaxpr, xp, partial(module_of, xp))
-    return Elementwise(jaxpr, shape, xp)
+        return BatchLaunches(jaxpr, xp, partial(module_of, xp))
+    return ElementwiseLaunches(jaxpr, shape, xp)
 
 
-class Elementwise(ByLayout):
+class ElementwiseLaunches(ByLayout):
     """The kernels of one group and shape."""
 
     def __init__(self, jaxpr: Any, shape: tuple[int, ...], xp: Any):
@@ -57,13 +57,13 @@ class Elementwise(ByLayout):
         self.full = [k for k, v in enumerate(outputs) if v not in group.sums]
         self.totals = [k for k, v in enumerate(outputs) if v in group.sums]
         self.dtypes = [v.aval.dtype for v in outputs]
-        self.variants: dict[Any, _Variant] = {}
+        self.variants: dict[Any, _ElementwiseVariant] = {}
         self._variant([contiguous_strides(a.shape) for a in self.avals]).text(1)  # may be Unsupported
 
-    def _variant(self, strides: Sequence[tuple[int, ...]]) -> _Variant:
-        return _Variant(self, layout_of(self.shape, self.group.accesses, strides, [a.shape for a in self.avals]))
+    def _variant(self, strides: Sequence[tuple[int, ...]]) -> _ElementwiseVariant:
+        return _ElementwiseVariant(self, layout_of(self.shape, self.group.accesses, strides, [a.shape for a in self.avals]))
 
-    def made(self, given: Sequence[Any]) -> _Variant:
+    def made(self, given: Sequence[Any]) -> _ElementwiseVariant:
         return self._variant([tuple([s // a.itemsize for s in a.strides]) for a in given])
 
     def __call__(self, *arrays: Any) -> list[Any]:
@@ -71,10 +71,10 @@ class Elementwise(ByLayout):
         return self.variant_for(given).run([given[i] for i, _ in self.group.accesses])  # type: ignore[no-any-return]
 
 
-class _Variant:
+class _ElementwiseVariant:
     """The kernels for one layout."""
 
-    def __init__(self, owner: Elementwise, layout: Layout):
+    def __init__(self, owner: ElementwiseLaunches, layout: Layout):
         self.owner, self.layout, self.count = owner, layout, math.prod(layout.extents)
         self.modules: dict[int, Any] = {}  # by the width of the packs
         pack, modes = pack_of(owner.group), layout.modes

@@ -1,4 +1,4 @@
-"""Calling the kernels of a group of rows: `Rows(jaxpr, shape, xp)(*arrays) -> list of arrays`.
+"""Calling the kernels of a group of rows: `RowLaunches(jaxpr, shape, xp)(*arrays) -> list of arrays`.
 
 Idea: as for elementwise groups, a text for each way in which the elements of a row lie, with the distances between rows as
 arguments. A group without sums over rows is one launch; sums take one more for all of them together, if there was more than
@@ -19,7 +19,7 @@ from funcad.backends.cuda.prelude import THREADS
 from funcad.backends.cuda.row_ways import planned
 from funcad.backends.cuda.spread_rows import SpreadText
 
-__all__ = ["Rows", "text_of"]
+__all__ = ["RowLaunches", "text_of"]
 
 BLOCKS = 1 << 16  # of a launch that adds up nothing
 PARTS = 1024  # at most, of a sum
@@ -31,7 +31,7 @@ def text_of(jaxpr: Any, shape: tuple[int, int]) -> RowText:
     return (SpreadText if planned(jaxpr, shape)[1].spread else RowText)(jaxpr, shape)
 
 
-class Rows(ByLayout):
+class RowLaunches(ByLayout):
     """The kernels of one group and shape; `make(text)` gives the module of a text."""
 
     def __init__(self, jaxpr: Any, shape: tuple[int, int], xp: Any, make: Any):
@@ -52,21 +52,21 @@ class Rows(ByLayout):
         self.counts = [text.finished(s.column) for s in text.sums]
         self.ends = [plan.outputs[s.equation.outputs[0]][0] for s in text.sums]
         self.finishing = sum([-(-count // width) for count, width in self.counts])
-        self.variants: dict[Any, _Variant] = {}
+        self.variants: dict[Any, _RowVariant] = {}
         self.text.text(["1"] * len(self.avals))  # may be Unsupported
 
-    def made(self, given: Sequence[Any]) -> _Variant:
-        return _Variant(self, given)
+    def made(self, given: Sequence[Any]) -> _RowVariant:
+        return _RowVariant(self, given)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         given = self.given(arrays)
         return self.variant_for(given).run(given)  # type: ignore[no-any-return]
 
 
-class _Variant:
+class _RowVariant:
     """The kernels for one layout."""
 
-    def __init__(self, owner: Rows, arrays: Sequence[Any]):
+    def __init__(self, owner: RowLaunches, arrays: Sequence[Any]):
         self.owner = owner
         kinds = [owner.text.plan.kind[v] for v in owner.text.inputs]
         self.modes, numbers = [], [owner.shape[0]]

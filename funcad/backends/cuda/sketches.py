@@ -68,7 +68,7 @@ class _Function:
         _noted.launches.append(Launch(self.text, self.name, tuple(blocks), tuple(threads), shared_mem))
 
 
-class _Module:
+class _SketchedModule:
     def __init__(self, text: str):
         self.text = text
 
@@ -76,7 +76,7 @@ class _Module:
         return _Function(self.text, name)
 
 
-class _Library:
+class _SketchedLibrary:
     """As much of CuPy as kernels ask for."""
 
     __name__ = "paper"
@@ -93,11 +93,11 @@ class _Library:
         return Outline(shape, dtype)
 
     @staticmethod
-    def RawModule(*, code: str, options: Sequence[str]) -> _Module:
-        return _Module(code)
+    def RawModule(*, code: str, options: Sequence[str]) -> _SketchedModule:
+        return _SketchedModule(code)
 
 
-on_paper = _Library()
+on_paper = _SketchedLibrary()
 
 
 def outline_of(x: Any) -> Outline:

@@ -1,4 +1,4 @@
-"""Calling a compiled group of kind "batch": `Batch(jaxpr, size).function(*arrays) -> list of arrays`.
+"""Calling a compiled group of kind "batch": `BatchKernel(jaxpr, size).function(*arrays) -> list of arrays`.
 
 Idea: as for groups of rows: contiguous arrays of the right dtypes go through one built-in function (wrapper.py), others are
 copied and go through ctypes; several threads share the chunks of a large batch; large results come from the buffer pool.
@@ -17,18 +17,18 @@ from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
 from funcad.backends.native.kernel_operands import readable
 from funcad.backends.native.program_cost import may_contract
-from funcad.backends.native.wrapper import Given, Wanted
+from funcad.backends.native.wrapper import KernelArgument, Wanted
 from funcad.backends.plans.element_plan import instructions
 from funcad.ir.jaxpr import Jaxpr
 
-__all__ = ["Batch"]
+__all__ = ["BatchKernel"]
 
 RUNNER, POOL, CHUNK, SIZE = range(4)  # words of `numbers`
 CHUNK_WORK, LEAST = 25.0, 256  # microseconds, and examples, of a chunk
 UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile
 
 
-class Batch:
+class BatchKernel:
     """The kernel of one group for batches of one size; raises Unsupported if it cannot be compiled.
 
     >>> import numpy as np
@@ -37,7 +37,7 @@ class Batch:
     >>> from funcad.primitives.shape import rev_p
     >>> x, y = Var(Aval((3, 2), np.dtype(float))), Var(Aval((3, 2), np.dtype(float)))
     >>> group = Jaxpr((x,), (Equation(rev_p, (x,), {"axes": (1,)}, (y,)),), (y,))
-    >>> Batch(group, 3).function(np.arange(6.0).reshape(3, 2))
+    >>> BatchKernel(group, 3).function(np.arange(6.0).reshape(3, 2))
     [array([[1., 0.],
            [3., 2.],
            [5., 4.]])]
@@ -56,9 +56,9 @@ class Batch:
         module = ir.Module(may_contract(jaxpr))
         _kernel(module, jaxpr, host, lanes)
         code = target.compile_module(module.text(), ["kernel"])
-        given = [Given("array", a.shape, a.dtype) for a in (*self.avals, self.numbers)]
+        given = [KernelArgument("array", a.shape, a.dtype) for a in (*self.avals, self.numbers)]
         if self.pooled:
-            given += [Given("array", *r) for r in self.results]
+            given += [KernelArgument("array", *r) for r in self.results]
         wanted = [] if self.pooled else [Wanted("array", *r) for r in self.results]
         self.plan = wrapper.make_plan(given, wanted, code.address["kernel"], 0, work > UNLOCK, [code])
         self.call = wrapper.make_builtin(self.plan)

@@ -79,7 +79,7 @@ def emit_elementwise(
     `over`: results may be written over what is read, element by element, so each is computed once; of one axis, without sums.
     """
     hi = extents[0] if hi is None else hi
-    writer = _Writer(function, group, host, lanes, unroll, modes, inputs, extents, strides)
+    writer = _ElementsWriter(function, group, host, lanes, unroll, modes, inputs, extents, strides)
     writer.outputs = list(outputs)
     writer.nontemporal = frozenset(nontemporal)
     writer.ahead = ahead
@@ -89,12 +89,12 @@ def emit_elementwise(
     rest = function.put(f"urem i64 {function.put(f'sub i64 {hi}, {lo}')}, {writer.width}")
     middle = function.put(f"sub i64 {hi}, {rest}")
     writer.run(lo, middle)
-    single = _Writer(function, group, host, 1, 1, modes, inputs, extents, strides)
+    single = _ElementsWriter(function, group, host, 1, 1, modes, inputs, extents, strides)
     single.outputs, single.nontemporal, single.ahead = writer.outputs, writer.nontemporal, False
     single.run(middle, hi)
 
 
-class _Writer:
+class _ElementsWriter:
     """One use of emit_elementwise."""
 
     outputs: list[str]

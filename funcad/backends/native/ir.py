@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Function", "Module", "Loop", "RUNS_ONCE"]
+__all__ = ["Function", "Module", "EmittedLoop", "RUNS_ONCE"]
 
 # attributes of a function that only hands work on to others: LLVM translates it as it stands, which is sooner done
 RUNS_ONCE = "nounwind noinline optnone"
@@ -55,7 +55,7 @@ class Module:
         return lines
 
 
-class Loop:
+class EmittedLoop:
     """A loop under construction: `index`, and the carried values at the top of an iteration."""
 
     __slots__ = ("index", "values", "results", "following")
@@ -154,8 +154,8 @@ class Function:
     @contextmanager
     def loop(
         self, start: Any, stop: Any, step: Any = 1, carried: Sequence[tuple[str, str]] = (), down: bool = False
-    ) -> Iterator[Loop]:
-        """`for index in range(start, stop, step)` over i64; `carried` are (type, first value) pairs, see `Loop.next`.
+    ) -> Iterator[EmittedLoop]:
+        """`for index in range(start, stop, step)` over i64; `carried` are (type, first value) pairs, see `EmittedLoop.next`.
 
         With `down` the index goes from stop - 1 to start, by ones.
         """
@@ -175,7 +175,7 @@ class Function:
             self.lines.append(f"  {condition} = icmp slt i64 {index}, {stop}")
         self.do(f"br i1 {condition}, label %{body}, label %{done}")
         self.open(body)
-        loop = Loop(index, values)
+        loop = EmittedLoop(index, values)
         with self._scope():
             yield loop
         following = self.fresh("n")

@@ -27,13 +27,13 @@ import numpy as np
 
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
-from funcad.backends.native.batch_call import Batch
+from funcad.backends.native.batch_call import BatchKernel
 from funcad.backends.native.element_kernels import analysed, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.kernel_operands import aligned, last_cache, readable
 from funcad.backends.native.program_cost import may_contract
-from funcad.backends.native.rows_call import Rows
-from funcad.backends.native.wrapper import Given, Wanted
+from funcad.backends.native.rows_call import RowsKernel
+from funcad.backends.native.wrapper import KernelArgument, Wanted
 from funcad.backends.plans.element_plan import Group, Layout, contiguous_strides, instructions, layout_of
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.backends.workers import thread_count
@@ -61,7 +61,7 @@ def _probe() -> str | None:
     x, y, total = Var(Aval((37,), _FLOAT)), Var(Aval((37,), _FLOAT)), Var(Aval((), _FLOAT))
     equations = Equation(exp, (x,), {}, (y,)), Equation(reduce_sum_p, (y,), {"axes": (0,)}, (total,))
     given = np.linspace(-2.0, 2.0, 37)
-    values, found = Elementwise(Jaxpr((x,), equations, (y, total)), (37,)).function(given)
+    values, found = ElementwiseKernel(Jaxpr((x,), equations, (y, total)), (37,)).function(given)
     wrong = np.max(np.abs(values / np.exp(given) - 1)) + abs(found / np.exp(given).sum() - 1)
     return None if wrong < 1e-14 else f"a sum of exponentials is wrong by {wrong:.1e}"
 
@@ -84,15 +84,15 @@ def kernel_for(equation: Any) -> Callable[..., list[Any]]:
         raise Unsupported(reason)
     jaxpr, shape = equation.params["jaxpr"], equation.params["shape"]
     if equation.params["kind"] == "rows":
-        return Rows(jaxpr, shape).function
+        return RowsKernel(jaxpr, shape).function
     if equation.params["kind"] == "batch":
-        return Batch(jaxpr, shape[0]).function
+        return BatchKernel(jaxpr, shape[0]).function
     if 0 in shape:
         return partial(fused_p.impl, np, **equation.params)
-    return Elementwise(jaxpr, shape).function
+    return ElementwiseKernel(jaxpr, shape).function
 
 
-class Elementwise:
+class ElementwiseKernel:
     """The kernels of one group and shape."""
 
     def __init__(self, jaxpr: Any, shape: tuple[int, ...]):
@@ -213,7 +213,7 @@ class Elementwise:
 class _Variant:
     """A kernel for one layout, with its numbers."""
 
-    def __init__(self, owner: Elementwise, layout: Layout, strides: Any = None):
+    def __init__(self, owner: ElementwiseKernel, layout: Layout, strides: Any = None):
         self.owner, self.layout, self.strides = owner, layout, strides
         extents = layout.extents
         self.turned = list(layout.order) != sorted(layout.order)
@@ -247,12 +247,12 @@ class _Variant:
         text = kernel_text(owner.group, host, lanes, unroll, self.layout.modes, nontemporal, self.split, owner.far, over)
         code = target.compile_module(text, ["kernel"])
         strides = [None] * len(owner.avals) if self.strides is None else self.strides
-        given = [Given("array", a.shape, a.dtype, own) for a, own in zip(owner.avals, strides)]
-        given.append(Given("array", self.numbers.shape, self.numbers.dtype))
+        given = [KernelArgument("array", a.shape, a.dtype, own) for a, own in zip(owner.avals, strides)]
+        given.append(KernelArgument("array", self.numbers.shape, self.numbers.dtype))
         full = [(self.shape, d) for d in owner.dtypes[:n]]
         wanted = [Wanted("array", (), d) for d in owner.dtypes[n:]]
         if owner.pooled:
-            given += [Given("array", *r) for r in full]
+            given += [KernelArgument("array", *r) for r in full]
         else:
             wanted = [*[Wanted("array", *r) for r in full], *wanted]
         return wrapper.make_plan(given, wanted, code.address["kernel"], self.arena, owner.work > UNLOCK, [code])

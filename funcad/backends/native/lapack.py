@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.backends.blas_threads import addresses_of
 from funcad.backends.native.shared_functions import found
-from funcad.backends.native.small_matrices import Rows, function_of_rows
+from funcad.backends.native.small_matrices import MatrixRows, function_of_rows
 from funcad.backends.native.target import compile_module
 from funcad.backends.plans.unsupported import Unsupported
 
@@ -150,7 +150,7 @@ for _name, _word in (("GET", "get_threads"), ("SET", "set_threads"), ("STATE", "
 class _Calls:
     """Calls of routines from a function of rows: operands go by their addresses."""
 
-    def __init__(self, w: Rows):
+    def __init__(self, w: MatrixRows):
         self.w, self.f = w, w.f
         self.info = self.f.load("alloca i32")
 
@@ -200,14 +200,14 @@ _OPERANDS = {
 LARGE = frozenset([name.removesuffix("_large") for name in _OPERANDS])  # what there is for large matrices
 
 
-def _large(write: Callable[[Rows, _Calls], str]) -> Callable[[Rows, _Calls], str]:
+def _large(write: Callable[[MatrixRows, _Calls], str]) -> Callable[[MatrixRows, _Calls], str]:
     """Register a function of one matrix by its name and "_large"; before the status it is given the table."""
     name = f"{write.__name__[1:]}_large"
     function_of_rows(name, f"{_OPERANDS[name]}, ptr %lapack", False, lambda w: write(w, _Calls(w)))
     return write
 
 
-def _turn(w: Rows) -> None:
+def _turn(w: MatrixRows) -> None:
     """a transposed, in its own place: rows are columns for LAPACK, as NumPy hands them over."""
     with w.f.loop(0, "%n") as rows:
         i = rows.index
@@ -221,7 +221,7 @@ def _turn(w: Rows) -> None:
         rows.next()
 
 
-def _solve(w: Rows, calls: _Calls, turned: str, upper: str, unit: str) -> None:
+def _solve(w: MatrixRows, calls: _Calls, turned: str, upper: str, unit: str) -> None:
     """b := the solution with a triangle; `turned`, an i1: a's columns are LAPACK's; `upper` and `unit` are letters' places.
 
     The rows of b are the columns of a matrix, which is on the other side of the triangle then.
@@ -238,7 +238,7 @@ def _solve(w: Rows, calls: _Calls, turned: str, upper: str, unit: str) -> None:
 
 
 @_large
-def _eliminate(w: Rows, calls: _Calls) -> str:
+def _eliminate(w: MatrixRows, calls: _Calls) -> str:
     """The factors of a in its place, transposed; b without the lower one of them. As `eliminate`, which leaves rows."""
     f = w.f
     _turn(w)
@@ -253,20 +253,20 @@ def _eliminate(w: Rows, calls: _Calls) -> str:
     return f.put(f"select i1 {regular}, i64 {rows.results[0]}, i64 0")
 
 
-def _pivot(w: Rows, pivots: str, row: str, first: int) -> str:
+def _pivot(w: MatrixRows, pivots: str, row: str, first: int) -> str:
     """The row that this one was exchanged with, counted from 0 where they count from `first`."""
     found = w.f.load(f"load i32, ptr {w.f.put(f'getelementptr i32, ptr {pivots}, i64 {row}')}")
     return w.f.put(f"sext i32 {w.f.put(f'sub i32 {found}, {first}')} to i64")
 
 
-def _exchange(w: Rows, row: str, other: str) -> str:
+def _exchange(w: MatrixRows, row: str, other: str) -> str:
     """The two rows of b change places, if they are two."""
     differs = w.f.put(f"icmp ne i64 {other}, {row}")
     w.exchange(w.at("%b", (row, "%k")), w.at("%b", (other, "%k")), "%k", differs)
     return differs
 
 
-def _is_singular(w: Rows) -> str:
+def _is_singular(w: MatrixRows) -> str:
     """Has the diagonal of a a zero?"""
     with w.f.loop(0, "%n", carried=[("i1", "false")]) as rows:
         pivot = w.read("%a", (rows.index, "%a_row"), (rows.index, "%a_column"))
@@ -275,7 +275,7 @@ def _is_singular(w: Rows) -> str:
 
 
 @_large
-def _substitute(w: Rows, calls: _Calls) -> str:
+def _substitute(w: MatrixRows, calls: _Calls) -> str:
     f = w.f
     divided = f.put("icmp eq i64 %unit, 0")
     singular = f.put(f"and i1 {_is_singular(w)}, {divided}")
@@ -287,7 +287,7 @@ def _substitute(w: Rows, calls: _Calls) -> str:
 
 
 @_large
-def _solve_factored(w: Rows, calls: _Calls) -> str:
+def _solve_factored(w: MatrixRows, calls: _Calls) -> str:
     """The solution in the place of b with what `lu` made of a matrix, or of that transposed."""
     f = w.f
     singular = _is_singular(w)
@@ -312,7 +312,7 @@ def _solve_factored(w: Rows, calls: _Calls) -> str:
 
 
 @_large
-def _factor(w: Rows, calls: _Calls) -> str:
+def _factor(w: MatrixRows, calls: _Calls) -> str:
     f = w.f
     with f.loop(0, "%n") as rows:
         i = rows.index
@@ -327,7 +327,7 @@ def _factor(w: Rows, calls: _Calls) -> str:
 
 
 @_large
-def _invert_triangle(w: Rows, calls: _Calls) -> str:
+def _invert_triangle(w: MatrixRows, calls: _Calls) -> str:
     """The inverse of a's triangle in that of b, the rest of which is a's."""
     n = calls.integer("%n")
     w.along(w.f.put("mul i64 %n, %n"), lambda j, mask: w.put(w.element("%a", j, mask), "%b", j, mask))
@@ -337,7 +337,7 @@ def _invert_triangle(w: Rows, calls: _Calls) -> str:
 
 
 @_large
-def _lu(w: Rows, calls: _Calls) -> str:
+def _lu(w: MatrixRows, calls: _Calls) -> str:
     """The factors of a (m, n), whose columns are LAPACK's, in its place; its pivots from 0."""
     f = w.f
     m, n = calls.integer("%m"), calls.integer("%n")

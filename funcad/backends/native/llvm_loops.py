@@ -36,7 +36,7 @@ __all__ = ["ASKING", "same_place"]
 ASKING = 2e6  # nanoseconds of work, about, between two questions whether to stop
 
 
-class _Carry:
+class _CarriedRegisters:
     """The carried values of a loop: registers of the loop's head, and what they stand for in the body."""
 
     def __init__(self, build: Build, first: Sequence[Any], avals: Sequence[Any]):
@@ -132,11 +132,11 @@ class _Carry:
 
 def _carried(
     region: Region, equation: Equation, loop: Loop | WhileLoop, first: Sequence[Any], body: Jaxpr, in_rows: Container
-) -> tuple[_Carry, dict[Any, int]]:
+) -> tuple[_CarriedRegisters, dict[Any, int]]:
     """The carry with its first values, and which of its buffers the body may compute an output into."""
     build, outs, computed = region.build, body.outputs, _computed(body)
     ins = body.inputs[loop.n_consts : loop.n_consts + loop.n_carry]
-    carry = _Carry(build, first, [v.aval for v in ins])
+    carry = _CarriedRegisters(build, first, [v.aval for v in ins])
     claimed: dict[Any, int] = {}
     written = handed_through(equation)
     before = len(equation.outputs) - len(outs)  # a count

@@ -31,7 +31,7 @@ from funcad.backends.native.program_region import Region
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
 from funcad.backends.native.shared_functions import compiled_function
 from funcad.backends.native.target import compile_module, host
-from funcad.backends.native.wrapper import Given, Wanted
+from funcad.backends.native.wrapper import KernelArgument, Wanted
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.backends.stacks import read_by_loops_alone
 from funcad.ir.aval import Aval, LiteralAval, StackAval
@@ -65,7 +65,7 @@ class NativeProgram:
         """Are there lists among arguments or results? Such a program has no built-in, it is called by ctypes."""
         return any([item.kind == "stack" for item in (*self.given, *self.wanted)])
 
-    def _plan(self, given: list[Given]) -> wrapper.Plan:
+    def _plan(self, given: list[KernelArgument]) -> wrapper.PlanWords:
         """Code for arguments in these memory orders."""
         module, build = _written(self.jaxpr, given, self.wanted)
         arena_bytes, stacked = build.arena.size, _stacked(self.jaxpr)
@@ -128,7 +128,7 @@ class NativeProgram:
             wrapper.add_plan(self.fast, plan)
 
 
-def _order(x: Any, item: Given) -> Any:
+def _order(x: Any, item: KernelArgument) -> Any:
     """The strides of an array that is not in C order; None if nothing is special, False if the code cannot read it in place."""
     if item.kind != "array" or not item.shape or type(x) is np.ndarray and x.flags.c_contiguous and x.flags.aligned:
         return None
@@ -144,7 +144,7 @@ def _memory(item: Wanted) -> np.ndarray | None:
     return np.empty(item.shape, item.dtype) if item.kind in ("array", *PYTHON_KINDS.values()) else None
 
 
-def _prepared(x: Any, item: Given) -> np.ndarray | None:
+def _prepared(x: Any, item: KernelArgument) -> np.ndarray | None:
     """The value as an array of exactly the dtype, shape and order that the code reads; None if it is another value."""
     if item.kind == "stack":
         return growing.packed(x, Aval(item.shape, item.dtype))
@@ -194,7 +194,7 @@ def _stacked(jaxpr: Jaxpr) -> int:
     return sum([prod(v.aval.shape) * v.aval.dtype.itemsize for v in arrays])
 
 
-def _interface(jaxpr: Jaxpr) -> tuple[list[Given], list[Wanted]]:
+def _interface(jaxpr: Jaxpr) -> tuple[list[KernelArgument], list[Wanted]]:
     """What goes in and what comes out; Unsupported for what is no array or number, and for programs with too much work."""
     if jaxpr.has_effects:
         raise Unsupported("it has effects")
@@ -205,7 +205,7 @@ def _interface(jaxpr: Jaxpr) -> tuple[list[Given], list[Wanted]]:
         raise Unsupported(f"it takes about {work.outside / 1e6:.1f} ms outside loops: kernels of groups serve it better")
     if work.equations * PER_EQUATION > MAX_LINES:
         raise too_long()
-    given = [Given(*_kind(v.aval)) for v in jaxpr.inputs]
+    given = [KernelArgument(*_kind(v.aval)) for v in jaxpr.inputs]
     wanted: list[Wanted] = []
     places = {v: i for i, v in enumerate(jaxpr.inputs)}
     seen: dict[Var, int] = {}
@@ -233,7 +233,7 @@ def _kind(aval: Any) -> tuple[str, tuple, np.dtype]:
     return kind, aval.shape, aval.dtype
 
 
-def _written(jaxpr: Jaxpr, given: Sequence[Given], wanted: Sequence[Wanted]) -> tuple[Module, Build]:
+def _written(jaxpr: Jaxpr, given: Sequence[KernelArgument], wanted: Sequence[Wanted]) -> tuple[Module, Build]:
     """The module that has `program`, and what is known of the program once it is written."""
     module = Module(may_contract(jaxpr))
     jaxpr = prune(jaxpr)

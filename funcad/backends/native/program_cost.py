@@ -13,7 +13,7 @@ from funcad.backends.plans.element_plan import instructions
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["Work", "may_contract", "work_of"]
+__all__ = ["ProgramCost", "may_contract", "work_of"]
 
 PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
@@ -33,7 +33,7 @@ def may_contract(jaxpr: Jaxpr) -> bool:
     return bool(jaxpr.memo.get("fast_math"))
 
 
-class Work(NamedTuple):
+class ProgramCost(NamedTuple):
     """Time in total, the part of it that is not in loops, and the number of equations."""
 
     nanoseconds: float
@@ -41,7 +41,7 @@ class Work(NamedTuple):
     equations: int
 
 
-def work_of(jaxpr: Jaxpr) -> Work:
+def work_of(jaxpr: Jaxpr) -> ProgramCost:
     """The work of one run."""
     found = jaxpr.memo.get("native_work")
     if found is None:
@@ -59,7 +59,7 @@ def work_of(jaxpr: Jaxpr) -> Work:
             own = _of(equation)
             total, count = total + own, count + 1
             outside += 0.0 if equation.primitive.name in APART else own
-        found = jaxpr.memo["native_work"] = Work(total, outside, count)
+        found = jaxpr.memo["native_work"] = ProgramCost(total, outside, count)
     return found
 
 

@@ -18,7 +18,7 @@ from funcad.backends.memory import handed_through, writes_elements, writes_of
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.program_build import MAX_LINES, Build, too_long
 from funcad.backends.native.program_pieces import fitting, index_of, part, regular, rolled
-from funcad.backends.native.program_schedule import COMPLEX_PARTS, Step, is_elementwise, schedule
+from funcad.backends.native.program_schedule import COMPLEX_PARTS, ScheduleStep, is_elementwise, schedule
 from funcad.backends.native.program_values import Pieces, View, reshaped
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
@@ -157,7 +157,7 @@ class Region:
         return [place]
 
     # -- elementwise
-    def _group(self, step: Step) -> None:
+    def _group(self, step: ScheduleStep) -> None:
         build = self.build
         ins = [v for v in dict.fromkeys(a for e in step.equations for a in e.inputs if type(a) is Var) if v in step.reads]
         outs = [v for e in step.equations for v in e.outputs if v not in step.dead]

@@ -15,13 +15,13 @@ from funcad.backends.memory import writes_elements
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.primitive import may_share
 
-__all__ = ["COMPLEX_PARTS", "Step", "is_elementwise", "schedule"]
+__all__ = ["COMPLEX_PARTS", "ScheduleStep", "is_elementwise", "schedule"]
 
 
 COMPLEX_PARTS = frozenset(["real", "imag", "conj", "make_complex"])  # they need no instruction, hence have no `emit`
 
 
-class Step(NamedTuple):
+class ScheduleStep(NamedTuple):
     """One loop over the elements (`shape`), or, with shape None, one equation."""
 
     equations: tuple[Equation, ...]
@@ -39,7 +39,7 @@ def is_elementwise(equation: Equation) -> bool:
     return all(type(a) is not Var or a.aval.shape == shape for a in equation.inputs)
 
 
-def schedule(jaxpr: Jaxpr) -> list[Step]:
+def schedule(jaxpr: Jaxpr) -> list[ScheduleStep]:
     """The steps of a program without dead code."""
     groups: list[tuple[list[Equation], Any]] = []
     waiting: dict[tuple, list[Equation]] = {}
@@ -98,7 +98,7 @@ def _connected(equations: Sequence[Equation]) -> list[list[Equation]]:
     return list(parts.values())
 
 
-def _with_last_uses(groups: Sequence[tuple[list[Equation], Any]], outputs: Sequence[Any]) -> list[Step]:
+def _with_last_uses(groups: Sequence[tuple[list[Equation], Any]], outputs: Sequence[Any]) -> list[ScheduleStep]:
     seen = {v for v in outputs if type(v) is Var}
     steps = []
     for equations, shape in reversed(groups):
@@ -106,5 +106,5 @@ def _with_last_uses(groups: Sequence[tuple[list[Equation], Any]], outputs: Seque
         reads = {a for e in equations for a in e.inputs if type(a) is Var} - made
         dead = [v for v in (*made, *reads) if v not in seen]
         seen |= reads
-        steps.append(Step(tuple(equations), shape, frozenset(reads), tuple(dead)))
+        steps.append(ScheduleStep(tuple(equations), shape, frozenset(reads), tuple(dead)))
     return steps[::-1]

@@ -25,7 +25,7 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Lane
-from funcad.backends.native.rows_base import Base, Places, block_rows, partial_bytes, row_bytes, scratch_bytes
+from funcad.backends.native.rows_base import Base, OperandPlaces, block_rows, partial_bytes, row_bytes, scratch_bytes
 from funcad.backends.native.rows_narrow import NarrowRows, is_narrow
 from funcad.backends.native.rows_wide import WideRows
 from funcad.backends.native.target import Host
@@ -33,7 +33,7 @@ from funcad.backends.plans.row_plan import RowPlan, kind_of
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr
 
-__all__ = ["Places", "Sizes", "emit_rows", "emit_finish", "rows_kernel", "sizes_of", "plan_rows", "result_order"]
+__all__ = ["OperandPlaces", "Sizes", "emit_rows", "emit_finish", "rows_kernel", "sizes_of", "plan_rows", "result_order"]
 
 RUNNER, POOL, CHUNK, ROWS, COLUMNS, BLOCK, STRIDES = range(7)  # words of `numbers`
 CHUNK_BYTES = 1 << 18  # of full values that are worth a chunk of their own
@@ -83,12 +83,12 @@ def sizes_of(plan: RowPlan) -> Sizes:
     return Sizes(block, chunk, -(-r // chunk), partial, scratch, on_stack)
 
 
-def emit_rows(function: ir.Function, plan: RowPlan, host: Host, places: Places) -> None:
+def emit_rows(function: ir.Function, plan: RowPlan, host: Host, places: OperandPlaces) -> None:
     """Write the loops over the rows places.begin .. places.end; sums over them go to places.partials."""
     (NarrowRows if is_narrow(plan, host) else WideRows)(function, plan, host, places).run()
 
 
-def emit_finish(function: ir.Function, plan: RowPlan, host: Host, places: Places, chunks: Any, stride: Any) -> None:
+def emit_finish(function: ir.Function, plan: RowPlan, host: Host, places: OperandPlaces, chunks: Any, stride: Any) -> None:
     """Write the sums over all rows to the outputs; places.partials holds those of the chunks, `stride` bytes apart."""
     base = Base(function, plan, host, places, scalars=False)
     e, one = base.e, base.one
@@ -185,7 +185,7 @@ def _bytes(function: ir.Function, pointer: str, offset: Any) -> str:
     return function.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
 
-def _places(function: ir.Function, plan: RowPlan, numbers: str, inputs: set, outputs: set) -> Places:
+def _places(function: ir.Function, plan: RowPlan, numbers: str, inputs: set, outputs: set) -> OperandPlaces:
     """The operands of these kinds, from the slots."""
     columns, count = _word(function, numbers, COLUMNS), len(plan.jaxpr.inputs)
     found_in: list[Any] = [("null", 0)] * count
@@ -199,4 +199,4 @@ def _places(function: ir.Function, plan: RowPlan, numbers: str, inputs: set, out
         if plan.kind[v] in outputs:
             stride = function.put(f"mul i64 {columns}, {v.aval.dtype.itemsize}") if plan.kind[v] == "full" else 0
             found_out[k] = _word(function, "%slots", count + 1 + place, "ptr"), stride
-    return Places(found_in, found_out, columns, 0, 0, _word(function, numbers, BLOCK), "null", "null")
+    return OperandPlaces(found_in, found_out, columns, 0, 0, _word(function, numbers, BLOCK), "null", "null")

@@ -1,6 +1,6 @@
 """What all loops over a group of rows share: where its operands are, emitters, partial sums.
 
-Idea: emission is given SSA names of pointers and extents (`Places`) and so can write into a kernel of its own or into a
+Idea: emission is given SSA names of pointers and extents (`OperandPlaces`) and so can write into a kernel of its own or into a
 larger program. Sums over the rows are accumulated in memory of their own, one piece per chunk of rows, of `partial_bytes`.
 Trap: lanes beyond the end hold zeros (or, in padding, anything), so they must not reach a reduction: `only` puts the identity
 there.
@@ -19,7 +19,8 @@ from funcad.backends.native.target import Host, lanes_of
 from funcad.backends.plans.row_plan import RowPlan, kind_of
 from funcad.ir.jaxpr import Equation
 
-__all__ = ["Places", "Base", "kind_of", "is_product", "partial_bytes", "row_bytes", "block_rows", "scratch_bytes", "SLOT"]
+__all__ = ["OperandPlaces", "Base", "kind_of", "is_product"]
+__all__ += ["partial_bytes", "row_bytes", "block_rows", "scratch_bytes", "SLOT"]
 
 MOST_ROWS = 128  # in a block
 CACHE = 1 << 16  # bytes of full values that a block of rows should not exceed
@@ -27,7 +28,7 @@ SLOT = MOST_ROWS * 16 + 64  # bytes of one row value of a block; not a power of 
 SCALAR = 128  # bytes of one partial sum over everything: a vector of the widest kind
 
 
-class Places(NamedTuple):
+class OperandPlaces(NamedTuple):
     """Where a group finds its operands: SSA names, or numbers where an integer is known."""
 
     inputs: Sequence[tuple[str, Any]]  # pointer, bytes between rows (of full values)
@@ -75,7 +76,7 @@ def is_product(equation: Equation) -> bool:
 class Base:
     """What all loops over a group need: emitters, pointers, element operations."""
 
-    def __init__(self, function: ir.Function, plan: RowPlan, host: Host, places: Places, scalars: bool = True):
+    def __init__(self, function: ir.Function, plan: RowPlan, host: Host, places: OperandPlaces, scalars: bool = True):
         self.f, self.plan, self.places = function, plan, places
         every = [*plan.jaxpr.inputs, *[e.outputs[0] for e in plan.jaxpr.equations]]
         self.lanes = lanes_of(host, [v.aval.dtype for v in every])

@@ -1,4 +1,4 @@
-"""Calling a compiled group of kind "rows": `Rows(jaxpr, shape).function(*arrays) -> list of arrays`.
+"""Calling a compiled group of kind "rows": `RowsKernel(jaxpr, shape).function(*arrays) -> list of arrays`.
 
 Idea: contiguous arrays of the right dtypes go through one built-in function (wrapper.py). Others are made readable first, and
 go through ctypes with the distances between their rows; a full operand whose rows are not contiguous is copied. Large results
@@ -19,17 +19,17 @@ from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.kernel_operands import ALIGN, aligned, last_cache, readable
 from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.rows import STRIDES, plan_rows, result_order, rows_kernel, sizes_of
-from funcad.backends.native.wrapper import Given, Wanted
+from funcad.backends.native.wrapper import KernelArgument, Wanted
 from funcad.backends.plans.row_plan import RowPlan
 from funcad.ir.jaxpr import Jaxpr
 from funcad.primitives.fused import fused_p
 
-__all__ = ["Rows"]
+__all__ = ["RowsKernel"]
 
 UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile
 
 
-class Rows:
+class RowsKernel:
     """The kernel of one group and shape; raises Unsupported if it cannot be compiled.
 
     >>> import numpy as np
@@ -38,7 +38,7 @@ class Rows:
     >>> from funcad.primitives.reduction import reduce_sum_p
     >>> x, s = Var(Aval((3, 4), np.dtype(float))), Var(Aval((3,), np.dtype(float)))
     >>> group = Jaxpr((x,), (Equation(reduce_sum_p, (x,), {"axes": (1,)}, (s,)),), (s,))
-    >>> Rows(group, (3, 4)).function(np.ones((3, 4)))
+    >>> RowsKernel(group, (3, 4)).function(np.ones((3, 4)))
     [array([4., 4., 4.])]
     """
 
@@ -58,11 +58,11 @@ class Rows:
         self.pooled = any([math.prod(s) * d.itemsize >= LARGE for s, d in self.fresh])
         runner = threads.runner() if self.parallel else (0, 0)
         self.numbers = np.array([*runner, sizes.chunk, *shape, sizes.block, *[self._stride(a) for a in self.avals]], np.int64)
-        given = [Given("array", a.shape, a.dtype) for a in (*self.avals, self.numbers)]
+        given = [KernelArgument("array", a.shape, a.dtype) for a in (*self.avals, self.numbers)]
         wanted = [Wanted("array", *r) for r in results]
         if self.pooled:
             n = len(self.fresh)
-            given, wanted = [*given, *[Given("array", *r) for r in self.fresh]], wanted[n:]
+            given, wanted = [*given, *[KernelArgument("array", *r) for r in self.fresh]], wanted[n:]
 
         def planned(nontemporal: bool) -> Any:
             module = ir.Module(may_contract(jaxpr))

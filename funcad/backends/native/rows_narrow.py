@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Lane
-from funcad.backends.native.rows_base import Base, Places, is_product
+from funcad.backends.native.rows_base import Base, OperandPlaces, is_product
 from funcad.backends.native.target import Host, lanes_of
 from funcad.backends.plans.element_plan import instructions
 from funcad.backends.plans.row_plan import RowPlan, kind_of, variables
@@ -47,7 +47,7 @@ def is_narrow(plan: RowPlan, host: Host) -> bool:
 class NarrowRows(Base):
     """The loop over vectors of rows."""
 
-    def __init__(self, function: ir.Function, plan: RowPlan, host: Host, places: Places):
+    def __init__(self, function: ir.Function, plan: RowPlan, host: Host, places: OperandPlaces):
         super().__init__(function, plan, host, places)
         self.n = plan.shape[1]
         self.known: dict[tuple[Var, int | None], Lane] = {}

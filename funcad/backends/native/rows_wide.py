@@ -14,7 +14,7 @@ from typing import Any
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Emitter, Lane
-from funcad.backends.native.rows_base import SLOT, Base, Places, block_rows, is_product
+from funcad.backends.native.rows_base import SLOT, Base, OperandPlaces, block_rows, is_product
 from funcad.backends.native.target import Host
 from funcad.backends.plans.row_plan import RowPlan, Sink, kind_of
 from funcad.ir.jaxpr import Equation, Literal, Var
@@ -28,7 +28,7 @@ BUSY = 20  # the weight of a phase that computes rather than waits for memory: i
 class WideRows(Base):
     """The loops over rows that are long enough to be taken vector by vector."""
 
-    def __init__(self, function: ir.Function, plan: RowPlan, host: Host, places: Places):
+    def __init__(self, function: ir.Function, plan: RowPlan, host: Host, places: OperandPlaces):
         super().__init__(function, plan, host, places)
         self.host = host
         self.slots = {v: self.at(places.scratch, SLOT * i) for v, i in plan.slots.items()}

@@ -20,10 +20,10 @@ from funcad.backends.native.ir import Module
 from funcad.backends.native.shared_functions import address, fma, new_function, rounded, shared
 from funcad.backends.native.target import lanes_of
 
-__all__ = ["Rows", "function_of_rows"]  # the functions are found by their names
+__all__ = ["MatrixRows", "function_of_rows"]  # the functions are found by their names
 
 
-class Rows:
+class MatrixRows:
     """A function under construction that works on rows of matrices.
 
     Of one matrix, numbers are scalars and rows are gone along by vectors. With `lanes`, the function works on as many matrices
@@ -136,14 +136,14 @@ class Rows:
         return total if self.one is self.e else self.e.horizontal("add", Lane(self.dtype, (total,))).name
 
 
-def function_of_rows(name: str, parameters: str, lanes: bool, write: Callable[[Rows], str]) -> None:
+def function_of_rows(name: str, parameters: str, lanes: bool, write: Callable[[MatrixRows], str]) -> None:
     """Register a function of matrices, whose result is a status: 0, in one of the lanes, says that there is none.
 
     Into `status` it writes one for each lane.
     """
 
     def text(host: Any, dtype: np.dtype) -> str:
-        w = Rows(host, dtype, name, f"{parameters}, ptr %status", lanes)
+        w = MatrixRows(host, dtype, name, f"{parameters}, ptr %status", lanes)
         status = write(w)
         w.f.do(f"store {w.count} {status}, ptr %status, align 8")
         none = w.any(w.f.put(f"icmp eq {w.count} {status}, {w.integer('0')}"))
@@ -155,10 +155,10 @@ def function_of_rows(name: str, parameters: str, lanes: bool, write: Callable[[R
     shared(text)
 
 
-def _small(name: str, parameters: str) -> Callable[[Callable[[Rows], str]], Callable[[Rows], str]]:
+def _small(name: str, parameters: str) -> Callable[[Callable[[MatrixRows], str]], Callable[[MatrixRows], str]]:
     """Register a function of one matrix by its name, and of as many as a vector has lanes by its name and "_lanes"."""
 
-    def register(write: Callable[[Rows], str]) -> Callable[[Rows], str]:
+    def register(write: Callable[[MatrixRows], str]) -> Callable[[MatrixRows], str]:
         function_of_rows(name, parameters, False, write)
         function_of_rows(f"{name}_lanes", parameters, True, write)
         return write
@@ -167,7 +167,7 @@ def _small(name: str, parameters: str) -> Callable[[Callable[[Rows], str]], Call
 
 
 @_small("eliminate", "i64 %n, i64 %k, ptr %a, ptr %b")
-def _eliminate(w: Rows) -> str:
+def _eliminate(w: MatrixRows) -> str:
     """An upper triangle in the place of a (n, n), b (n, k) taken along.
 
     The status is the sign that exchanging rows gives the determinant, 0 if a is singular.
@@ -205,7 +205,7 @@ def _eliminate(w: Rows) -> str:
 
 
 @_small("substitute", "i64 %n, i64 %k, ptr %a, i64 %a_row, i64 %a_column, ptr %b, i64 %upper, i64 %unit")
-def _substitute(w: Rows) -> str:
+def _substitute(w: MatrixRows) -> str:
     """The solution of a triangular system in the place of b (n, k).
 
     Of a (n, n) one triangle is read; with `unit` its diagonal is taken as 1. The status is 0 if the diagonal holds a 0.
@@ -233,7 +233,7 @@ def _substitute(w: Rows) -> str:
 
 
 @_small("factor", "i64 %n, ptr %a, ptr %c")
-def _factor(w: Rows) -> str:
+def _factor(w: MatrixRows) -> str:
     """The lower Cholesky factor of a in c; the status is 0 if a is not positive definite."""
     f = w.f
     with f.loop(0, "%n", carried=[(w.count, w.integer("1"))]) as rows:
@@ -254,7 +254,7 @@ def _factor(w: Rows) -> str:
 
 
 @_small("identity", "i64 %n, ptr %b")
-def _identity(w: Rows) -> str:
+def _identity(w: MatrixRows) -> str:
     with w.f.loop(0, "%n") as rows:
         with w.f.loop(0, "%n") as columns:
             here = w.f.put(f"icmp eq i64 {rows.index}, {columns.index}")
@@ -266,7 +266,7 @@ def _identity(w: Rows) -> str:
 
 
 @_small("spoil", "i64 %count, ptr %b")
-def _spoil(w: Rows) -> str:
+def _spoil(w: MatrixRows) -> str:
     """NaN in the place of matrices whose status is 0."""
     status = w.f.load(f"load {w.count}, ptr %status, align 8")
     none = w.f.put(f"icmp eq {w.count} {status}, {w.integer('0')}")
@@ -276,7 +276,7 @@ def _spoil(w: Rows) -> str:
     return status
 
 
-def _order_of_pivots(w: Rows) -> str:
+def _order_of_pivots(w: MatrixRows) -> str:
     """The order of m rows after the first ones have changed places with those named by int32 pivots; 0 if one is no row."""
     f = w.f
 
@@ -303,7 +303,7 @@ function_of_rows("order_of_pivots", "i64 %m, i64 %count, ptr %pivots, ptr %order
 
 
 @_small("determinant", "i64 %n, ptr %a, ptr %sign, ptr %logarithm, ptr %whole")
-def _determinant(w: Rows) -> str:
+def _determinant(w: MatrixRows) -> str:
     """The determinant of a triangle that `eliminate` left, with its status: sign, logarithm, and what NumPy makes of them."""
     f = w.f
     status = f.load(f"load {w.count}, ptr %status, align 8")
@@ -326,7 +326,7 @@ def _moving(name: str) -> Callable[[Any, np.dtype], str]:
     """What writes `gather_lanes(count, x, y)`, y[i, j] being number i of matrix j of x, or `scatter_lanes`, the reverse."""
 
     def text(host: Any, dtype: np.dtype) -> str:
-        w = Rows(host, dtype, name, "i64 %count, ptr %x, ptr %y", True)
+        w = MatrixRows(host, dtype, name, "i64 %count, ptr %x, ptr %y", True)
         element, lanes = w.e.element(dtype), w.e.lanes
         with w.f.loop(0, "%count") as loop:
             start = w.f.put(f"getelementptr {element}, ptr %x, i64 {loop.index}")
@@ -352,7 +352,7 @@ def keep_triangle(host: Any, dtype: np.dtype) -> str:
     """The module of `keep_triangle(m, n, x, y, upper, diagonal)`: a triangle of x (m, n) in y, its diagonal times a number."""
     number = "double" if dtype.itemsize == 8 else "float"
     parameters = f"i64 %m, i64 %n, ptr %x, ptr %y, i64 %upper, {number} %diagonal"
-    w = Rows(host, dtype, "keep_triangle", parameters, False)
+    w = MatrixRows(host, dtype, "keep_triangle", parameters, False)
     f, kind = w.f, w.kind
     upper = f.put("icmp ne i64 %upper, 0")
     with f.loop(0, "%m") as rows:

@@ -1,13 +1,13 @@
 """The machine that code is compiled for, and the one door to llvmlite.
 
-Idea: `compile_module(text, names)` turns the text of an LLVM module into addresses of functions; whatever has been compiled
-for the same machine before comes from the object cache on disk (cache.py). llvmlite is loaded by the first of `available`,
-`host` and `compile_module`, never by an import. Whether the native engine can be used at all is found out once per process, by
+Idea: `compile_module(text, names)` turns the text of an LLVM module into addresses of functions; whatever has been compiled for
+the same machine before comes from the object cache on disk (cache.py). llvmlite is loaded by the first of `available`, `host`
+and `compile_module`, never by an import. Whether the native engine can be used at all is found out once per process, by
 compiling and running a small kernel whose results are known. Invariants: one thread at a time is inside LLVM, which calls no
-Python, and signals wait until it is left (signals.py); code lives as long as the `Compiled` that gave its address, and whoever
-calls an address keeps it. Traps: LLVM ends the process when code needs a symbol that it cannot find, so every external name is
-looked up first, and when it is given an object that is none; a lock held by another thread when the process forks stays held in
-the child, so the child gets a new one.
+Python, and signals wait until it is left (signals.py); code lives as long as the `MachineCode` that gave its address, and
+whoever calls an address keeps it. Traps: LLVM ends the process when code needs a symbol that it cannot find, so every external
+name is looked up first, and when it is given an object that is none; a lock held by another thread when the process forks stays
+held in the child, so the child gets a new one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from funcad.backends.native.signals import signals_held
 from funcad.host.forks import held_over_forks
 
 __all__ = [
-    "Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "report", "compile_module", "probes"
+    "Host", "MachineCode", "CompilationError", "host", "lanes_of", "available", "why_not", "report", "compile_module", "probes"
 ]  # fmt: skip
 
 OLDEST = (0, 45)  # of llvmlite: LLVM 20, whose pointers are opaque without an option
@@ -61,7 +61,7 @@ class Host(NamedTuple):
     vector_bits: int
 
 
-class Compiled:
+class MachineCode:
     """Machine code: `address[name]` of each function asked for, valid as long as this object lives."""
 
     __slots__ = ("address", "_engine", "_object", "__weakref__")
@@ -73,7 +73,7 @@ class Compiled:
 
 
 _lock = threading.RLock()
-_alive: weakref.WeakValueDictionary[str, Compiled] = weakref.WeakValueDictionary()
+_alive: weakref.WeakValueDictionary[str, MachineCode] = weakref.WeakValueDictionary()
 _verdict: str | None = None  # why the native engine cannot be used, "" if it can, None before anyone asked
 _probed = 0  # how many of the probes have been run
 held_over_forks(compiling, _lock)  # LLVM has locks of its own, which no child may inherit taken
@@ -269,7 +269,7 @@ def _target_machine(override: str) -> Any:
     return target.create_target_machine(cpu=machine.name, features=features, opt=1, jit=True)
 
 
-def compile_module(text: str, names: Sequence[str], keep: bool = True) -> Compiled:
+def compile_module(text: str, names: Sequence[str], keep: bool = True) -> MachineCode:
     """Machine code of an LLVM module, with the addresses of the named functions; from the cache if it has been made before.
 
     `keep=False` is for text that holds addresses of this process: its code goes to no file.
@@ -323,7 +323,7 @@ def _check_symbols(text: str) -> None:
             raise _failure(f"there is no function {name} in this process", text)
 
 
-def _load(code: bytes, names: Sequence[str]) -> Compiled | None:
+def _load(code: bytes, names: Sequence[str]) -> MachineCode | None:
     """The functions of machine code; None if LLVM does not take it, or it has not all of them."""
     try:
         engine, loaded = _engine(), _llvm().ObjectFileRef.from_data(code)
@@ -332,10 +332,10 @@ def _load(code: bytes, names: Sequence[str]) -> Compiled | None:
         address = {name: engine.get_function_address(name) for name in names}
     except RuntimeError:
         return None
-    return Compiled(address, engine, loaded) if all(address.values()) else None
+    return MachineCode(address, engine, loaded) if all(address.values()) else None
 
 
-def _compile(text: str, names: Sequence[str], key: str | None, override: str) -> Compiled:
+def _compile(text: str, names: Sequence[str], key: str | None, override: str) -> MachineCode:
     llvm = _llvm()
     try:
         module = llvm.parse_assembly(text)

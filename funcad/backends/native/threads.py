@@ -39,7 +39,7 @@ FUNCTION, FIRST, COUNT, STEP, SECOND, SECOND_STEP = (JOB + 8 * i for i in range(
 OPEN = 1 << 15  # in the gate; below it the number of helpers that entered, above it the number of the job
 
 
-class _Text:
+class _ThreadsText:
     """Shorthand for the functions below."""
 
     def __init__(self, module: ir.Module, name: str, parameters: str, returns: str = "void"):
@@ -110,9 +110,9 @@ def _text() -> str:
     return module.text()
 
 
-def _parts(module: ir.Module) -> _Text:
+def _parts(module: ir.Module) -> _ThreadsText:
     """Run parts until there are none; `i` is this thread's number in the job."""
-    t = _Text(module, "parts", "ptr %pool, i64 %i")
+    t = _ThreadsText(module, "parts", "ptr %pool, i64 %i")
     f = t.f
     function, a, n, step = t.get(FUNCTION, "ptr"), t.get(FIRST, "ptr"), t.get(COUNT), t.get(STEP)
     b = f.put(f"getelementptr i8, ptr {t.get(SECOND, 'ptr')}, i64 {f.put(f'mul i64 %i, {t.get(SECOND_STEP)}')}")
@@ -131,9 +131,9 @@ def _parts(module: ir.Module) -> _Text:
     return t
 
 
-def _helper(module: ir.Module) -> _Text:
+def _helper(module: ir.Module) -> _ThreadsText:
     """The life of a helper: wait for a gate with another number, enter if it is open, run parts."""
-    t = _Text(module, "helper", "ptr %pool", "ptr")
+    t = _ThreadsText(module, "helper", "ptr %pool", "ptr")
     f = t.f
     for offset in (GATE, SLEEPERS, QUIT, LIMIT, FINISHED, MUTEX, CONDITION):
         t.at(offset)  # addresses, named in the first block, for all others
@@ -199,9 +199,9 @@ _JOB = (
 )
 
 
-def _run(module: ir.Module) -> _Text:
+def _run(module: ir.Module) -> _ThreadsText:
     """One job, begun and finished by the calling thread."""
-    t = _Text(module, "run", ", ".join(["ptr %pool", *[f"{kind} %{name}" for kind, name, _ in _JOB]]))
+    t = _ThreadsText(module, "run", ", ".join(["ptr %pool", *[f"{kind} %{name}" for kind, name, _ in _JOB]]))
     f = t.f
     for offset in (GATE, SLEEPERS, FINISHED, MUTEX, CONDITION, NEXT, BUSY, *[o for _, _, o in _JOB]):
         t.at(offset)
@@ -245,9 +245,9 @@ def _run(module: ir.Module) -> _Text:
     return t
 
 
-def _stop(module: ir.Module) -> _Text:
+def _stop(module: ir.Module) -> _ThreadsText:
     """Tell the helpers to end; the pool stays busy, so that later calls run alone."""
-    t = _Text(module, "stop", "ptr %pool")
+    t = _ThreadsText(module, "stop", "ptr %pool")
     for offset in (BUSY, GATE):
         t.at(offset)
     t.show(LIMIT, "0")

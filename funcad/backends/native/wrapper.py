@@ -1,8 +1,8 @@
 """Calling native programs: one built-in function per program, all running the same few hundred bytes of machine code.
 
 Idea: `entry(self, args, nargs)` is a METH_FASTCALL function written in LLVM. What differs between programs is data: `self` is a
-`Plan`, an int64 array that says what each argument must be, what each result is and where the program's code is. So the entry
-is compiled once (and cached: no address is written into its text), and a new program costs no compilation for its calls.
+`PlanWords`, an int64 array that says what each argument must be, what each result is and where the program's code is. So the
+entry is compiled once (and cached: no address is written into its text), and a new program costs no compilation for its calls.
 
 An argument is accepted if its type, its dtype object, its shape, C order and alignment are exactly those of the plan; otherwise
 the answer is `NotImplemented`, without an exception, and the caller goes another way. Results are fresh arrays that own their
@@ -52,13 +52,14 @@ from funcad.backends.native.wrapper_entry import (
     entry_text,
 )
 
-__all__ = ["Given", "Wanted", "Plan", "make_plan", "make_builtin", "add_plan", "call_by_ctypes", "available", "why_not"]
+__all__ = ["KernelArgument", "Wanted", "PlanWords", "make_plan", "make_builtin", "add_plan", "call_by_ctypes", "available"]
+__all__ += ["why_not"]
 
 PYTHONS = ((3, 11), (3, 14))  # the versions whose object layouts are known to be those that the entry reads
 KEPT_ARENA = 64 << 20  # working memory up to this size stays with its plan between calls
 
 
-class Given(NamedTuple):
+class KernelArgument(NamedTuple):
     """One argument: `kind` is "array" (rank 0: or a NumPy scalar), or "float", "int", "bool", "complex" of Python.
 
     Or "stack", of entries of this shape and dtype, in programs that are called by ctypes only.
@@ -71,7 +72,7 @@ class Given(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """One result: the kinds of `Given`, or "argument" (passed through), "constant" or "again" (an earlier result): `which`."""
+    """One result: the kinds of `KernelArgument`, or "argument" (passed through), "constant", "again" (an earlier): `which`."""
 
     kind: str
     shape: tuple[int, ...] = ()
@@ -79,7 +80,7 @@ class Wanted(NamedTuple):
     which: Any = None
 
 
-class Plan(np.ndarray):
+class PlanWords(np.ndarray):
     """The words of a plan, see wrapper_entry.py; `kept` are the objects whose addresses are among them."""
 
     kept: tuple = ()
@@ -171,19 +172,19 @@ _release.restype, _release.argtypes = None, [ctypes.c_void_p]
 
 
 def make_plan(
-    given: Sequence[Given],
+    given: Sequence[KernelArgument],
     wanted: Sequence[Wanted],
     address: int,
     arena_bytes: int,
     unlock: bool = False,
     kept: Sequence[Any] = (),
     helpers: Sequence[tuple[Any, int]] = (),
-) -> Plan:
+) -> PlanWords:
     """The plan of a program whose code is at `address`; `kept` (the code) lives as long as the plan."""
     n = len(given) + len(wanted)
     items: list[Any] = [*given, *wanted]
     dims = [item.shape for item in items]
-    plan = np.zeros(RECORDS + n * RECORD + 2 * sum(map(len, dims)) + len(helpers) + 1, np.int64).view(Plan)
+    plan = np.zeros(RECORDS + n * RECORD + 2 * sum(map(len, dims)) + len(helpers) + 1, np.int64).view(PlanWords)
     keep: list[Any] = [*kept, *[code for code, _ in helpers]]
     start = plan.ctypes.data
     words = plan.view(np.ndarray)
@@ -213,7 +214,7 @@ def make_plan(
         keep.append(item.dtype)
         descr = 0 if item.dtype is None else id(item.dtype)
         ndim = len(item.shape)
-        if type(item) is Given:
+        if type(item) is KernelArgument:
             which = 0
             if item.strides is not None:
                 which = start + 8 * (end + ndim)
@@ -225,7 +226,7 @@ def make_plan(
     return plan
 
 
-def make_builtin(plan: Plan) -> Callable[..., Any] | None:
+def make_builtin(plan: PlanWords) -> Callable[..., Any] | None:
     """The built-in that takes the arguments one by one; None where objects cannot be read natively."""
     if why_not() is not None:
         return None
@@ -235,7 +236,7 @@ def make_builtin(plan: Plan) -> Callable[..., Any] | None:
     return made.new_builtin(ctypes.addressof(made.method), handle, None)
 
 
-def add_plan(builtin: Any, plan: Plan) -> bool:
+def add_plan(builtin: Any, plan: PlanWords) -> bool:
     """Let the built-in try another plan when those that it has refuse; False if it has as many as it may."""
     plans = builtin.__self__.plans
     if len(plans) >= MAX_PLANS:
@@ -246,7 +247,7 @@ def add_plan(builtin: Any, plan: Plan) -> bool:
     return True
 
 
-def call_by_ctypes(plan: Plan, pointers: Sequence[int]) -> int:
+def call_by_ctypes(plan: PlanWords, pointers: Sequence[int]) -> int:
     """Run a plan's program on data pointers of arguments and results, in order; its status."""
     slots = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
     status: int = machinery().run(plan.ctypes.data, ctypes.addressof(slots))

@@ -53,12 +53,12 @@ def entry_text() -> str:
     for build in (_guard, _box, _check, _run, _attempt, _entry):
         name, parameters, returns = build.signature  # type: ignore[attr-defined]
         f = Function(module, name, parameters, returns, "nounwind")
-        build(f, _Writer(f))
+        build(f, _EntryWriter(f))
         module.add(f)
     return module.text()
 
 
-class _Writer:
+class _EntryWriter:
     """Shorthand for what the functions below do often."""
 
     def __init__(self, function: Any):
@@ -112,7 +112,7 @@ def _signed(name: str, parameters: str, returns: str) -> Callable[..., Any]:
 
 
 @_signed("guard", "ptr %record, ptr %object, ptr %scratch, ptr %table", "ptr")
-def _guard(f: Any, w: _Writer) -> None:
+def _guard(f: Any, w: _EntryWriter) -> None:
     """Where the data of an argument is; null if it is not what the record says. Python integers go to the scratch."""
     kind, wanted, own = w.word("%record", 0), w.word("%record", 1), w.read("%object", 8)
     with f.when(f.put(f"icmp ne i64 {kind}, {KINDS['array']}")):
@@ -151,7 +151,7 @@ def _guard(f: Any, w: _Writer) -> None:
 
 
 @_signed("box", "ptr %record, ptr %data, ptr %table", "ptr")
-def _box(f: Any, w: _Writer) -> None:
+def _box(f: Any, w: _EntryWriter) -> None:
     """A rank-0 result as a new object."""
     kind = w.word("%record", 0)
     with f.when(w.equal(kind, KINDS["float"])):
@@ -168,7 +168,7 @@ def _box(f: Any, w: _Writer) -> None:
 
 
 @_signed("check", "ptr %context", "i32")
-def _check(f: Any, w: _Writer) -> None:
+def _check(f: Any, w: _EntryWriter) -> None:
     """Run pending signal handlers; -1 with an exception set if one raised. Takes the lock (GIL) for it if it was let go."""
     table, state = w.word("%context", 0, "ptr"), w.word("%context", 1, "ptr")
     free = f.put(f"icmp ne ptr {state}, null")
@@ -181,7 +181,7 @@ def _check(f: Any, w: _Writer) -> None:
 
 
 @_signed("run", "ptr %plan, ptr %slots", "i32")
-def _run(f: Any, w: _Writer) -> None:
+def _run(f: Any, w: _EntryWriter) -> None:
     """Run the program on these data pointers, with working memory; the caller holds the lock (GIL). 3: no memory."""
     table, place = w.word("%plan", API, "ptr"), w.at("%plan", ARENA, "i64")
     context, memory = f.load("alloca [4 x ptr]"), f.load("alloca ptr")
@@ -218,7 +218,7 @@ def _run(f: Any, w: _Writer) -> None:
 
 
 @_signed("attempt", "ptr %plan, ptr %args, i64 %nargs", "ptr")
-def _attempt(f: Any, w: _Writer) -> None:
+def _attempt(f: Any, w: _EntryWriter) -> None:
     """One plan: guard the arguments, allocate the results, run, hand over."""
     plan = "%plan"
     table = w.word(plan, API, "ptr")
@@ -316,7 +316,7 @@ def _attempt(f: Any, w: _Writer) -> None:
 
 
 @_signed("entry", "ptr %self, ptr %args, i64 %nargs", "ptr")
-def _entry(f: Any, w: _Writer) -> None:
+def _entry(f: Any, w: _EntryWriter) -> None:
     """The built-in: one plan after the other, until one takes the arguments."""
     place = f.load("alloca ptr")
     first = w.word(w.read("%self", DATA, "ptr"), 0, "ptr")
