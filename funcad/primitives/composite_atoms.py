@@ -2,8 +2,9 @@
 
 Idea: an engine writes some forty base atoms as instructions or as text, kind of number by kind of number; what it has not, it
 composes by the functions here. They call the methods of a writer `e`, as an `emit` does, on values of one dtype; besides the
-atoms a writer has the words in `WORDS`, and `kind`, `like`, `sized`, `width`, `real`, `imag` and `pair`. `COMPOSITES` has a function for an atom and the kind of its operands. Python's scalars
-have texts of their own (backends/scalars.py): a conditional expression computes the chosen side alone.
+atoms a writer has `WORDS`, and `kind`, `like`, `sized`, `width`, `real`, `imag` and `pair`. `COMPOSITES` has a function for an
+atom and the kind of its operands. Python's scalars have texts of their own (backends/scalars.py): a conditional expression
+computes the chosen side alone.
 
 Traps, all of them NumPy's rules: integers wrap; x // 0 and x % 0 are 0, and INT_MIN // -1 is INT_MIN (a processor may fault on
 both, and lanes that are off are computed too, so the divisor is replaced first); a shift by the width or more (or by a negative
@@ -24,8 +25,8 @@ import numpy as np
 
 __all__ = ["COMPOSITES", "WORDS", "integer_power"]
 
-# integers cut towards zero by a divisor that is none of the traps, shifts within the width, < of bits as an unsigned number, and
-# a * b + c rounded once
+# integers cut towards zero by a divisor that is none of the traps, shifts within the width, < of bits as an unsigned number,
+# and a * b + c rounded once
 WORDS = frozenset(["quotient", "rest", "shifted_left", "shifted_right", "below", "fma"])
 COMPOSITES: dict[tuple[str, str], Callable[..., Any]] = {}
 

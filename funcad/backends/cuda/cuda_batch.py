@@ -48,10 +48,10 @@ class _Text(Example):
     def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
         if a.dtype == np.float16:
             raise Unsupported("totals of float16, which NumPy adds up in float32")
-        return self.e.atom(kind, [a, b], ())
+        return self.e.atom(kind, a, b)
 
     def multiply_add(self, a: Lane, b: Lane, total: Lane) -> Lane:
-        return self.add(total, self.e.atom("mul", [a, b], ()))
+        return self.add(total, self.e.atom("mul", a, b))
 
     # -- the kernel
 

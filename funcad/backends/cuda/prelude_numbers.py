@@ -1,12 +1,12 @@
 """Complex numbers and float16 in CUDA C++, part of the prelude: structs of two parts, and of sixteen bits.
 
-Idea: complex arithmetic is NumPy's, operation by operation: products of the parts, division by Smith's way, an order by real
-parts first. Elementary functions are formulas of the parts; at zeros, infinities and NaNs they are C99's, as NumPy's are, but
-for the sign of what C99 leaves open. A float16 is converted to float for each operation and rounded after it, as NumPy does.
+Idea: the functions of complex numbers that other engines have, too, are composite atoms; here are the others. An order is by
+real parts first. Elementary functions are formulas of the parts; at zeros, infinities and NaNs they are C99's, as NumPy's are,
+but for the sign of what C99 leaves open. A float16 is converted to float for each operation, and rounded after it.
 Invariant: one text for NVRTC and g++; only conversions of float16 have two, an instruction of the GPU's and one in software.
 """
 
-__all__ = ["NUMBERS"]
+__all__ = ["FUNCTIONS", "NUMBERS"]
 
 NUMBERS = r"""struct fc_half { unsigned short bits; };
 FC fc_half fc_bits(unsigned short bits) { fc_half h; h.bits = bits; return h; }
@@ -38,36 +38,27 @@ FC fc_half fc_to_half(float x) { return fc_to_half(double(x)); }
 #endif
 template <class T> struct alignas(2 * sizeof(T)) fc_complex { T re, im; };
 template <class T> FC fc_complex<T> fc_of(T re, T im) { fc_complex<T> z; z.re = re; z.im = im; return z; }
-template <class T> FC fc_complex<T> operator+(fc_complex<T> a, fc_complex<T> b) { return fc_of(a.re + b.re, a.im + b.im); }
-template <class T> FC fc_complex<T> operator-(fc_complex<T> a, fc_complex<T> b) { return fc_of(a.re - b.re, a.im - b.im); }
-template <class T> FC fc_complex<T> operator-(fc_complex<T> a) { return fc_of(-a.re, -a.im); }
-template <class T> FC fc_complex<T> operator*(fc_complex<T> a, fc_complex<T> b) {
-  return fc_of(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
-}
-template <class T> FC fc_complex<T> operator/(fc_complex<T> a, fc_complex<T> b) {
-  T r = fabs(b.re), i = fabs(b.im);
-  if (r >= i) {
-    if (r == T(0) && i == T(0)) return fc_of(a.re / r, a.im / r);
-    T ratio = b.im / b.re, scale = T(1) / (b.re + b.im * ratio);
-    return fc_of((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);
-  }
-  T ratio = b.re / b.im, scale = T(1) / (b.im + b.re * ratio);
-  return fc_of((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);
-}
-template <class T> FC bool operator==(fc_complex<T> a, fc_complex<T> b) { return a.re == b.re && a.im == b.im; }
-template <class T> FC bool operator!=(fc_complex<T> a, fc_complex<T> b) { return a.re != b.re || a.im != b.im; }
-template <class T> FC bool operator<(fc_complex<T> a, fc_complex<T> b) {
+"""
+FUNCTIONS = r"""template <class T> FC bool fc_lt(fc_complex<T> a, fc_complex<T> b) {
   return (a.re < b.re && a.im == a.im && b.im == b.im) || (a.re == b.re && a.im < b.im);
 }
-template <class T> FC bool operator<=(fc_complex<T> a, fc_complex<T> b) {
+template <class T> FC bool fc_le(fc_complex<T> a, fc_complex<T> b) {
   return (a.re < b.re && a.im == a.im && b.im == b.im) || (a.re == b.re && a.im <= b.im);
 }
-template <class T> FC bool operator>(fc_complex<T> a, fc_complex<T> b) { return b < a; }
-template <class T> FC bool operator>=(fc_complex<T> a, fc_complex<T> b) { return b <= a; }
-template <class T> FC fc_complex<T> fc_maximum(fc_complex<T> a, fc_complex<T> b) { return a >= b || a != a ? a : b; }
-template <class T> FC fc_complex<T> fc_minimum(fc_complex<T> a, fc_complex<T> b) { return a <= b || a != a ? a : b; }
-template <class T> FC fc_complex<T> fc_fmax(fc_complex<T> a, fc_complex<T> b) { return a >= b || b != b ? a : b; }
-template <class T> FC fc_complex<T> fc_fmin(fc_complex<T> a, fc_complex<T> b) { return a <= b || b != b ? a : b; }
+template <class T> FC bool fc_gt(fc_complex<T> a, fc_complex<T> b) { return fc_lt(b, a); }
+template <class T> FC bool fc_ge(fc_complex<T> a, fc_complex<T> b) { return fc_le(b, a); }
+template <class T> FC fc_complex<T> fc_maximum(fc_complex<T> a, fc_complex<T> b) {
+  return fc_ge(a, b) || fc_ne_c(a, a) ? a : b;
+}
+template <class T> FC fc_complex<T> fc_minimum(fc_complex<T> a, fc_complex<T> b) {
+  return fc_le(a, b) || fc_ne_c(a, a) ? a : b;
+}
+template <class T> FC fc_complex<T> fc_fmax(fc_complex<T> a, fc_complex<T> b) {
+  return fc_ge(a, b) || fc_ne_c(b, b) ? a : b;
+}
+template <class T> FC fc_complex<T> fc_fmin(fc_complex<T> a, fc_complex<T> b) {
+  return fc_le(a, b) || fc_ne_c(b, b) ? a : b;
+}
 template <class T> FC fc_complex<T> fc_reciprocal(fc_complex<T> a) {
   if (fabs(a.im) <= fabs(a.re)) {
     T ratio = a.im / a.re, scale = a.re + a.im * ratio;
@@ -76,9 +67,8 @@ template <class T> FC fc_complex<T> fc_reciprocal(fc_complex<T> a) {
   T ratio = a.re / a.im, scale = a.re * ratio + a.im;
   return fc_of(ratio / scale, T(-1) / scale);
 }
-template <class T> FC T fc_size(fc_complex<T> a) { return hypot(a.re, a.im); }
 template <class T> FC fc_complex<T> fc_sign(fc_complex<T> a) {
-  T size = fc_size(a), nan = T(fc_nan());
+  T size = hypot(a.re, a.im), nan = T(fc_nan());
   if (size != size) return fc_of(nan, nan);
   if (isinf(size)) {
     if (isinf(a.re) && isinf(a.im)) return fc_of(nan, nan);
@@ -87,53 +77,14 @@ template <class T> FC fc_complex<T> fc_sign(fc_complex<T> a) {
   return size == T(0) ? fc_of(T(0), T(0)) : fc_of(a.re / size, a.im / size);
 }
 template <class T> FC T fc_times(T zero, T x) { return zero == T(0) ? zero * copysign(T(1), x) : zero * x; }  // 0 * inf is 0
-template <class T> FC fc_complex<T> fc_exp(fc_complex<T> z) {
-  T x = z.re, y = z.im, edge = sizeof(T) == 8 ? T(700) : T(80), power = T(1);
-  if (isinf(x) && !isfinite(y)) return x < T(0) ? fc_of(T(0), copysign(T(0), y)) : fc_of(x, T(fc_nan()));
-  T c = y == T(0) ? T(1) : cos(y), s = y == T(0) ? y : sin(y);
-  for (int k = 0; k < 2; k++) if (x > edge && !isinf(x)) { x -= edge; power = exp(edge); c *= power; s *= power; }
-  T size = exp(x);
-  return fc_of(c * size, y == T(0) ? s : s * size);
-}
-template <class T> FC fc_complex<T> fc_sqrt(fc_complex<T> z) {
-  T a = fabs(z.re), b = fabs(z.im);
-  if (isinf(b)) return fc_of(T(fc_infinity()), z.im);
-  if (isinf(a)) {
-    T rest = z.im != z.im ? z.im : z.re < T(0) ? T(0) : copysign(T(0), z.im);
-    return z.re < T(0) ? fc_of(rest, copysign(a, z.im)) : fc_of(a, rest);
-  }
-  if (a == T(0) && b == T(0)) return fc_of(T(0), z.im);
-  T most = a > b ? a : b, edge = sizeof(T) == 8 ? T(0x1p450) : T(0x1p56f), power = sizeof(T) == 8 ? T(0x1p600) : T(0x1p40f);
-  T root = sizeof(T) == 8 ? T(0x1p300) : T(0x1p20f), factor = T(1), back = T(1);
-  if (most > edge) { factor = T(1) / power; back = root; }
-  if (most < T(1) / edge) { factor = power; back = T(1) / root; }
-  T near = a * factor, main = sqrt((near + hypot(near, b * factor)) * T(0.5)) * back, other = b / (main + main);
-  return z.re < T(0) ? fc_of(other, copysign(main, z.im)) : fc_of(main, copysign(other, z.im));
-}
-template <class T> FC T fc_log_size(fc_complex<T> z) {  // near 1 by the rounding errors of what cancels
-  T a = fabs(z.re), b = fabs(z.im), x = a > b ? a : b, y = a > b ? b : a;
-  if (isinf(a) || isinf(b)) return T(fc_infinity());
-  if (!(x > T(0.5) && x < T(1.5))) {
-    int e = x > T(1) ? 1 : x < T(1) ? -1 : 0, n = sizeof(T) == 8 ? 600 : 75;
-    T edge = sizeof(T) == 8 ? T(0x1p450) : T(0x1p56f);
-    if (!(x > edge || x < T(1) / edge)) e = 0;
-    return log(hypot(ldexp(a, -e * n), ldexp(b, -e * n))) + T(e * n) * T(0.693147180559945309417);
-  }
-  T less = x - T(1), more = x + T(1), low = x - (more - T(1));
-  T first = less * more, first_low = fma(less, more, -first), second = y * y, second_low = fma(y, y, -second);
-  bool swap = fabs(first) < fabs(second);
-  T large = swap ? second : first, small = swap ? first : second, total = large + small, error = small - (total - large);
-  return log1p(total + (first_low + second_low + fma(less, low, error))) * T(0.5);
-}
-template <class T> FC fc_complex<T> fc_log(fc_complex<T> z) { return fc_of(fc_log_size(z), atan2(z.im, z.re)); }
 template <class T> FC fc_complex<T> fc_scaled(fc_complex<T> z, T k) { return fc_of(z.re * k, z.im * k); }
-template <class T> FC fc_complex<T> fc_exp2(fc_complex<T> z) { return fc_exp(fc_scaled(z, T(0.693147180559945309417))); }
+template <class T> FC fc_complex<T> fc_exp2(fc_complex<T> z) { return fc_exp_c(fc_scaled(z, T(0.693147180559945309417))); }
 template <class T> FC fc_complex<T> fc_expm1(fc_complex<T> z) {
   T a = sin(z.im / T(2));
   return fc_of(expm1(z.re) * cos(z.im) - T(2) * a * a, exp(z.re) * sin(z.im));
 }
-template <class T> FC fc_complex<T> fc_log2(fc_complex<T> z) { return fc_scaled(fc_log(z), T(1.442695040888963407360)); }
-template <class T> FC fc_complex<T> fc_log10(fc_complex<T> z) { return fc_scaled(fc_log(z), T(0.434294481903251827651)); }
+template <class T> FC fc_complex<T> fc_log2(fc_complex<T> z) { return fc_scaled(fc_log_c(z), T(1.442695040888963407360)); }
+template <class T> FC fc_complex<T> fc_log10(fc_complex<T> z) { return fc_scaled(fc_log_c(z), T(0.434294481903251827651)); }
 template <class T> FC fc_complex<T> fc_log1p(fc_complex<T> z) {
   return fc_of(log(hypot(z.re + T(1), z.im)), atan2(z.im, z.re + T(1)));
 }
@@ -174,20 +125,20 @@ template <class T> FC fc_complex<T> fc_tan(fc_complex<T> z) {
 template <class T> FC fc_complex<T> fc_power(fc_complex<T> a, int n) {  // as NumPy takes powers up to 100
   fc_complex<T> one = fc_of(T(1), T(0)), found = one, zero = fc_of(T(0), T(0)), square = a;
   if (n == 0) return one;
-  if (a == zero) return n > 0 ? zero : fc_of(T(fc_nan()), T(fc_nan()));
+  if (fc_eq_c(a, zero)) return n > 0 ? zero : fc_of(T(fc_nan()), T(fc_nan()));
   if (n == 1) return a;
-  if (n == 3) return a * (a * a);
+  if (n == 3) return fc_mul_c(a, fc_mul_c(a, a));
   for (int k = n < 0 ? -n : n; k;) {
-    if (k & 1) found = found * square;
+    if (k & 1) found = fc_mul_c(found, square);
     k >>= 1;
-    if (k) square = square * square;
+    if (k) square = fc_mul_c(square, square);
   }
-  return n < 0 ? one / found : found;
+  return n < 0 ? fc_div_c(one, found) : found;
 }
 template <class T> FC fc_complex<T> fc_pow(fc_complex<T> a, fc_complex<T> b) {
   if (b.im == T(0) && b.re == floor(b.re) && fabs(b.re) < T(100)) return fc_power(a, int(b.re));
-  if (a == fc_of(T(0), T(0))) return b.re > T(0) ? fc_of(T(0), T(0)) : fc_of(T(fc_nan()), T(fc_nan()));
-  return fc_exp(b * fc_log(a));
+  if (fc_eq_c(a, fc_of(T(0), T(0)))) return b.re > T(0) ? fc_of(T(0), T(0)) : fc_of(T(fc_nan()), T(fc_nan()));
+  return fc_exp_c(fc_mul_c(b, fc_log_c(a)));
 }
 template <class T> FC fc_complex<T> fc_shuffle(fc_complex<T> v, int o) {
   return fc_of(fc_shuffle(v.re, o), fc_shuffle(v.im, o));

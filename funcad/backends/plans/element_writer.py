@@ -50,8 +50,8 @@ class ElementWriter:
     """A writer's atoms are its methods: `e.maximum(x, y)` is `e.atom("maximum", x, y)`.
 
     An engine has `base(name, dtype, operands)`, its own code of an atom of operands of this dtype, None if it is to be
-    composed; `choice(condition, x, y)`, `convert(x, dtype)`, `literal(value, dtype)`, and `power(x, n)` of floats and of what is
-    composed no more.
+    composed; `choice(condition, x, y)`, `convert(x, dtype)`, `literal(value, dtype)`; and `power(x, n)` of floats, and of
+    complex numbers where products would be too many.
     """
 
     base: Callable[..., Any]
