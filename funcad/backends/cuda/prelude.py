@@ -3,10 +3,10 @@
 Idea: composite atoms are functions that are written from their one statement (elements.py); here are the types and words that
 they need, and functions of complex numbers that no other engine has. An order is by real parts first. Elementary functions are
 formulas of the parts; at zeros, infinities and NaNs they are C99's, as NumPy's are, but for the sign of what C99 leaves open. A
-float16 is converted to float for each operation, and rounded after it. Integers wrap, which is undefined for signed ones in C++:
-sums and products are computed in unsigned long long and cut. Invariant: the text is C++ that NVRTC and g++ both compile, and
-computes the same with both: no intrinsic, no header; only conversions of float16 have two texts, an instruction of the GPU's and
-one in software.
+float16 is converted to float for each operation, and rounded after it. Integers wrap, which is undefined for signed ones in
+C++: sums and products are computed in unsigned long long and cut. Invariant: the text is C++ that NVRTC and g++ both compile,
+and computes the same with both: no intrinsic, no header; only conversions of float16 have two texts, an instruction of the
+GPU's and one in software.
 """
 
 from funcad.backends.cuda.elements import composite_functions
