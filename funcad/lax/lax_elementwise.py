@@ -1,14 +1,15 @@
 """Elementwise functions with the names and the strictness of `jax.lax`: equal dtypes, equal shapes, no promotion.
 
 Each takes arrays or numbers and gives NumPy's results on NumPy arrays. All raise TypeError for operands of unequal or
-unsuitable dtype and of unequal shape (scalars may stand beside arrays); see operands.py. `accuracy=` of JAX's functions is
-not taken: NumPy has one accuracy.
+unsuitable dtype and of unequal shape (scalars may stand beside arrays); see lax_operands.py. `accuracy=` of JAX's functions is
+not taken: NumPy has one accuracy. Most are rows: the name, the kinds of dtype, what is bound, and the docstring.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,288 +31,100 @@ from funcad.primitives import arithmetic, comparison, conversion, extrema, power
 from funcad.primitives.shape import broadcast_in_dim
 
 
+class _OfOne(Protocol):
+    def __call__(self, x: Any) -> Any: ...
+
+
+class _OfTwo(Protocol):
+    def __call__(self, x: Any, y: Any) -> Any: ...
+
+
 def _one(name: str, kinds: str, x: Any) -> Any:
     return operands(name, kinds, x)[0]
 
 
-def neg(x: Any) -> Any:
-    """-x."""
-    return arithmetic.neg(_one("neg", NUMBER, x))
-
-
-def sign(x: Any) -> Any:
-    """-1, 0 or 1; of complex x the number on the unit circle."""
-    return arithmetic.sign(_one("sign", NUMBER, x))
-
-
-def floor(x: Any) -> Any:
-    """The largest integer <= x, as a float."""
-    return rounding.floor(_one("floor", REAL_FLOAT, x))
-
-
-def ceil(x: Any) -> Any:
-    """The smallest integer >= x, as a float."""
-    return rounding.ceil(_one("ceil", REAL_FLOAT, x))
-
-
-def is_finite(x: Any) -> Any:
-    """Is x neither infinite nor NaN? bool."""
-    return comparison.isfinite(_one("is_finite", REAL_FLOAT, x))
-
-
-def exp(x: Any) -> Any:
-    """e**x."""
-    return transcendental.exp(_one("exp", FLOAT, x))
-
-
-def exp2(x: Any) -> Any:
-    """2**x."""
-    return transcendental.exp2(_one("exp2", FLOAT, x))
-
-
-def expm1(x: Any) -> Any:
-    """e**x - 1, exact near 0."""
-    return transcendental.expm1(_one("expm1", FLOAT, x))
-
-
-def log(x: Any) -> Any:
-    """The natural logarithm."""
-    return transcendental.log(_one("log", FLOAT, x))
-
-
-def log1p(x: Any) -> Any:
-    """log(1 + x), exact near 0."""
-    return transcendental.log1p(_one("log1p", FLOAT, x))
-
-
-def tanh(x: Any) -> Any:
-    """The hyperbolic tangent."""
-    return transcendental.tanh(_one("tanh", FLOAT, x))
-
-
-def logistic(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
-    return transcendental.logistic(_one("logistic", FLOAT, x))
-
-
-def sin(x: Any) -> Any:
-    """The sine."""
-    return transcendental.sin(_one("sin", FLOAT, x))
-
-
-def cos(x: Any) -> Any:
-    """The cosine."""
-    return transcendental.cos(_one("cos", FLOAT, x))
-
-
-def tan(x: Any) -> Any:
-    """The tangent."""
-    return transcendental.tan(_one("tan", FLOAT, x))
-
-
-def asin(x: Any) -> Any:
-    """The inverse of sin."""
-    return transcendental.arcsin(_one("asin", FLOAT, x))
-
-
-def acos(x: Any) -> Any:
-    """The inverse of cos."""
-    return transcendental.arccos(_one("acos", FLOAT, x))
-
-
-def atan(x: Any) -> Any:
-    """The inverse of tan."""
-    return transcendental.arctan(_one("atan", FLOAT, x))
-
-
-def sinh(x: Any) -> Any:
-    """The hyperbolic sine."""
-    return transcendental.sinh(_one("sinh", FLOAT, x))
-
-
-def cosh(x: Any) -> Any:
-    """The hyperbolic cosine."""
-    return transcendental.cosh(_one("cosh", FLOAT, x))
-
-
-def asinh(x: Any) -> Any:
-    """The inverse of sinh."""
-    return transcendental.arcsinh(_one("asinh", FLOAT, x))
-
-
-def acosh(x: Any) -> Any:
-    """The inverse of cosh."""
-    return transcendental.arccosh(_one("acosh", FLOAT, x))
-
-
-def atanh(x: Any) -> Any:
-    """The inverse of tanh."""
-    return transcendental.arctanh(_one("atanh", FLOAT, x))
-
-
-def sqrt(x: Any) -> Any:
-    """The square root."""
-    return arithmetic.sqrt(_one("sqrt", FLOAT, x))
-
-
-def rsqrt(x: Any) -> Any:
-    """1 / sqrt(x)."""
-    return arithmetic.rsqrt(_one("rsqrt", FLOAT, x))
-
-
-def cbrt(x: Any) -> Any:
-    """The cube root."""
-    return arithmetic.cbrt(_one("cbrt", REAL_FLOAT, x))
-
-
-def square(x: Any) -> Any:
-    """x * x."""
-    return arithmetic.square(_one("square", NUMBER, x))
-
-
-def reciprocal(x: Any) -> Any:
-    """1 / x."""
-    return arithmetic.reciprocal(_one("reciprocal", FLOAT, x))
-
-
-def abs(x: Any) -> Any:
-    """The absolute value; of complex x its real magnitude."""
-    return arithmetic.abs_(_one("abs", NUMBER, x))
-
-
-def real(x: Any) -> Any:
-    """The real part of complex x."""
-    return conversion.real(_one("real", "c", x))
-
-
-def imag(x: Any) -> Any:
-    """The imaginary part of complex x."""
-    return conversion.imag(_one("imag", "c", x))
-
-
-def bitwise_not(x: Any) -> Any:
-    """~x, of integers and bools."""
-    return comparison.not_(_one("bitwise_not", BITS, x))
-
-
-def lgamma(x: Any) -> Any:
-    """log(abs(gamma(x)))."""
-    return special.gammaln(_one("lgamma", REAL_FLOAT, x))
-
-
-def digamma(x: Any) -> Any:
-    """The derivative of lgamma."""
-    return special.digamma(_one("digamma", REAL_FLOAT, x))
-
-
-def erf(x: Any) -> Any:
-    """The error function."""
-    return special.erf(_one("erf", REAL_FLOAT, x))
-
-
-def erfc(x: Any) -> Any:
-    """1 - erf(x), exact for large x."""
-    return special.erfc(_one("erfc", REAL_FLOAT, x))
-
-
-def erf_inv(x: Any) -> Any:
-    """The inverse of erf."""
-    return special.erfinv(_one("erf_inv", REAL_FLOAT, x))
-
-
-def bessel_i0e(x: Any) -> Any:
-    """exp(-abs(x)) * i0(x), the modified Bessel function of order 0."""
-    return special.i0e(_one("bessel_i0e", REAL_FLOAT, x))
-
-
-def bessel_i1e(x: Any) -> Any:
-    """exp(-abs(x)) * i1(x), the modified Bessel function of order 1."""
-    return special.i1e(_one("bessel_i1e", REAL_FLOAT, x))
-
-
-def add(x: Any, y: Any) -> Any:
-    """x + y."""
-    return arithmetic.add(*operands("add", NUMBER, x, y))
-
-
-def sub(x: Any, y: Any) -> Any:
-    """x - y."""
-    return arithmetic.sub(*operands("sub", NUMBER, x, y))
-
-
-def mul(x: Any, y: Any) -> Any:
-    """x * y."""
-    return arithmetic.mul(*operands("mul", NUMBER, x, y))
-
-
-def max(x: Any, y: Any) -> Any:
-    """The larger of x and y; NaN if one is; the derivative is shared at ties."""
-    return extrema.maximum(*operands("max", ORDERED, x, y))
-
-
-def min(x: Any, y: Any) -> Any:
-    """The smaller of x and y; NaN if one is; the derivative is shared at ties."""
-    return extrema.minimum(*operands("min", ORDERED, x, y))
+def _named(function: Any, name: str, doc: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _unary(name: str, kinds: str, bound: Callable[[Any], Any], doc: str) -> _OfOne:
+    """The public function of operands of these kinds for a function of the primitive layer."""
+
+    def function(x: Any) -> Any:
+        return bound(operands(name, kinds, x)[0])
+
+    return _named(function, name, doc)  # type: ignore[no-any-return]
+
+
+def _binary(name: str, kinds: str, bound: Callable[[Any, Any], Any], doc: str) -> _OfTwo:
+    def function(x: Any, y: Any) -> Any:
+        return bound(*operands(name, kinds, x, y))
+
+    return _named(function, name, doc)  # type: ignore[no-any-return]
+
+
+neg = _unary("neg", NUMBER, arithmetic.neg, "-x.")
+sign = _unary("sign", NUMBER, arithmetic.sign, "-1, 0 or 1; of complex x the number on the unit circle.")
+floor = _unary("floor", REAL_FLOAT, rounding.floor, "The largest integer <= x, as a float.")
+ceil = _unary("ceil", REAL_FLOAT, rounding.ceil, "The smallest integer >= x, as a float.")
+is_finite = _unary("is_finite", REAL_FLOAT, comparison.isfinite, "Is x neither infinite nor NaN? bool.")
+exp = _unary("exp", FLOAT, transcendental.exp, "e**x.")
+exp2 = _unary("exp2", FLOAT, transcendental.exp2, "2**x.")
+expm1 = _unary("expm1", FLOAT, transcendental.expm1, "e**x - 1, exact near 0.")
+log = _unary("log", FLOAT, transcendental.log, "The natural logarithm.")
+log1p = _unary("log1p", FLOAT, transcendental.log1p, "log(1 + x), exact near 0.")
+tanh = _unary("tanh", FLOAT, transcendental.tanh, "The hyperbolic tangent.")
+logistic = _unary("logistic", FLOAT, transcendental.logistic, "1 / (1 + exp(-x)).")
+sin = _unary("sin", FLOAT, transcendental.sin, "The sine.")
+cos = _unary("cos", FLOAT, transcendental.cos, "The cosine.")
+tan = _unary("tan", FLOAT, transcendental.tan, "The tangent.")
+asin = _unary("asin", FLOAT, transcendental.arcsin, "The inverse of sin.")
+acos = _unary("acos", FLOAT, transcendental.arccos, "The inverse of cos.")
+atan = _unary("atan", FLOAT, transcendental.arctan, "The inverse of tan.")
+sinh = _unary("sinh", FLOAT, transcendental.sinh, "The hyperbolic sine.")
+cosh = _unary("cosh", FLOAT, transcendental.cosh, "The hyperbolic cosine.")
+asinh = _unary("asinh", FLOAT, transcendental.arcsinh, "The inverse of sinh.")
+acosh = _unary("acosh", FLOAT, transcendental.arccosh, "The inverse of cosh.")
+atanh = _unary("atanh", FLOAT, transcendental.arctanh, "The inverse of tanh.")
+sqrt = _unary("sqrt", FLOAT, arithmetic.sqrt, "The square root.")
+rsqrt = _unary("rsqrt", FLOAT, arithmetic.rsqrt, "1 / sqrt(x).")
+cbrt = _unary("cbrt", REAL_FLOAT, arithmetic.cbrt, "The cube root.")
+square = _unary("square", NUMBER, arithmetic.square, "x * x.")
+reciprocal = _unary("reciprocal", FLOAT, arithmetic.reciprocal, "1 / x.")
+abs = _unary("abs", NUMBER, arithmetic.abs_, "The absolute value; of complex x its real magnitude.")
+real = _unary("real", "c", conversion.real, "The real part of complex x.")
+imag = _unary("imag", "c", conversion.imag, "The imaginary part of complex x.")
+bitwise_not = _unary("bitwise_not", BITS, comparison.not_, "~x, of integers and bools.")
+lgamma = _unary("lgamma", REAL_FLOAT, special.gammaln, "log(abs(gamma(x))).")
+digamma = _unary("digamma", REAL_FLOAT, special.digamma, "The derivative of lgamma.")
+erf = _unary("erf", REAL_FLOAT, special.erf, "The error function.")
+erfc = _unary("erfc", REAL_FLOAT, special.erfc, "1 - erf(x), exact for large x.")
+erf_inv = _unary("erf_inv", REAL_FLOAT, special.erfinv, "The inverse of erf.")
+bessel_i0e = _unary("bessel_i0e", REAL_FLOAT, special.i0e, "exp(-abs(x)) * i0(x), the modified Bessel function of order 0.")
+bessel_i1e = _unary("bessel_i1e", REAL_FLOAT, special.i1e, "exp(-abs(x)) * i1(x), the modified Bessel function of order 1.")
+add = _binary("add", NUMBER, arithmetic.add, "x + y.")
+sub = _binary("sub", NUMBER, arithmetic.sub, "x - y.")
+mul = _binary("mul", NUMBER, arithmetic.mul, "x * y.")
+max = _binary("max", ORDERED, extrema.maximum, "The larger of x and y; NaN if one is; the derivative is shared at ties.")
+min = _binary("min", ORDERED, extrema.minimum, "The smaller of x and y; NaN if one is; the derivative is shared at ties.")
+nextafter = _binary("nextafter", REAL_FLOAT, arithmetic.nextafter, "The next float after x in the direction of y.")
+eq = _binary("eq", ANY, comparison.eq, "x == y.")
+ne = _binary("ne", ANY, comparison.ne, "x != y.")
+lt = _binary("lt", ORDERED, comparison.lt, "x < y.")
+le = _binary("le", ORDERED, comparison.le, "x <= y.")
+gt = _binary("gt", ORDERED, comparison.gt, "x > y.")
+ge = _binary("ge", ORDERED, comparison.ge, "x >= y.")
+bitwise_and = _binary("bitwise_and", BITS, comparison.and_, "x & y, of integers or bools.")
+bitwise_or = _binary("bitwise_or", BITS, comparison.or_, "x | y, of integers or bools.")
+bitwise_xor = _binary("bitwise_xor", BITS, comparison.xor, "x ^ y, of integers or bools.")
+shift_left = _binary("shift_left", INTEGER, comparison.shift_left, "x << y.")
 
 
 def atan2(y: Any, x: Any) -> Any:
     """The angle of the point (y, x)."""
     return transcendental.arctan2(*operands("atan2", REAL_FLOAT, y, x))
-
-
-def nextafter(x: Any, y: Any) -> Any:
-    """The next float after x in the direction of y."""
-    return arithmetic.nextafter(*operands("nextafter", REAL_FLOAT, x, y))
-
-
-def eq(x: Any, y: Any) -> Any:
-    """x == y."""
-    return comparison.eq(*operands("eq", ANY, x, y))
-
-
-def ne(x: Any, y: Any) -> Any:
-    """x != y."""
-    return comparison.ne(*operands("ne", ANY, x, y))
-
-
-def lt(x: Any, y: Any) -> Any:
-    """x < y."""
-    return comparison.lt(*operands("lt", ORDERED, x, y))
-
-
-def le(x: Any, y: Any) -> Any:
-    """x <= y."""
-    return comparison.le(*operands("le", ORDERED, x, y))
-
-
-def gt(x: Any, y: Any) -> Any:
-    """x > y."""
-    return comparison.gt(*operands("gt", ORDERED, x, y))
-
-
-def ge(x: Any, y: Any) -> Any:
-    """x >= y."""
-    return comparison.ge(*operands("ge", ORDERED, x, y))
-
-
-def bitwise_and(x: Any, y: Any) -> Any:
-    """x & y, of integers or bools."""
-    return comparison.and_(*operands("bitwise_and", BITS, x, y))
-
-
-def bitwise_or(x: Any, y: Any) -> Any:
-    """x | y, of integers or bools."""
-    return comparison.or_(*operands("bitwise_or", BITS, x, y))
-
-
-def bitwise_xor(x: Any, y: Any) -> Any:
-    """x ^ y, of integers or bools."""
-    return comparison.xor(*operands("bitwise_xor", BITS, x, y))
-
-
-def shift_left(x: Any, y: Any) -> Any:
-    """x << y."""
-    return comparison.shift_left(*operands("shift_left", INTEGER, x, y))
 
 
 def igamma(a: Any, x: Any) -> Any:
@@ -351,9 +164,7 @@ def div(x: Any, y: Any) -> Any:
     return rounding.floor_divide(arithmetic.sub(x, rounding.fmod(x, y)), y)
 
 
-def rem(x: Any, y: Any) -> Any:
-    """The remainder of div, with the sign of x (C's fmod)."""
-    return rounding.fmod(*operands("rem", "iuf", x, y))
+rem = _binary("rem", "iuf", rounding.fmod, "The remainder of div, with the sign of x (C's fmod).")
 
 
 def pow(x: Any, y: Any) -> Any:
@@ -405,9 +216,7 @@ def conj(x: Any) -> Any:
     return conversion.conj(x)
 
 
-def complex(x: Any, y: Any) -> Any:
-    """x + 1j * y of floats."""
-    return conversion.make_complex(*operands("complex", REAL_FLOAT, x, y))
+complex = _binary("complex", REAL_FLOAT, conversion.make_complex, "x + 1j * y of floats.")
 
 
 def polygamma(m: Any, x: Any) -> Any:

@@ -195,9 +195,8 @@ def test_planted_bug_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_planted_bug_in_an_emitter_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     from funcad.backends.native.emitter import Emitter
 
-    minimum: Callable[..., Any] = Emitter.minimum
-    monkeypatch.setattr(Emitter, "maximum", minimum)
-    monkeypatch.setattr(Emitter, "exp", Emitter.expm1)
+    base, wrong = Emitter.base, {"gt": "lt", "lt": "gt", "exp": "expm1"}
+    monkeypatch.setattr(Emitter, "base", lambda e, name, *rest: base(e, wrong.get(name, name), *rest))
     assert "instead of" in finds(["native"])
     assert "instead of" in finds(["kernels"])
 

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 import funcad
 from funcad.backends.engines import TIER_UP_RUNS
 from funcad.backends.native import ir, kernels, target
-from funcad.backends.native.emitter_memory import _has_fma
+from funcad.backends.native.emitter import _has_fma
 from funcad.backends.native.target import host
 
 RNG = np.random.default_rng(0)

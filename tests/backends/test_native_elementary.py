@@ -306,9 +306,9 @@ def test_signs_that_are_known(what: str, dtype: str) -> None:
             function = ir.Function(ir.Module(), "f", [(f"<4 x {element}>", "%x")], f"<4 x {element}>")
             emitter = Emitter(function, 4, target.host())
             value = rule(emitter, lane)
-            assert emitter._known.get(value.name) == expected
+            assert emitter.known.signs.get(value.name) == expected
             if not known:
-                emitter._known.clear()
+                emitter.known.signs.clear()
             before = function.text().count(" select ")
             getattr(emitter, name)(value)
             counts[name, known] = function.text().count(" select ") - before

@@ -48,10 +48,10 @@ class _BatchText(Example):
     def combine(self, kind: str, a: ElementValue, b: ElementValue) -> ElementValue:
         if a.dtype == np.float16:
             raise Unsupported("totals of float16, which NumPy adds up in float32")
-        return self.e.atom(kind, [a, b], ())
+        return self.e.atom(kind, a, b)
 
     def multiply_add(self, a: ElementValue, b: ElementValue, total: ElementValue) -> ElementValue:
-        return self.add(total, self.e.atom("mul", [a, b], ()))
+        return self.add(total, self.e.atom("mul", a, b))
 
     # -- the kernel
 

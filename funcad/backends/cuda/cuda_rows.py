@@ -163,7 +163,7 @@ class RowText:
         """The statement that adds an element, or a product of two, to a sum."""
         lanes = [env[a] for a in variables(equation)]
         kind, dtype = kind_of(equation), equation.outputs[0].aval.dtype
-        x = lanes[0] if len(lanes) == 1 else self.e.atom("mul", lanes, ())
+        x = lanes[0] if len(lanes) == 1 else self.e.atom("mul", *lanes)
         if kind is None or x.dtype != dtype:
             raise Unsupported(f"{equation.primitive.name} of {x.dtype} gives {dtype}")
         return f"{total} = {combined(kind, dtype, total, x.text)};"

@@ -17,6 +17,7 @@ import numpy as np
 from funcad.backends.cuda.elements import Elements, ElementValue, Unsupported, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE
 from funcad.backends.plans.element_plan import Group
+from funcad.backends.plans.element_writer import identity_of
 from funcad.ir.jaxpr import Literal, Var
 from funcad.primitives.atoms import UFUNCS
 
@@ -25,7 +26,6 @@ __all__ = ["BLOCKS", "combined", "identity", "kernel_text", "pack_of"]
 BLOCKS = 1024  # at most: the parts of a total, and enough to keep a GPU busy
 PACK = 16  # bytes
 _KERNEL = 'extern "C" __global__ void __launch_bounds__(FC_THREADS)'
-_EXTREMES = {"maximum": (-np.inf, "min"), "minimum": (np.inf, "max"), "fmax": (np.nan, "min"), "fmin": (np.nan, "max")}
 
 
 def pack_of(group: Group) -> int:
@@ -37,19 +37,15 @@ def identity(kind: str, dtype: np.dtype) -> ElementValue:
     """What changes nothing in a total by this atom: NumPy's identity, or the least or greatest value of the dtype."""
     if dtype == np.float16:
         raise Unsupported("totals of float16, which NumPy adds up in float32")
-    found = UFUNCS[kind].identity
-    if found is not None:
-        return literal(~dtype.type(0) if found == -1 else found, dtype)
-    if kind not in _EXTREMES or dtype.kind in "bc":
+    if dtype.kind == "b" and UFUNCS[kind].identity is None:
         raise Unsupported(f"no total of {dtype} by {kind}")
-    of_floats, end = _EXTREMES[kind]
-    return literal(of_floats if dtype.kind == "f" else getattr(np.iinfo(dtype), end), dtype)
+    return literal(identity_of(kind, dtype), dtype)
 
 
 def combined(kind: str, dtype: np.dtype, a: str, b: str) -> str:
     """The statements that combine two parts of a total, the last of which is a value."""
     elements = Elements()
-    elements.atom(kind, [ElementValue(dtype, a), ElementValue(dtype, b)], ())
+    elements.atom(kind, ElementValue(dtype, a), ElementValue(dtype, b))
     (line,) = elements.lines
     return line.partition(" = ")[2].rstrip(";")
 

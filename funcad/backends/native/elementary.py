@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native.emitter_memory import FLOAT64, float_text
+from funcad.backends.native.lane_types import float_text
+from funcad.backends.plans.element_writer import FLOAT64
 
 __all__ = ["Floats"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from funcad.backends.native.elementary import LN2, LOG2_E, Floats
 from funcad.backends.native.elementary_inverse import TINIEST
-from funcad.backends.native.emitter_memory import FLOAT64
+from funcad.backends.plans.element_writer import FLOAT64
 
 __all__ = ["functions", "integer_power", "integer_power_single", "pow", "pow_single"]
 

@@ -9,7 +9,7 @@ otherwise.
 from __future__ import annotations
 
 from funcad.backends.native.elementary import Floats
-from funcad.backends.native.emitter_memory import FLOAT64
+from funcad.backends.plans.element_writer import FLOAT64
 
 __all__ = ["cos", "sin", "tan"]
 

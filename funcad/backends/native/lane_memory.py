@@ -1,0 +1,181 @@
+"""How lanes come from and go to NumPy's memory.
+
+Idea: memory holds what NumPy's does: a bool is a byte, complex numbers are interleaved. A vector in memory is aligned as its
+element is, so every array that NumPy calls aligned may be read. Trap: loads are never numbered (a store may lie between).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.native.lane_types import Lane, element_of
+from funcad.backends.plans.element_writer import part_of
+from funcad.host.real_types import is_a
+
+__all__ = ["load", "store"]
+
+
+def _memory(dtype: np.dtype) -> tuple[str, int]:
+    """Type and size of one element (of one part, for a complex dtype) in memory."""
+    if dtype.kind == "b":
+        return "i8", 1
+    return element_of(dtype), part_of(dtype).itemsize
+
+
+def _address(e: Any, dtype: np.dtype, pointer: str, index: str) -> str:
+    kind, _ = _memory(dtype)
+    if dtype.kind == "c":
+        kind = f"[2 x {kind}]"
+    return e.put(f"getelementptr {kind}, ptr {pointer}, i64 {index}")
+
+
+def _lane_index(e: Any, index: str, stride: int | str, position: int) -> str:
+    if position == 0:
+        return index
+    if is_a(stride, int):
+        return e.put(f"add i64 {index}, {stride * position}")
+    return e.put(f"add i64 {index}, {e.put(f'mul i64 {stride}, {position}')}")
+
+
+def _read(e: Any, kind: str, size: int, n: int, address: str, mask: str | None) -> str:
+    """n elements at an address, as a value of memory's type."""
+    vector = kind if n == 1 else f"<{n} x {kind}>"
+    if mask is None:
+        return e.function.load(f"load {vector}, ptr {address}, align {size}")
+    name = f"llvm.masked.load.v{n}{_short(kind)}.p0"
+    target = e.module.declare(name, vector, ["ptr", "i32", f"<{n} x i1>", vector])
+    arguments = f"ptr {address}, i32 {size}, <{n} x i1> {mask}, {vector} zeroinitializer"
+    return e.function.load(f"call {vector} {target}({arguments})")
+
+
+def _short(kind: str) -> str:
+    return {"double": "f64", "float": "f32"}.get(kind, kind)
+
+
+def _pairs(e: Any, value: str) -> str:
+    """A mask with every lane twice: for interleaved complex numbers."""
+    n = e.lanes
+    order = ", ".join([f"i32 {i // 2}" for i in range(2 * n)])
+    return e.put(f"shufflevector <{n} x i1> {value}, <{n} x i1> poison, <{2 * n} x i32> <{order}>")
+
+
+def load(e: Any, dtype: Any, pointer: str, index: str, stride: int | str = 1, mask: str | None = None) -> Lane:
+    """The elements at index, index + stride, ... of an array that begins at `pointer`; lanes that are off are zero.
+
+    `index` is an i64 (a name or a number), `stride` counts elements: 1 reads a vector, 0 one value for every lane, any
+    other number or a name reads lane by lane.
+    """
+    dtype = np.dtype(dtype)
+    kind, size = _memory(dtype)
+    if stride == 0 and e.lanes > 1:
+        return e.splat(e.one.load(dtype, pointer, index))
+    if stride != 1 and e.lanes > 1:
+        return _gather(e, dtype, pointer, index, stride, mask)
+    address = _address(e, dtype, pointer, index)
+    n = e.lanes
+    if n == 1:
+        if mask is not None:
+            return _guarded_load(e, dtype, pointer, index, mask)
+        if dtype.kind == "c":
+            second = e.put(f"getelementptr {kind}, ptr {address}, i64 1")
+            return Lane(dtype, (_read(e, kind, size, 1, address, None), _read(e, kind, size, 1, second, None)))
+        return _from_memory(e, dtype, _read(e, kind, size, 1, address, None))
+    if dtype.kind != "c":
+        return _from_memory(e, dtype, _read(e, kind, size, n, address, mask))
+    both = _read(e, kind, size, 2 * n, address, None if mask is None else _pairs(e, mask))
+    parts = []
+    for first in (0, 1):
+        order = ", ".join([f"i32 {2 * i + first}" for i in range(n)])
+        parts.append(e.put(f"shufflevector <{2 * n} x {kind}> {both}, <{2 * n} x {kind}> poison, <{n} x i32> <{order}>"))
+    return Lane(dtype, tuple(parts))
+
+
+def _from_memory(e: Any, dtype: np.dtype, value: str) -> Lane:
+    if dtype.kind == "b":
+        value = e.put(f"icmp ne {e.vector('i8')} {value}, {e.constant('i8', '0')}")
+    return Lane(dtype, (value,))
+
+
+def _guarded_load(e: Any, dtype: np.dtype, pointer: str, index: str, mask: str) -> Lane:
+    function = e.function
+    zero = e.literal(0, dtype)
+    before, inside, done = function.block, function.label("read"), function.label("read")
+    function.do(f"br i1 {mask}, label %{inside}, label %{done}")
+    function.open(inside)
+    with function._scope():  # names made in here are not known after it
+        found = load(e, dtype, pointer, index)
+    function.do(f"br label %{done}")
+    function.open(done)
+    kind = e.register(dtype)
+    pairs = zip(found.parts, zero.parts)
+    return Lane(dtype, tuple([function.load(f"phi {kind} [{p}, %{inside}], [{z}, %{before}]") for p, z in pairs]))
+
+
+def _gather(e: Any, dtype: np.dtype, pointer: str, index: str, stride: int | str, mask: str | None) -> Lane:
+    one = e.one
+    element = element_of(dtype)
+    vector = e.vector(element)
+    parts = ["zeroinitializer" if mask is not None else "poison"] * (2 if dtype.kind == "c" else 1)
+    for i in range(e.lanes):
+        at = _lane_index(e, index, stride, i)
+        on = None if mask is None else e.put(f"extractelement <{e.lanes} x i1> {mask}, i64 {i}")
+        found = one.load(dtype, pointer, at, mask=on)
+        parts = [e.put(f"insertelement {vector} {v}, {element} {p}, i64 {i}") for v, p in zip(parts, found.parts)]
+    return Lane(dtype, tuple(parts))
+
+
+def store(
+    e: Any,
+    lane: Lane,
+    pointer: str,
+    index: str,
+    stride: int | str = 1,
+    mask: str | None = None,
+    nontemporal: bool = False,
+) -> None:
+    """Write the lanes to index, index + stride, ...; lanes that are off are not touched.
+
+    `nontemporal` bypasses the caches: the address must then be a multiple of the vector's size in bytes.
+    """
+    dtype = lane.dtype
+    kind, size = _memory(dtype)
+    n = e.lanes
+    if n > 1 and stride != 1:
+        one = e.one
+        for i in range(n):
+            on = None if mask is None else e.put(f"extractelement <{n} x i1> {mask}, i64 {i}")
+            one.store(e.extract(lane, i), pointer, _lane_index(e, index, stride, i), mask=on)
+        return
+    if n == 1 and mask is not None:
+        with e.function.when(mask):
+            store(e, lane, pointer, index)
+        return
+    address = _address(e, dtype, pointer, index)
+    parts = lane.parts
+    if dtype.kind == "b":
+        parts = (e.put(f"zext {e.vector('i1')} {parts[0]} to {e.vector('i8')}"),)
+    if dtype.kind == "c" and n > 1:
+        order = ", ".join([f"i32 {i // 2 + n * (i % 2)}" for i in range(2 * n)])
+        vector = f"<{n} x {kind}>"
+        parts = (e.put(f"shufflevector {vector} {parts[0]}, {vector} {parts[1]}, <{2 * n} x i32> <{order}>"),)
+        mask = None if mask is None else _pairs(e, mask)
+        n = 2 * n
+    for i, value in enumerate(parts):
+        target = address if i == 0 else e.put(f"getelementptr {kind}, ptr {address}, i64 {i}")
+        _write(e, kind, size, n, value, target, mask, nontemporal)
+
+
+def _write(e: Any, kind: str, size: int, n: int, value: str, address: str, mask: str | None, nontemporal: bool) -> None:
+    vector = kind if n == 1 else f"<{n} x {kind}>"
+    if mask is not None:
+        name = f"llvm.masked.store.v{n}{_short(kind)}.p0"
+        target = e.module.declare(name, "void", [vector, "ptr", "i32", f"<{n} x i1>"])
+        e.function.do(f"call void {target}({vector} {value}, ptr {address}, i32 {size}, <{n} x i1> {mask})")
+        return
+    hint = ""
+    if nontemporal and n > 1:
+        e.module.constants["!funcad.nt"] = "!1999 = !{i32 1}"
+        size, hint = size * n, ", !nontemporal !1999"
+    e.function.do(f"store {vector} {value}, ptr {address}, align {size}{hint}")
