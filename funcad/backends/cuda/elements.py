@@ -172,10 +172,10 @@ class Elements(ElementWriter):
 class _Template(Elements):
     """Writes a function for all types T of a kind, for which the widest one stands here."""
 
-    def c_type(self, dtype: np.dtype) -> str:  # type: ignore[override]
+    def c_type(self, dtype: np.dtype) -> str:
         return {"b": "bool", "c": "fc_complex<T>"}.get(dtype.kind, "T")
 
-    def literal(self, value: Any, dtype: np.dtype) -> ElementValue:  # type: ignore[override]
+    def literal(self, value: Any, dtype: np.dtype) -> ElementValue:
         if dtype.kind != "c":
             return ElementValue(dtype, f"T({literal(value, dtype).text if dtype.kind == 'f' else value})")
         return ElementValue(dtype, f"fc_of({self.literal(value.real, FLOAT64).text}, {self.literal(value.imag, FLOAT64).text})")

@@ -251,8 +251,8 @@ class Emitter(ElementWriter):
                 out = self.choose(dtype, self.op("fcmp uno", dtype, y, y), x, out)
         else:
             return None
-        if self.lanes > 1 and self.fused:
-            self.known.learn(name, out, *names[:2])
+        if name in lane_functions.TELLING and self.lanes > 1 and self.fused:
+            self.known.learn(name, out, *names)
         return Lane(dtype, (out,))
 
     # -- reductions over lanes

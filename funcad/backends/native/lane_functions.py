@@ -26,7 +26,7 @@ from funcad.backends.native.elementary import Floats
 from funcad.backends.native.lane_types import Lane, element_of
 from funcad.backends.plans.element_writer import FLOAT32, FLOAT64
 
-__all__ = ["NAMES", "KnownSigns", "elementary", "float_power", "where_rare"]
+__all__ = ["NAMES", "TELLING", "KnownSigns", "elementary", "float_power", "where_rare"]
 
 _LIBM = {
     "arcsin": "asin",
@@ -62,6 +62,7 @@ _SHARED_SINGLE: dict[str, Callable[..., str]] = {
 }
 _WIDENED: dict[str, Callable[..., str]] = {**_SHARED, "hypot": elementary_power.hypot_single}  # on operands made double
 NAMES = frozenset([*_INLINE, *_WIDENED])
+TELLING = frozenset(["mul", "div", "add", "neg", "exp", "exp2", "abs", "hypot"])  # atoms whose sign may be known
 LARGEST_POWER = 64  # from there on integer powers are pow's
 
 
@@ -76,7 +77,7 @@ class KnownSigns:
         self.signs[name] = "fall" if math.copysign(1.0, value) < 0 else "size"
 
     def learn(self, atom: str, out: str, x: str, y: str = "") -> None:
-        """What the operands' signs tell of a result."""
+        """What the operands' signs tell of the result of an atom in `TELLING`."""
         signs = [self.signs.get(x), self.signs.get(y)]
         found = None
         if atom in ("mul", "div"):
@@ -86,14 +87,15 @@ class KnownSigns:
                 found = "size"
             elif self._opposite.get(x) == y or self._opposite.get(y) == x:
                 found = "fall"
-        elif atom == "add" and {*signs} in ({"fall"}, {"size"}, {"unit"}, {"size", "unit"}):
-            found = "fall" if "fall" in signs else "size"
+        elif atom == "add":
+            if None not in signs and (signs[0] == "fall") == (signs[1] == "fall"):
+                found = "fall" if signs[0] == "fall" else "size"
         elif atom == "neg":
             self._opposite[out] = x
             found = {"fall": "size", "size": "fall", "unit": "fall"}.get(signs[0] or "")
         elif atom in ("exp", "exp2"):
             found = "unit" if signs[0] == "fall" else "size"
-        elif atom in ("abs", "hypot"):
+        else:
             found = "size"
         if found is not None:
             self.signs[out] = found

@@ -9,8 +9,7 @@ NumPy's ufunc computes, bit for bit for arithmetic and within 2 ulp for elementa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,10 +26,7 @@ _EXTREMES = {"maximum": (-np.inf, "min"), "minimum": (np.inf, "max"), "fmax": (n
 
 def part_of(dtype: np.dtype) -> np.dtype:
     """The dtype of the parts of a complex dtype; any other dtype itself."""
-    if dtype.kind != "c":
-        return dtype
-    found: np.dtype = {8: FLOAT32, 16: FLOAT64}.get(dtype.itemsize, dtype)
-    return found
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
 def identity_of(kind: str, dtype: np.dtype) -> Any:
@@ -60,10 +56,9 @@ class ElementWriter:
     literal: Callable[..., Any]
     power: Callable[..., Any]
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in ATOMS and name not in WORDS:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}, which is no atom either")
-        return partial(self.atom, name)
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
     def apply(self, equation: Any, operands: Sequence[Any]) -> Any:
         """The code of one elementwise equation; a lane in another dtype than the equation's is converted if it is weak."""
@@ -114,17 +109,17 @@ class ElementWriter:
 
     def atom(self, name: str, *operands: Any) -> Any:
         """The code of one atom: the engine's own, or composed."""
-        first, *rest = operands
         if name == "convert":
-            return self.convert(first, np.dtype(rest[0]))
+            return self.convert(operands[0], np.dtype(operands[1]))
         if name == "integer_pow":
-            return self._integer_pow(first, rest[0])
-        alike = rest if name == "select" else operands
+            return self._integer_pow(*operands)
+        alike = operands[1:] if name == "select" else operands
         dtype = alike[0].dtype
-        if any([x.dtype != dtype for x in alike]):
-            raise Unsupported(f"{name} of {', '.join([str(x.dtype) for x in alike])}")
+        for x in alike:
+            if x.dtype is not dtype and x.dtype != dtype:
+                raise Unsupported(f"{name} of {dtype} and {x.dtype}")
         if name == "select":
-            return self.choice(self.convert(first, BOOL), *alike)
+            return self.choice(self.convert(operands[0], BOOL), *alike)
         if name == "div" and dtype.kind in "biu":
             return self.atom(name, *[self.convert(x, FLOAT64) for x in operands])
         found = self.base(name, dtype, operands)
@@ -163,3 +158,11 @@ class ElementWriter:
     def width(self, x: Any) -> Any:
         """The number of bits of an integer."""
         return self.like(x, 8 * x.dtype.itemsize)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda self, *operands: self.atom(name, *operands)
+
+
+for _name in {*ATOMS, *WORDS} - vars(ElementWriter).keys():
+    setattr(ElementWriter, _name, _method(_name))
