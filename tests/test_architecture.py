@@ -22,7 +22,7 @@ import funcad
 from funcad.ir.primitive import Primitive
 from funcad.passes import subprograms
 from funcad.primitives.atoms import ATOMS
-from tests.sources import FILES, ROOT, RULES, Source, annotations, imported, loaded, name, parsed, rule, survey
+from tests.sources import FILES, ROOT, RULES, Source, annotations, dotted, imported, loaded, name, parsed, rule, survey
 from tests.specs import all_specs
 
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
@@ -248,8 +248,9 @@ def values_are_told_apart_by_their_real_type(source: Source) -> Iterator[str]:
     for node in source.of(ast.Call):
         if not (isinstance(node.func, ast.Name) and node.func.id == "isinstance"):
             continue
+        known = vars(importlib.import_module(dotted(source.path)))
         try:
-            kinds = eval(ast.unparse(node.args[1]), vars(importlib.import_module(dotted(source.path))))
+            kinds = eval(ast.unparse(node.args[1]), known)
         except NameError:  # of the function's own
             continue
         kinds = getattr(kinds, "__args__", kinds)  # of int | float
