@@ -1,7 +1,7 @@
 """Every primitive against the contract of `ir/primitive.py`, rule by rule, over the table in `tests/specs`.
 
 One test a spec: it makes all checks that apply to it (`@check` says to which), and tells all that fail. Derivatives of whole
-functions are taken to follow from these (tests/surface/theorem.py), so nothing is left out here by default.
+functions are taken to follow from these (tests/surface/theorem.py), so only what takes longest is left out here by default.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
 from tests.agreement import assert_agree, assert_close
+from tests.shards import shard
 from tests.specs import OpSpec, all_specs
 
 SPECS = all_specs()
@@ -409,18 +410,36 @@ def derived_programs_are_well_formed(op: OpSpec) -> None:
 # -- the tests
 
 
-@pytest.mark.filterwarnings("ignore:dtype=>.* is not supported by lfilter")  # SciPy 1.16 says so and goes on
-@pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS])
-def test_primitive(op: OpSpec) -> None:
+# Their second derivatives and batched ones take a third of all the time here; those of scipy.linalg.logm are checked at once.
+LONG = {"logm", "logm_linear"}
+
+
+def run_checks(op: OpSpec, chosen: list[Callable[[OpSpec], None]]) -> None:
+    """All of these checks, although some may fail; an error names its check."""
     errors: list[Exception] = []
-    for applies, function in CHECKS:
-        if applies(op):
-            try:
-                function(op)
-            except Exception as error:
-                error.add_note(f"in the check {function.__name__!r} of {op.id!r}")
-                errors.append(error)
+    for function in chosen:
+        try:
+            function(op)
+        except Exception as error:
+            error.add_note(f"in the check {function.__name__!r} of {op.id!r}")
+            errors.append(error)
     if len(errors) == 1:
         raise errors[0]
     if errors:
         raise ExceptionGroup(op.id, errors)
+
+
+def is_long(op: OpSpec, function: Any) -> bool:
+    return op.id in LONG and function in (second_derivatives, derivatives_batch)
+
+
+@pytest.mark.filterwarnings("ignore:dtype=>.* is not supported by lfilter")  # SciPy 1.16 says so and goes on
+@pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS])
+def test_primitive(op: OpSpec) -> None:
+    run_checks(op, [function for applies, function in CHECKS if applies(op) and not is_long(op, function)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", shard([pytest.param(s, id=s.id) for s in SPECS if s.id in LONG]))
+def test_long_checks(op: OpSpec) -> None:
+    run_checks(op, [function for _, function in CHECKS if is_long(op, function)])

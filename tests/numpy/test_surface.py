@@ -69,8 +69,13 @@ LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
 NAMES: dict[str, list[Case]] = {}  # in the order of the table
 for _case in CASES:
     NAMES.setdefault(_case.name, []).append(_case)
-REST = [name for name, cases in NAMES.items() if len(cases) > 1 or name.startswith("scipy.stats.")]
-DERIVED = ("jvp", "vjp", "second", "vmap")
+DERIVED = ("jvp", "vjp", "second", "vmap", "cupy")
+DISTRIBUTIONS_LEAVE = ("second", "vmap", "cupy")
+
+
+def is_of_a_distribution(name: str) -> bool:
+    """Is it scipy.stats.norm.pdf, or another method?"""
+    return name.startswith("scipy.stats.") and name.count(".") == 3
 
 
 class Findings:
@@ -102,22 +107,19 @@ def test_function(name: str) -> None:
     """Value, NumPy's own call, jit and dtype in every case; the other cells in the first to which they apply.
 
     They are checked in later ones, too, where they do not follow from what tests/surface/theorem.py names. Un-jitted gradients
-    of arrays, of written arrays and of numbers are checked once.
+    of arrays, of written arrays and of numbers are checked once. Of the methods of distributions, which are many, only what
+    does not follow is batched, differentiated twice, and run on the device.
     """
-    found, done = Findings(name), set()
-    for i, case in enumerate(NAMES[name]):
-        later = i > 0 and follows(case)
+    found, done = Findings(name), set(DISTRIBUTIONS_LEAVE if is_of_a_distribution(name) else ())
+    for case in NAMES[name]:
+        theorem = follows(case)
         for cell in ("value", "plain", "jit") if name.startswith("numpy.") else ("value", "jit"):
             found.check(cell, case, check, cell, case)
-        if not later:
-            found.check("dtype", case, check, "dtype", case)
-        elif case.empty("dtype") is None:
+        if case.empty("dtype") is None:
             found.check("dtype", case, check_dtype, case, False)
         for cell in DERIVED:
-            if (not later or cell not in done) and found.check(cell, case, check, cell, case):
+            if (cell not in done or not theorem and cell != "cupy") and found.check(cell, case, check, cell, case):
                 done.add(cell)
-        if "cupy" not in done and not name.startswith("scipy.stats.") and found.check("cupy", case, check, "cupy", case):
-            done.add("cupy")
         for kind, gradient in GRADIENTS.items() if case.empty("vjp") is None else ():
             if kind not in done and found.check(f"gradient, {kind}", case, gradient, case):
                 done.add(kind)
@@ -125,12 +127,12 @@ def test_function(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", shard(REST))
+@pytest.mark.parametrize("name", shard(list(NAMES)))
 def test_the_cells_left_out(name: str) -> None:
-    """All cells of later cases, and the methods of distributions on the device."""
+    """All cells of later cases, and of the first what the quick test of distributions leaves out."""
     found = Findings(name)
     for i, case in enumerate(NAMES[name]):
-        for cell in (*DERIVED, "cupy", "dtype") if i else ("cupy",):
+        for cell in (*DERIVED, "dtype") if i else (*DISTRIBUTIONS_LEAVE, "dtype") if is_of_a_distribution(name) else ("dtype",):
             found.check(cell, case, check, cell, case)
     found.tell()
 

@@ -17,13 +17,15 @@ from funcad import jit, jvp, tree, vjp, vmap
 from funcad.api import split_batch
 from funcad.errors import FuncadError
 from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.trace import trace_function
 from funcad.testing import _direction, _numeric, _pair
 from tests import standin
 from tests.agreement import assert_agree, assert_close
 from tests.surface import Case, resolve
 
 __all__ = ["CHECKS", "RAISES", "STEP", "check", "check_dtype", "same", "host", "double", "floats", "rng_of"]
-__all__ += ["differentiated", "forward_of", "backward_of"]
+__all__ += ["differentiated", "forward_of", "backward_of", "traced_or_none"]
 
 STEP = 2.0**-17  # of central differences, in float64
 RAISES = (FuncadError, TypeError, ValueError, NotImplementedError, IndexError)
@@ -291,8 +293,18 @@ def check_jit(case: Case) -> bool:
     return True
 
 
-def check_dtype(case: Case, traced: bool = True) -> bool:
-    """float32 in: the result dtype of the reference, traced or not."""
+def traced_or_none(case: Case) -> Jaxpr | None:
+    """The case as one program of its arrays, if it is one: jit may need several."""
+    f, leaves = case.over(case.function(), ["diff", "traced"])
+    arrays = lambda *xs: [o for o in tree.leaves(f(*xs)) if _is_array(o)]
+    try:
+        return trace_function(arrays, [aval_of(x) for x in leaves], name="case")[0]
+    except RAISES:
+        return None
+
+
+def check_dtype(case: Case, run: bool = True) -> bool:
+    """float32 in: the result dtype of the reference, traced or not; without `run`: as a program of it says, if there is one."""
     read_only(case)
     _, structure = tree.flatten(tuple(case.args))
     narrow = [_narrow(x) if kind == "diff" or kind == "traced" else x for x, kind in case.leaves()]
@@ -308,12 +320,17 @@ def check_dtype(case: Case, traced: bool = True) -> bool:
         else:
             expected = reference(*other.args)
     wanted = [aval_of(o).dtype for o in tree.leaves(expected) if _is_array(o)]
+    program = None if run else traced_or_none(other)
+    if program is not None:
+        found = [a.dtype for a in program.out_avals]
+        assert found == wanted, f"{case.id}: float32 gives {found} where it is traced, the reference {wanted}"
+        return True
     runs = {"": other.function()(*other.args)}
-    if traced and "jit" not in case.missing and _arrays(expected):
+    if "jit" not in case.missing and _arrays(expected):
         f, leaves = other.over(other.function(), ["diff", "traced"])
         runs["under jit"] = jit(f)(*leaves)
     f, leaves = other.over(other.function(), ["diff"])
-    if traced and case.empty("jvp") is None and leaves and _arrays(expected):
+    if case.empty("jvp") is None and leaves and _arrays(expected):
         runs["under jvp"] = jvp(f, tuple(leaves), tuple(_direction(x, rng_of(case)) for x in leaves))[0]
     for how, out in runs.items():
         found = [aval_of(o).dtype for o in tree.leaves(out) if _is_array(o)]

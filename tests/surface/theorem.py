@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
 
-from funcad import tree
-from funcad.errors import FuncadError
-from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
-from funcad.ir.trace import trace_function
 from funcad.numpy.special_points import POINTS
 from tests.specs import all_specs
 from tests.surface import Case
+from tests.surface.checks import traced_or_none
 
 __all__ = ["follows", "certified", "primitives_of"]
 
@@ -41,20 +37,9 @@ def primitives_of(program: Jaxpr) -> Iterator[str]:
             yield from primitives_of(inner)
 
 
-def traced(case: Case) -> Jaxpr:
-    f, leaves = case.over(case.function(), ["diff", "traced"])
-
-    def arrays(*xs: Any) -> list[Any]:
-        return [o for o in tree.leaves(f(*xs)) if hasattr(o, "dtype") and not isinstance(o, type)]
-
-    return trace_function(arrays, [aval_of(x) for x in leaves], name="case")[0]
-
-
 def follows(case: Case) -> bool:
     """Is the case traced into certified primitives only, far from functions with special points?"""
     if case.name in POINTS or case.name.replace("ndarray.", "numpy.") in POINTS:
         return False
-    try:
-        return set(primitives_of(traced(case))) <= certified()
-    except (FuncadError, TypeError, ValueError, IndexError):  # it cannot be traced
-        return False
+    program = traced_or_none(case)
+    return program is not None and set(primitives_of(program)) <= certified()
