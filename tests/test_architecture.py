@@ -1,4 +1,7 @@
-"""The tree is what it says it is: sizes, import levels, the public list, and what `import funcad` loads."""
+"""The tree is what it says it is: sizes, import levels, the public list, and what `import funcad` loads.
+
+A rule of files is a function of one `Source` (tests/sources.py) that gives its offenders, and one test a rule lists all.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import re
 import subprocess
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +22,9 @@ import funcad
 from funcad.ir.primitive import Primitive
 from funcad.passes import subprograms
 from funcad.primitives.atoms import ATOMS
+from tests.sources import FILES, ROOT, RULES, Source, annotations, dotted, imported, loaded, name, parsed, rule, survey
 from tests.specs import all_specs
 
-ROOT = Path(funcad.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 MAX_LINES = 500
 
@@ -98,61 +101,18 @@ BY_NAME = {  # import modules whose names are worked out
 TOUR = {"sklearn", "matplotlib", "tqdm", "rich"}  # the tour's own
 
 
-def name(path: Path) -> str:
-    return str(path.relative_to(ROOT.parent))
+# -- sizes and places
 
 
-def folder(path: Path) -> str:
-    """The first part of the module's name under funcad: `ir`, `errors`, `__init__`."""
-    parts = path.relative_to(ROOT).parts
-    return parts[0] if len(parts) > 1 else path.stem
+def test_files_are_short() -> None:
+    lines = {path: path.read_text(encoding="utf8").count("\n") for path in [*FILES, *TESTS]}
+    long = [f"{path.relative_to(ROOT.parent)} has {n} lines" for path, n in lines.items() if n > MAX_LINES]
+    assert not long, f"the limit is {MAX_LINES}: split by ideas: {long}"
 
 
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf8"), str(path))
-
-
-def imported(node: ast.AST) -> list[str]:
-    """Dotted names that an import statement names."""
-    if isinstance(node, ast.Import):
-        return [a.name for a in node.names]
-    if isinstance(node, ast.ImportFrom):
-        assert node.level == 0, "relative import"
-        if node.module == "funcad":
-            return [f"funcad.{a.name}" for a in node.names]
-        return [node.module or ""]
-    return []
-
-
-def loaded(node: ast.AST) -> list[str | None]:
-    """The name, or its beginning, that a call of `import_module` is given; None if it cannot be read here."""
-    if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")):
-        return []
-    given = node.args[0]
-    if isinstance(given, ast.IfExp):
-        return [*loaded_name(given.body), *loaded_name(given.orelse)]
-    return loaded_name(given)
-
-
-def loaded_name(given: ast.AST) -> list[str | None]:
-    if isinstance(given, ast.JoinedStr):
-        given = given.values[0]
-    return [given.value] if isinstance(given, ast.Constant) and isinstance(given.value, str) else [None]
-
-
-all_files = pytest.mark.parametrize("path", FILES, ids=name)
-
-
-@pytest.mark.parametrize("path", [*FILES, *TESTS], ids=lambda p: str(p.relative_to(ROOT.parent)))
-def test_files_are_short(path: Path) -> None:
-    lines = path.read_text(encoding="utf8").count("\n")
-    assert lines <= MAX_LINES, f"{name(path)} has {lines} lines, the limit is {MAX_LINES}: split it by ideas"
-
-
-@pytest.mark.parametrize("folder", LINES)
-def test_folders_are_short(folder: str) -> None:
-    lines = sum(path.read_text(encoding="utf8").count("\n") for path in (ROOT / folder).glob("*.py"))
-    assert lines <= LINES[folder], f"{folder}/ has {lines} lines"
+def test_folders_are_short() -> None:
+    lines = {folder: sum(p.read_text(encoding="utf8").count("\n") for p in (ROOT / folder).glob("*.py")) for folder in LINES}
+    assert not [f"{folder}/ has {n} lines" for folder, n in lines.items() if n > LINES[folder]]
 
 
 def test_file_names_are_unique() -> None:
@@ -175,33 +135,37 @@ def test_tests_mirror_the_package() -> None:
     assert sorted(path.stem.removeprefix("test_") for path in here.glob("test_*.py")) == whole_house.split()
 
 
-@all_files
-def test_imports_go_downwards(path: Path) -> None:
-    own = folder(path)
-    level = LEVELS.get(own, OTHER)
-    for node in ast.walk(parsed(path)):
+# -- imports
+
+
+@rule
+def imports_go_downwards(source: Source) -> Iterator[str]:
+    level = LEVELS.get(source.folder, OTHER)
+    for node in source.of(ast.Import, ast.ImportFrom, ast.Call):
         for module in [*imported(node), *loaded(node)]:
             if module is None:
-                assert path.relative_to(ROOT).as_posix() in BY_NAME, f"{name(path)}:{node.lineno} imports who knows what"
+                if source.inside not in BY_NAME:
+                    yield f"{source.at(node)} imports who knows what"
                 continue
             parts = module.split(".")
             if parts[0] != "funcad":
                 continue
             other = (parts[1] if len(parts) > 1 else "") or "__init__"
-            allowed = other == own or LEVELS.get(other, OTHER) < level
-            assert allowed, f"{name(path)}:{node.lineno} imports {module}, which is not below {own}"
+            if other != source.folder and LEVELS.get(other, OTHER) >= level:
+                yield f"{source.at(node)} imports {module}, which is not below {source.folder}"
 
 
-def test_one_reference_goes_upwards() -> None:
+@rule
+def one_reference_goes_upwards(source: Source) -> Iterator[str]:
     """What stands above is reached through `Tracer.namespace`, which is set in one place, and through nothing else."""
-    found = []
-    for path in FILES:
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.Assign) and any(ast.unparse(t).endswith(".namespace") for t in node.targets):
-                found.append(name(path))
-            text = ast.unparse(node) if isinstance(node, ast.Subscript) else ""
-            assert not re.search(r"modules\[['\"]funcad", text), f"{name(path)}:{node.lineno} finds {text}"
-    assert found == ["funcad/__init__.py"]
+    targets = [target for node in source.of(ast.Assign) for target in node.targets]
+    found = [target for target in targets if ast.unparse(target).endswith(".namespace")]
+    if len(found) != (source.inside == "__init__.py"):
+        yield f"{source.inside} sets a namespace {len(found)} times"
+    for node in source.of(ast.Subscript):
+        text = ast.unparse(node) if isinstance(node.slice, ast.Constant) else ""
+        if re.search(r"modules\[['\"]funcad", text):
+            yield f"{source.at(node)} finds {text}"
 
 
 @pytest.mark.parametrize(("line", "expected"), [
@@ -215,54 +179,38 @@ def test_imports_by_name_are_seen(line: str, expected: list[str | None]) -> None
     assert loaded(ast.parse(line, mode="eval").body) == expected
 
 
-@all_files
-def test_no_star_imports(path: Path) -> None:
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom):
-            assert all(a.name != "*" for a in node.names), f"{name(path)}:{node.lineno}"
+@rule
+def no_star_imports(source: Source) -> Iterator[str]:
+    for node in source.of(ast.ImportFrom):
+        if any(a.name == "*" for a in node.names):
+            yield source.at(node)
 
 
-@all_files
-def test_no_imports_inside_functions(path: Path) -> None:
-    allowed = LAZY | TOUR if folder(path) in ("tour", "__main__") else LAZY
-    for function in ast.walk(parsed(path)):
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            continue
-        for node in ast.walk(function):
-            for module in imported(node):
-                named = (path.relative_to(ROOT).as_posix(), module) in NAMED
-                assert named or module.split(".")[0] in allowed, f"{name(path)}:{node.lineno} imports {module} in a function"
+@rule
+def no_imports_inside_functions(source: Source) -> Iterator[str]:
+    allowed = LAZY | TOUR if source.folder in ("tour", "__main__") else LAZY
+    for node in source.of(ast.Import, ast.ImportFrom):
+        for module in imported(node) if source.in_a_function(node) else []:
+            named = (source.inside, module) in NAMED
+            if not named and module.split(".")[0] not in allowed:
+                yield f"{source.at(node)} imports {module} in a function"
 
 
-@all_files
-def test_optional_packages_are_not_imported_at_import(path: Path) -> None:
-    inside = {
-        id(node)
-        for function in ast.walk(parsed_once(path))
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for node in ast.walk(function)
-    }
-    for node in ast.walk(parsed_once(path)):
-        if id(node) not in inside and folder(path) not in ("tour", "__main__"):
-            for module in imported(node):
-                assert module.split(".")[0] not in LAZY, f"{name(path)}:{node.lineno} imports {module} at import"
-
-
-def dotted(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+@rule
+def optional_packages_are_not_imported_at_import(source: Source) -> Iterator[str]:
+    if source.folder in ("tour", "__main__"):
+        return
+    for node in source.of(ast.Import, ast.ImportFrom):
+        for module in [] if source.in_a_function(node) else imported(node):
+            if module.split(".")[0] in LAZY:
+                yield f"{source.at(node)} imports {module} at import"
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    modules = {dotted(p): p for p in FILES}
     graph: dict[str, set[str]] = {}
-    for module, path in modules.items():
-        found: set[str] = set()
-        for node in parsed(path).body:
-            for target in imported(node):
-                names = [f"{target}.{a.name}" for a in node.names] if isinstance(node, ast.ImportFrom) else []
-                known = [n for n in (*names, target) if n in modules and n not in ("funcad", module)]
-                found |= {n for n in known if not module.startswith(n + ".")}
-        graph[module] = found
+    for module, names in survey().imports.items():
+        known = {n for n in names if n in survey().imports and n not in ("funcad", module)}
+        graph[module] = {n for n in known if not module.startswith(n + ".")}
     done: set[str] = set()
 
     def visit(module: str, trail: tuple[str, ...]) -> None:
@@ -276,50 +224,49 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
         visit(module, ())
 
 
-_trees: dict[Path, ast.Module] = {}
+@rule
+def nothing_is_left_to_do(source: Source) -> Iterator[str]:
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if any(word in line for word in ("TODO", "FIXME", "XXX")):
+            yield f"{name(source.path)}:{number}: {line.strip()}"
 
 
-def parsed_once(path: Path) -> ast.Module:
-    """The same tree at every call, so that nodes can be compared by identity."""
-    if path not in _trees:
-        _trees[path] = parsed(path)
-    return _trees[path]
-
-
-@all_files
-def test_nothing_is_left_to_do(path: Path) -> None:
-    for number, line in enumerate(path.read_text(encoding="utf8").splitlines(), 1):
-        for word in ("TODO", "FIXME", "XXX"):
-            assert word not in line, f"{name(path)}:{number}: {line.strip()}"
-
-
-@all_files
-def test_modules_say_what_they_are(path: Path) -> None:
-    assert ast.get_docstring(parsed(path)) or not path.read_text(encoding="utf8").strip(), name(path)
+@rule
+def modules_say_what_they_are(source: Source) -> Iterator[str]:
+    if source.text.strip() and not ast.get_docstring(source.tree):
+        yield name(source.path)
 
 
 VALUES = (int, float, complex, bool, np.ndarray, np.generic)  # what a traced value may stand for
 
 
-@all_files
-def test_values_are_told_apart_by_their_real_type(path: Path) -> None:
+@rule
+def values_are_told_apart_by_their_real_type(source: Source) -> Iterator[str]:
     """A traced value answers `isinstance` as an array or a number: inside funcad that would take it for one."""
-    module: types.ModuleType | None = None
-    for node in ast.walk(parsed(path)):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"):
+    if source.folder in ("tour", "__main__"):
+        return
+    for node in source.of(ast.Call):
+        if not (isinstance(node.func, ast.Name) and node.func.id == "isinstance"):
             continue
-        if folder(path) in ("tour", "__main__"):
-            continue
-        module = module or importlib.import_module(dotted(path))
+        known = vars(importlib.import_module(dotted(source.path)))
         try:
-            kinds = eval(ast.unparse(node.args[1]), vars(module))
+            kinds = eval(ast.unparse(node.args[1]), known)
         except NameError:  # of the function's own
             continue
         kinds = getattr(kinds, "__args__", kinds)  # of int | float
         for kind in kinds if isinstance(kinds, tuple) else (kinds,):
-            for value in VALUES:
-                taken = issubclass(kind, value) or kind is not object and issubclass(value, kind)
-                assert not taken, f"{name(path)}:{node.lineno} asks isinstance(..., {kind.__name__}): use host/real_types.is_a"
+            if any(issubclass(kind, value) or kind is not object and issubclass(value, kind) for value in VALUES):
+                yield f"{source.at(node)} asks isinstance(..., {kind.__name__}): use host/real_types.is_a"
+
+
+FRAMES = {"debug.py"}  # which shows them to the user
+
+
+@rule
+def variables_of_running_functions_are_left_alone(source: Source) -> Iterator[str]:
+    for node in source.of(ast.Attribute):
+        if node.attr == "f_locals" and source.inside not in FRAMES:
+            yield f"{source.at(node)} reads the variables of a running function"
 
 
 # -- the public list
@@ -342,15 +289,18 @@ def test_public_list_is_what_is_exported() -> None:
         funcad.no_such_name  # noqa: B018
 
 
-@pytest.mark.parametrize("public", sorted(public_list()))
-def test_public_names_are_documented(public: str) -> None:
-    value = getattr(funcad, public)
-    if isinstance(value, types.ModuleType) or not callable(value):
-        return
-    text = value.__doc__ or ""
-    assert text.strip(), f"funcad.{public} has no docstring"
-    if not isinstance(value, type):
-        assert ">>>" in text, f"funcad.{public} has no example"
+def test_public_names_are_documented() -> None:
+    offenders = []
+    for public in sorted(public_list()):
+        value = getattr(funcad, public)
+        if isinstance(value, types.ModuleType) or not callable(value):
+            continue
+        text = value.__doc__ or ""
+        if not text.strip():
+            offenders.append(f"funcad.{public} has no docstring")
+        elif not isinstance(value, type) and ">>>" not in text:
+            offenders.append(f"funcad.{public} has no example")
+    assert not offenders
 
 
 def test_primitives_live_where_the_table_looks() -> None:
@@ -410,7 +360,7 @@ def tables() -> list[tuple[str, list[str]]]:
     primitives = {p.name for op in all_specs() for p in op.primitives} | {"name"}  # checkpoint's
     kinds = set(subprograms._RUN) | set(subprograms._PARAMS) | ATOMS
     found = []
-    for package in [importlib.import_module(f"funcad.{name}") for name in OF_PRIMITIVES]:
+    for package in [importlib.import_module(f"funcad.{folder}") for folder in OF_PRIMITIVES]:
         for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for key, value in vars(importlib.import_module(info.name)).items():
                 if isinstance(value, (dict, frozenset, set, tuple, list)) and value and all(type(n) is str for n in value):
@@ -418,17 +368,6 @@ def tables() -> list[tuple[str, list[str]]]:
                     if not key.startswith("__") and 2 * len(known) > len(value):
                         found.append((f"{info.name}.{key}", sorted(set(value) - primitives - kinds)))
     return found
-
-
-FRAMES = {"debug.py"}  # which shows them to the user
-
-
-@all_files
-def test_variables_of_running_functions_are_left_alone(path: Path) -> None:
-    if path.relative_to(ROOT).as_posix() not in FRAMES:
-        for node in ast.walk(parsed_once(path)):
-            if isinstance(node, ast.Attribute):
-                assert node.attr != "f_locals", f"{name(path)}:{node.lineno} reads the variables of a running function"
 
 
 def test_tables_name_primitives_that_exist() -> None:
@@ -454,25 +393,25 @@ BARE = {  # of the annotations in a folder, the part that is `Any` and nothing e
 }
 
 
-def annotations(tree: ast.Module) -> list[ast.expr | None]:
-    found: list[ast.expr | None] = []
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            given = node.args
-            all_of_them = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-            found += [a.annotation for a in all_of_them if a is not None] + [node.returns]
-        elif isinstance(node, ast.AnnAssign):
-            found.append(node.annotation)
-    return [a for a in found if a is not None]
-
-
-@pytest.mark.parametrize("folder", BARE)
-def test_types_say_something(folder: str) -> None:
-    found = [ast.unparse(a) for path in (ROOT / folder).rglob("*.py") for a in annotations(parsed_once(path)) if a is not None]
-    percent = 100 * found.count("Any") / len(found)
-    assert percent <= BARE[folder], f"{percent:.1f} % of the annotations in {folder}/ are bare `Any`; ir/types.py has words"
+def test_types_say_something() -> None:
+    offenders = []
+    for folder in BARE:
+        n, bare = survey().annotations[folder]
+        percent = 100 * bare / n
+        if percent > BARE[folder]:
+            offenders.append(f"{percent:.1f} % of the annotations in {folder}/ are bare `Any`, {BARE[folder]} % at most")
+    assert not offenders, f"ir/types.py has words: {offenders}"
 
 
 def test_what_is_annotated_is_found() -> None:
     text = "def f(a: Any, /, b: int, *c: Any, d: str = '', **e: Any) -> list[Any]:\n    x: Any = 1\n"
-    assert sorted(ast.unparse(a) for a in annotations(ast.parse(text)) if a) == ["Any"] * 4 + ["int", "list[Any]", "str"]
+    assert sorted(ast.unparse(a) for a in annotations(ast.walk(ast.parse(text)))) == ["Any"] * 4 + ["int", "list[Any]", "str"]
+
+
+# -- the rules of files
+
+
+@pytest.mark.parametrize("rule", [r.__name__ for r in RULES])
+def test_files_keep_the_rule(rule: str) -> None:
+    offenders = survey().offenders[rule]
+    assert not offenders, "\n".join([f"{len(offenders)} offenders:", *offenders])

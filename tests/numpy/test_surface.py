@@ -1,17 +1,24 @@
-"""Every public function, over the table in `tests/surface`: value, plain NumPy call, derivatives, vmap, jit, device, dtype."""
+"""Every public function, over the table in `tests/surface`: value, plain NumPy call, derivatives, vmap, jit, device, dtype.
+
+One test a function: the checks of a case share what they compute, and all that fails is told together, cell by cell.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.scipy.test_special_tables import POINTS
+from tests.shards import shard
 from tests.surface import BROKEN, Case, all_cases, resolve
-from tests.surface.checks import check
+from tests.surface.checks import check, check_dtype
+from tests.surface.gradients import GRADIENTS
+from tests.surface.theorem import follows
 
 CASES = all_cases()
 
@@ -59,55 +66,75 @@ LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
 }
 
 
-def cases(cell: str) -> Any:
-    """Parametrize over the cases that a cell may apply to."""
-    chosen = CASES if cell != "plain" else [c for c in CASES if c.name.startswith("numpy.")]
-    return pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in chosen])
+NAMES: dict[str, list[Case]] = {}  # in the order of the table
+for _case in CASES:
+    NAMES.setdefault(_case.name, []).append(_case)
+DERIVED = ("jvp", "vjp", "second", "vmap", "cupy")
+DISTRIBUTIONS_LEAVE = ("second", "vmap", "cupy")
 
 
-@cases("value")
-def test_value(case: Case) -> None:
-    check("value", case)
+def is_of_a_distribution(name: str) -> bool:
+    """Is it scipy.stats.norm.pdf, or another method?"""
+    return name.startswith("scipy.stats.") and name.count(".") == 3
 
 
-@cases("plain")
-def test_numpys_own_function_called_on_traced_values(case: Case) -> None:
-    check("plain", case)
+class Findings:
+    """What does not hold of one function, cell by cell: all of it is told at the end."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.errors: list[Exception] = []
+
+    def check(self, cell: str, case: Case, how: Callable[..., Any], *args: Any) -> bool:
+        """Did the cell hold?"""
+        try:
+            return how(*args) is True
+        except Exception as error:
+            error.add_note(f"in the cell {cell!r} of the case {case.id!r}")
+            self.errors.append(error)
+            return True
+
+    def tell(self) -> None:
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise ExceptionGroup(self.name, self.errors)
 
 
-@cases("jvp")
-def test_jvp(case: Case) -> None:
-    check("jvp", case)
+@pytest.mark.filterwarnings("ignore:grad. the output of .* does not depend on")
+@pytest.mark.parametrize("name", NAMES)
+def test_function(name: str) -> None:
+    """Value, NumPy's own call, jit and dtype in every case; the other cells in the first to which they apply.
+
+    They are checked in later ones, too, where they do not follow from what tests/surface/theorem.py names. Un-jitted gradients
+    of arrays, of written arrays and of numbers are checked once. Of the methods of distributions, which are many, only what
+    does not follow is batched, differentiated twice, and run on the device.
+    """
+    found, done = Findings(name), set(DISTRIBUTIONS_LEAVE if is_of_a_distribution(name) else ())
+    for case in NAMES[name]:
+        theorem = follows(case)
+        for cell in ("value", "plain", "jit") if name.startswith("numpy.") else ("value", "jit"):
+            found.check(cell, case, check, cell, case)
+        if case.empty("dtype") is None:
+            found.check("dtype", case, check_dtype, case, False)
+        for cell in DERIVED:
+            if (cell not in done or not theorem and cell != "cupy") and found.check(cell, case, check, cell, case):
+                done.add(cell)
+        for kind, gradient in GRADIENTS.items() if case.empty("vjp") is None else ():
+            if kind not in done and found.check(f"gradient, {kind}", case, gradient, case):
+                done.add(kind)
+    found.tell()
 
 
-@cases("vjp")
-def test_vjp(case: Case) -> None:
-    check("vjp", case)
-
-
-@cases("second")
-def test_second_order(case: Case) -> None:
-    check("second", case)
-
-
-@cases("vmap")
-def test_vmap(case: Case) -> None:
-    check("vmap", case)
-
-
-@cases("jit")
-def test_jit(case: Case) -> None:
-    check("jit", case)
-
-
-@cases("cupy")
-def test_device(case: Case) -> None:
-    check("cupy", case)
-
-
-@cases("dtype")
-def test_float32(case: Case) -> None:
-    check("dtype", case)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", shard(list(NAMES)))
+def test_the_cells_left_out(name: str) -> None:
+    """All cells of later cases, and of the first what the quick test of distributions leaves out."""
+    found = Findings(name)
+    for i, case in enumerate(NAMES[name]):
+        for cell in (*DERIVED, "dtype") if i else (*DISTRIBUTIONS_LEAVE, "dtype") if is_of_a_distribution(name) else ("dtype",):
+            found.check(cell, case, check, cell, case)
+    found.tell()
 
 
 # -- completeness

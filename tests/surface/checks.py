@@ -1,11 +1,13 @@
 """The checks of one case: `CHECKS[cell](case)` raises if that cell does not hold.
 
 Each takes one random direction instead of whole Jacobians. A check gives False where the cell does not apply (nothing to
-differentiate, nothing to trace), True where it held.
+differentiate, nothing to trace), True where it held. The checks of one case, one after the other, share its value, its
+reference, and the un-jitted runs of forward and reverse mode.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +17,15 @@ from funcad import jit, jvp, tree, vjp, vmap
 from funcad.api import split_batch
 from funcad.errors import FuncadError
 from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.trace import trace_function
 from funcad.testing import _direction, _numeric, _pair
 from tests import standin
 from tests.agreement import assert_agree, assert_close
 from tests.surface import Case, resolve
 
-__all__ = ["CHECKS", "RAISES", "check"]
+__all__ = ["CHECKS", "RAISES", "STEP", "check", "check_dtype", "same", "host", "double", "floats", "rng_of"]
+__all__ += ["differentiated", "forward_of", "backward_of", "traced_or_none"]
 
 STEP = 2.0**-17  # of central differences, in float64
 RAISES = (FuncadError, TypeError, ValueError, NotImplementedError, IndexError)
@@ -66,7 +71,11 @@ def double(case: Case) -> bool:
 
 def floats(f: Callable[..., Any]) -> Callable[..., Any]:
     """The inexact results of f, as a list."""
-    return lambda *args: [o for o in tree.leaves(f(*args)) if _is_array(o) and is_inexact(aval_of(o))]
+    return lambda *args: _inexact(f(*args))
+
+
+def _inexact(out: Any) -> list[Any]:
+    return [o for o in tree.leaves(out) if _is_array(o) and is_inexact(aval_of(o))]
 
 
 def _is_array(x: Any) -> bool:
@@ -77,12 +86,47 @@ def _arrays(out: Any) -> bool:
     return all(_is_array(x) for x in tree.leaves(out))
 
 
+# -- what the checks of a case share: each is made once, for the case that is being checked
+
+
+@functools.lru_cache(maxsize=1)
+def value_of(case: Case) -> Any:
+    """What the function gives without tracers."""
+    read_only(case)
+    return case.function()(*case.args)
+
+
+@functools.lru_cache(maxsize=1)
+def reference_of(case: Case) -> Any:
+    """What the reference gives."""
+    read_only(case)
+    reference = case.reference_function()
+    assert reference is not None
+    return reference(*case.args)
+
+
 def differentiated(case: Case, function: Any = None) -> tuple[Callable[..., Any], tuple] | None:
     """(function of the differentiable leaves giving float results, these leaves), or None: nothing to differentiate."""
     f, leaves = case.over(function or case.function(), ["diff"])
-    if not leaves or not floats(f)(*leaves):
+    if not leaves:
         return None
-    return floats(f), tuple(leaves)
+    value = value_of(case) if function is None else f(*leaves)
+    return (floats(f), tuple(leaves)) if _inexact(value) else None
+
+
+@functools.lru_cache(maxsize=1)
+def forward_of(case: Case) -> tuple[tuple, list[Any], list[Any]]:
+    """(a direction, results, tangents) of the un-jitted `jvp`."""
+    f, leaves = differentiated(case)  # type: ignore[misc]
+    ts = tuple(_direction(x, rng_of(case)) for x in leaves)
+    return (ts, *jvp(f, leaves, ts))
+
+
+@functools.lru_cache(maxsize=1)
+def backward_of(case: Case) -> tuple[list[Any], Callable[..., Any]]:
+    """(results, pullback) of the un-jitted `vjp`."""
+    f, leaves = differentiated(case)  # type: ignore[misc]
+    return vjp(f, *leaves)
 
 
 def rng_of(case: Case) -> np.random.Generator:
@@ -91,16 +135,13 @@ def rng_of(case: Case) -> np.random.Generator:
 
 def check_value(case: Case) -> bool:
     """The function without tracers against the reference."""
-    read_only(case)
-    reference = case.reference_function()
-    found = case.function()(*case.args)
-    if reference is None:
+    found = value_of(case)
+    if case.reference_function() is None:
         return False
-    expected = reference(*case.args)
     rtol = 1e-6 * case.tolerance if double(case) else 1e-5
     if case.reference is not None or case.agreement is not None:
         rtol = max(rtol, case.agreement or 1e-10)
-    same(found, expected, f"value of {case.id}", rtol)
+    same(found, reference_of(case), f"value of {case.id}", rtol)
     return True
 
 
@@ -112,7 +153,7 @@ def check_plain(case: Case) -> bool:
     if plain is None:
         return False
     read_only(case)
-    expected = case.function(plain)(*case.args)
+    expected = reference_of(case) if case.reference is None else case.function(plain)(*case.args)
     rtol = case.agreement or 1e-12 if double(case) else 1e-5
     done = False
     if "jit" not in case.missing:
@@ -154,9 +195,8 @@ def check_jvp(case: Case) -> bool:
     if pair is None:
         return False
     f, leaves = pair
-    ts = tuple(_direction(x, rng_of(case)) for x in leaves)
-    out, tangents = jvp(f, leaves, ts)
-    same(out, f(*leaves), f"value of {case.id} under jvp", case.agreement or 1e-12 if double(case) else 1e-5)
+    ts, out, tangents = forward_of(case)
+    same(out, _inexact(value_of(case)), f"value of {case.id} under jvp", case.agreement or 1e-12 if double(case) else 1e-5)
     for o, t in zip(out, tangents):
         o, t = aval_of(o), aval_of(t)
         assert (o.shape, o.dtype) == (t.shape, t.dtype), f"{case.id}: tangent {t} of {o}"
@@ -172,11 +212,10 @@ def check_vjp(case: Case) -> bool:
     pair = differentiated(case)
     if pair is None:
         return False
-    f, leaves = pair
-    rng = rng_of(case)
-    ts = tuple(_direction(x, rng) for x in leaves)
-    _, tangents = jvp(f, leaves, ts)
-    out, pullback = vjp(f, *leaves)
+    _, leaves = pair
+    ts, _, tangents = forward_of(case)
+    out, pullback = backward_of(case)
+    rng = np.random.default_rng(len(case.id) + 1)
     cts = [_direction(o, rng) for o in out]
     found = pullback(cts)
     for x, ct in zip(leaves, found):
@@ -226,12 +265,12 @@ def check_vmap(case: Case) -> bool:
     """vmap against a loop: every traced argument batched, then one alone."""
     read_only(case)
     f, leaves = case.over(case.function(), ["diff", "traced"])
-    if not leaves or not _arrays(f(*leaves)):
+    if not leaves or not _arrays(value_of(case)):
         return False
     n = len(leaves)
     for axes in [[0] * n] if n == 1 else [[0] * n, [0] + [None] * (n - 1), [None] * (n - 1) + [0]]:
         batched = [np.stack([_lane(x, 0), _lane(x, 1)]) if a == 0 else x for x, a in zip(leaves, axes)]
-        lanes = [f(*[_lane(x, i) if a == 0 else x for x, a in zip(leaves, axes)]) for i in range(2)]
+        lanes = [value_of(case), f(*[_lane(x, 1) if a == 0 else x for x, a in zip(leaves, axes)])]
         split_batch._asking.clear()  # all cases have this lambda, and one that asked for values would speak for the others
         found = vmap(lambda *xs: f(*xs), in_axes=tuple(axes))(*batched)
         expected = [np.stack([host(u), host(v)]) for u, v in zip(*map(tree.leaves, lanes))]
@@ -244,7 +283,7 @@ def check_jit(case: Case) -> bool:
     """jit against the function without tracers."""
     read_only(case)
     f, leaves = case.over(case.function(), ["diff", "traced"])
-    expected = f(*leaves)
+    expected = value_of(case)
     if not _arrays(expected):
         return False
     found = jit(f)(*leaves)
@@ -254,10 +293,20 @@ def check_jit(case: Case) -> bool:
     return True
 
 
-def check_dtype(case: Case) -> bool:
-    """float32 in: the result dtype of the reference, traced or not."""
+def traced_or_none(case: Case) -> Jaxpr | None:
+    """The case as one program of its arrays, if it is one: jit may need several."""
+    f, leaves = case.over(case.function(), ["diff", "traced"])
+    arrays = lambda *xs: [o for o in tree.leaves(f(*xs)) if _is_array(o)]
+    try:
+        return trace_function(arrays, [aval_of(x) for x in leaves], name="case")[0]
+    except RAISES:
+        return None
+
+
+def check_dtype(case: Case, run: bool = True) -> bool:
+    """float32 in: the result dtype of the reference, traced or not; without `run`: as a program of it says, if there is one."""
     read_only(case)
-    leaves, structure = tree.flatten(tuple(case.args))
+    _, structure = tree.flatten(tuple(case.args))
     narrow = [_narrow(x) if kind == "diff" or kind == "traced" else x for x, kind in case.leaves()]
     if not any(isinstance(x, np.ndarray) and x.dtype.char in "fF" for x in narrow):
         return False
@@ -271,13 +320,18 @@ def check_dtype(case: Case) -> bool:
         else:
             expected = reference(*other.args)
     wanted = [aval_of(o).dtype for o in tree.leaves(expected) if _is_array(o)]
+    program = None if run else traced_or_none(other)
+    if program is not None:
+        found = [a.dtype for a in program.out_avals]
+        assert found == wanted, f"{case.id}: float32 gives {found} where it is traced, the reference {wanted}"
+        return True
     runs = {"": other.function()(*other.args)}
     if "jit" not in case.missing and _arrays(expected):
-        f, traced = other.over(other.function(), ["diff", "traced"])
-        runs["under jit"] = jit(f)(*traced)
-    f, traced = other.over(other.function(), ["diff"])
-    if case.empty("jvp") is None and traced and _arrays(expected):
-        runs["under jvp"] = jvp(f, tuple(traced), tuple(_direction(x, rng_of(case)) for x in traced))[0]
+        f, leaves = other.over(other.function(), ["diff", "traced"])
+        runs["under jit"] = jit(f)(*leaves)
+    f, leaves = other.over(other.function(), ["diff"])
+    if case.empty("jvp") is None and leaves and _arrays(expected):
+        runs["under jvp"] = jvp(f, tuple(leaves), tuple(_direction(x, rng_of(case)) for x in leaves))[0]
     for how, out in runs.items():
         found = [aval_of(o).dtype for o in tree.leaves(out) if _is_array(o)]
         assert found == wanted, f"{case.id}: float32 gives {found} {how}, the reference {wanted}"
@@ -308,8 +362,7 @@ class _OnDevice(Case):
 
 def check_cupy(case: Case) -> bool:
     """On the stand-in device: the same value and the same derivative, both staying there."""
-    read_only(case)
-    expected = case.function()(*case.args)
+    expected = value_of(case)
     if not any(isinstance(x, np.ndarray) and kind != "static" for x, kind in case.leaves()):
         return False
     pair = differentiated(case) if case.empty("vjp") is None else None
@@ -320,13 +373,14 @@ def check_cupy(case: Case) -> bool:
             if isinstance(y, (np.ndarray, np.generic)):
                 assert type(x) is standin.DeviceArray, f"{case.id}: the result is a {type(x).__name__}, not on the device"
         if pair is not None:
-            g, xs = differentiated(moved)  # type: ignore[misc]
+            f, xs = moved.over(moved.function(), ["diff"])
+            g = floats(f)
             out, pullback = vjp(g, *xs)
             gradients = pullback([standin.wrap(np.ones_like(host(o))) for o in out])
     rtol = case.agreement or (1e-10 if double(case) else 1e-5)
     same([host(x) for x in tree.leaves(found)], [host(x) for x in tree.leaves(expected)], f"{case.id} on the device", rtol)
     if pair is not None:
-        out, pullback = vjp(pair[0], *pair[1])
+        out, pullback = backward_of(case)
         wanted = pullback([np.ones_like(host(o))[()] for o in out])
         for x, y in zip(gradients, wanted):
             assert_close(host(x), host(y), rtol=max(rtol, 1e-9), what=f"vjp of {case.id} on the device")

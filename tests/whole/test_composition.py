@@ -5,15 +5,15 @@ examples, jvp and linearize push a fixed direction, grad takes the gradient of a
 is compared with a reference that takes another path: no jit, no checkpoint, Python loops in place of vmap, and only nested,
 un-jitted forward mode in place of every derivative (which `test_first_derivatives_numerically` compares with differences).
 
-By default all chains up to length 2 run, and a fixed third of those of length 3 (but of matrix functions). `pytest -m slow`
-runs all of length 3; FUNCAD_SLOW_SHARD="k/n" the k-th of n parts of them.
+By default every program runs under each transform alone, and every pair of transforms on a third of the programs, chosen by a
+checksum of the names. `pytest -m slow` runs the other pairs and all of length 3; FUNCAD_SLOW_SHARD="k/n" the k-th of n parts.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import os
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +30,7 @@ from funcad.primitives.shape import concatenate, reshape
 from funcad.testing import _numeric, float0
 from tests.agreement import assert_close
 from tests.programs import MISSING, PROGRAMS, Program
+from tests.shards import shard
 
 TRANSFORMS = ("jit", "vmap", "jvp", "grad", "linearize", "checkpoint")
 BY_NAME = {p.name: p for p in PROGRAMS}
@@ -240,14 +241,14 @@ def label(chain: tuple[str, ...]) -> str:
     return "-".join(chain) or "none"
 
 
-SHORT = [(p.name, c) for p in PROGRAMS for n in range(3) for c in chains(n) if runs(p, c)]
+def in_the_third(name: str, chain: tuple[str, ...]) -> bool:
+    """Does the pair run by default on this program? The same in every process: no `hash`."""
+    return zlib.crc32(f"{name} {label(chain)}".encode()) % 3 == 0
+
+
+SHORT = [(p.name, c) for p in PROGRAMS for n in range(2) for c in chains(n) if runs(p, c)]
+PAIRS = [(p.name, c) for p in PROGRAMS for c in chains(2) if runs(p, c)]
 LONG = [(p.name, c) for p in PROGRAMS for c in chains(3) if runs(p, c)]
-A_THIRD = [(n, c) for n, c in LONG if n != "matrix_functions"][::3]  # its third derivatives take minutes
-
-
-def shard(cases: list[Any]) -> list[Any]:
-    k, n = map(int, os.environ.get("FUNCAD_SLOW_SHARD", "1/1").split("/"))
-    return cases[k - 1 :: n]
 
 
 def parametrize(cases: list[Any]) -> Any:
@@ -255,19 +256,46 @@ def parametrize(cases: list[Any]) -> Any:
 
 
 @parametrize(SHORT)
-def test_chains_up_to_length_two(name: str, chain: tuple[str, ...]) -> None:
+def test_every_transform(name: str, chain: tuple[str, ...]) -> None:
     check(name, chain)
 
 
-@parametrize(A_THIRD)
-def test_a_third_of_the_chains_of_length_three(name: str, chain: tuple[str, ...]) -> None:
+@parametrize([(n, c) for n, c in PAIRS if in_the_third(n, c)])
+def test_pairs_on_a_third_of_the_programs(name: str, chain: tuple[str, ...]) -> None:
     check(name, chain)
+
+
+def grouped(cases: list[tuple[str, tuple[str, ...]]]) -> Any:
+    """Parametrize over the programs and the innermost transforms of a shard of the cases: few tests to collect."""
+    groups: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    for name, chain in shard(cases):
+        groups.setdefault((name, chain[0]), []).append(chain)
+    return pytest.mark.parametrize("name,chains", [pytest.param(n, c, id=f"{n}-{t}") for (n, t), c in groups.items()])
+
+
+def check_all(name: str, chains: list[tuple[str, ...]]) -> None:
+    """All chains on one program; an error names its chain."""
+    errors: list[Exception] = []
+    for chain in chains:
+        try:
+            check(name, chain)
+        except Exception as error:
+            error.add_note(f"{name} under {label(chain)}")
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup(name, errors)
 
 
 @pytest.mark.slow
-@parametrize(shard(LONG))
-def test_all_chains_of_length_three(name: str, chain: tuple[str, ...]) -> None:
-    check(name, chain)
+@grouped([(n, c) for n, c in PAIRS if not in_the_third(n, c)])
+def test_pairs_on_the_other_programs(name: str, chains: list[tuple[str, ...]]) -> None:
+    check_all(name, chains)
+
+
+@pytest.mark.slow
+@grouped(LONG)
+def test_all_chains_of_length_three(name: str, chains: list[tuple[str, ...]]) -> None:
+    check_all(name, chains)
 
 
 @pytest.mark.parametrize("name", [p.name for p in PROGRAMS if p.differences])
@@ -288,7 +316,7 @@ def test_no_program_is_left_out() -> None:
 
 
 def test_there_is_a_chain_for_every_pair_of_transforms() -> None:
-    pairs = {c for _, c in SHORT if len(c) == 2}
+    pairs = {c for n, c in PAIRS if in_the_third(n, c)}
     assert pairs == set(chains(2)) or not hasattr(funcad, "checkpoint")
 
 
