@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-__all__ = ["in_a_child", "in_a_process", "needs_fork"]
+__all__ = ["in_a_child", "in_a_process", "interruptible", "needs_fork"]
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 PATIENCE = 60.0
@@ -52,3 +54,13 @@ def in_a_child(check: Callable[[], object]) -> Callable[[], None]:
         raise AssertionError("the forked child hangs")
 
     return ended
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGINT is a KeyboardInterrupt, also where tests run in the background and it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
