@@ -1,7 +1,7 @@
 """Every operation and the programs of the composition test on every engine, against the reference.
 
-Each sample of the table of operations runs in every layout of memory, and in all its dtypes in some of them; results must agree as
-tests/agreement.py says: bit for bit for exact operations, 2 units in the last place for transcendental functions, up to the
+Each sample of the table of operations runs in every layout of memory, and in all its dtypes in some of them; results must agree
+as tests/agreement.py says: bit for bit for exact operations, 2 units in the last place for transcendental functions, up to the
 rounding of the sum of absolute values for reductions and products. The programs of tests/programs.py run under chains of
 transforms with the engine set by `config`, through jit as users call it, several times each so that the compiled form runs.
 """
