@@ -34,7 +34,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(f"tests in a random order: {workers.ORDER}={number}")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at `slow`
 def pytest_collection_modifyitems(items: list[Any]) -> None:
+    workers.keep_a_share(items, pytest.mark.slow)
     number = workers.seed()
     if number is not None:
         items[:] = workers.shuffled(items, number)

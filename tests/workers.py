@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 import random
+import zlib
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["ORDER", "InGroups", "cores", "seed", "shuffled", "uses_the_cores"]
+__all__ = ["ORDER", "InGroups", "cores", "keep_a_share", "seed", "shuffled", "uses_the_cores"]
 
 ORDER = "FUNCAD_TEST_ORDER"
 BLOCK = 40  # tests of a file that go to a worker together
@@ -46,6 +47,18 @@ def seed() -> int | None:
     if asked == "random":
         asked = os.environ[ORDER] = str(random.SystemRandom().randrange(1_000_000))
     return int(asked) if asked else None
+
+
+def keep_a_share(items: Sequence[Any], slow: Any) -> None:
+    """Of the cases of a function that is marked `share(n)`, one of n stays in the default run, and the first."""
+    seen = set()
+    for item in items:
+        mark = item.get_closest_marker("share")
+        if mark is not None:
+            function = item.nodeid.partition("[")[0]
+            if function in seen and zlib.crc32(item.nodeid.encode()) % mark.args[0]:
+                item.add_marker(slow)
+            seen.add(function)
 
 
 def shuffled(items: Sequence[Any], number: int) -> list[Any]:

@@ -103,6 +103,7 @@ PREPARE: dict[str, Callable[[int], Callable[[], Any]]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (i % 2)) for i, n in enumerate(PREPARE)])
 def test_cost_is_linear_in_the_number_of_equations(name: str) -> None:
     prepare = PREPARE[name]

@@ -53,6 +53,7 @@ def relative(found: Any, expected: Any) -> float:
     return float(np.abs(found - expected).max() / (1.0 + np.abs(expected).max()))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_derivatives_are_those_of_programs(name: str, dtype: Any) -> None:
