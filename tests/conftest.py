@@ -35,8 +35,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at `slow`
-def pytest_collection_modifyitems(items: list[Any]) -> None:
-    workers.keep_a_share(items, pytest.mark.slow)
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    others = workers.left_out(items, pytest.mark.slow)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        gone = set(map(id, others))
+        items[:] = [item for item in items if id(item) not in gone]
     number = workers.seed()
     if number is not None:
         items[:] = workers.shuffled(items, number)

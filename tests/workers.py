@@ -1,11 +1,12 @@
 """Which tests run where and when: groups of them on the workers of pytest-xdist, in their order or in a random one.
 
-A plain `python -m pytest` uses the cores if pytest-xdist is there, and so does a run of many files; a run of one file or one
-folder starts no workers, and `-n 0` keeps any run in one process. Tests marked `xdist_group("alone")` measure time, memory or
-counts of what the process does, or change what belongs to all of it, so they are one group: one worker runs them one after
-another. The others go in blocks of their file. `FUNCAD_TEST_ORDER=7`, any number, or `random`: files, and the tests of each,
-in that order; the last lines say the seed. The scheduler is our own since those of pytest-xdist that know groups take time
-that is quadratic in the number of tests.
+A plain `python -m pytest` uses the cores if pytest-xdist is there, and so does a run of many files; a run of a few files starts
+no workers, and `-n 0` keeps any run in one process. Tests marked `xdist_group("alone")` measure time, memory or counts of what
+the process does, or change what belongs to all of it, so they are one group: one worker runs them one after another. The others
+go in blocks of their file. Of the cases of a function that is marked `share(n)` one of n is in the default run; the others are
+slow. `FUNCAD_SLOW_SHARD=3/20`: of the slow tests the third of twenty shares. `FUNCAD_TEST_ORDER=7`, any number, or `random`:
+files, and the tests of each, in that order; the last lines say the seed. The scheduler is our own, since those of pytest-xdist
+that know groups take time that is quadratic in the number of tests.
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ import random
 import zlib
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-__all__ = ["ORDER", "InGroups", "cores", "keep_a_share", "seed", "shuffled", "uses_the_cores"]
+__all__ = ["ORDER", "InGroups", "cores", "left_out", "seed", "shuffled", "uses_the_cores"]
 
 ORDER = "FUNCAD_TEST_ORDER"
+SHARD = "FUNCAD_SLOW_SHARD"
+OWN_SHARES = (  # these take their share themselves
+    "::test_many_programs",
+    "::test_programs_under_all_short_chains",
+    "test_control_fuzz.py::test_random_programs",
+)
 BLOCK = 40  # tests of a file that go to a worker together
 MANY = 20  # files, from which on workers are repaid
 MOST = 16  # workers: each imports and collects everything
@@ -37,8 +45,10 @@ def uses_the_cores(config: Any) -> bool:
         return False
     if option.collectonly or option.usepdb or option.keyword or getattr(option, "lf", False) or hasattr(config, "workerinput"):
         return False
-    named = [a for a in config.args if os.path.abspath(a) != os.path.dirname(os.path.abspath(__file__))]
-    return config.args_source.name == "TESTPATHS" or len(named) < len(config.args) or len(named) >= MANY
+    if option.markexpr not in ("not slow", "slow"):  # a GPU, MPI and the like are there once
+        return False
+    named = [Path(a.partition("::")[0]) for a in config.args]
+    return sum([len(list(path.rglob("test_*.py"))) if path.is_dir() else 1 for path in named]) >= MANY
 
 
 def seed() -> int | None:
@@ -49,16 +59,25 @@ def seed() -> int | None:
     return int(asked) if asked else None
 
 
-def keep_a_share(items: Sequence[Any], slow: Any) -> None:
-    """Of the cases of a function that is marked `share(n)`, one of n stays in the default run, and the first."""
+def left_out(items: Sequence[Any], slow: Any) -> list[Any]:
+    """The slow tests that belong to other shards.
+
+    Of the cases of a function that is marked `share(n)`, one of n stays in the default run, and the first: the others are slow.
+    """
     seen = set()
+    found = []
+    shard, shards = map(int, os.environ.get(SHARD, "1/1").split("/"))
     for item in items:
-        mark = item.get_closest_marker("share")
+        mark, number = item.get_closest_marker("share"), zlib.crc32(item.nodeid.encode())
+        function = item.nodeid.partition("[")[0]
         if mark is not None:
-            function = item.nodeid.partition("[")[0]
-            if function in seen and zlib.crc32(item.nodeid.encode()) % mark.args[0]:
+            if function in seen and number % mark.args[0]:
                 item.add_marker(slow)
             seen.add(function)
+        own = function.endswith(OWN_SHARES) or hasattr(getattr(item, "module", None), "shard")  # a list was cut already
+        if item.get_closest_marker("slow") and not own and number // 60 % shards != shard - 1:  # 60: whatever n is
+            found.append(item)
+    return found
 
 
 def shuffled(items: Sequence[Any], number: int) -> list[Any]:
