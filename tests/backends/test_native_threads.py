@@ -20,7 +20,7 @@ from funcad.primitives.reduction import reduce_max_p, reduce_sum_p
 from tests.forked import in_a_process
 
 pytest.importorskip("llvmlite")
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no POSIX threads here")
+pytestmark = [pytest.mark.xdist_group("alone"), pytest.mark.skipif(not hasattr(os, "fork"), reason="no POSIX threads here")]
 
 from funcad.backends.native import ir, kernels, target, threads  # noqa: E402
 

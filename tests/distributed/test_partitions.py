@@ -24,6 +24,8 @@ from tests import standin
 from tests.distributed import partition_programs as programs
 from tests.forked import interruptible
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 DRAW = np.random.default_rng(0)
 X, Y = DRAW.normal(size=(20, 3)), DRAW.normal(size=20)
 PARTS = chunks((X, Y), 6)

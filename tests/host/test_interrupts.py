@@ -17,6 +17,8 @@ import funcad
 from funcad.backends.native import target
 from funcad.host.state import state
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 FOLDERS = ("funcad", "llvmlite")
 ADD = "define double @add(double %x) {{\nentry:\n  %y = fadd double %x, {number:e}\n  ret double %y\n}}\n"
 

@@ -22,6 +22,8 @@ from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 FEW, MANY = 2_000, 20_000
 SCALAR = Aval((), np.dtype(float))
 
