@@ -1,13 +1,49 @@
-"""What a test file leaves behind (programs, compiled code, tables) is not searched for garbage again during the later ones."""
+"""What a test file leaves behind (programs, compiled code, tables) is not searched for garbage again during the later ones.
+
+How tests are shared out among workers and ordered is in tests/workers.py.
+"""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from funcad.unjitted import structural
+from tests import workers
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads them
+def pytest_cmdline_main(config: Any) -> None:
+    workers.seed()
+    if workers.uses_the_cores(config):
+        config.option.numprocesses = workers.cores()
+        config.option.dist = "loadgroup"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: Any) -> Any:
+    return workers.InGroups(len(config.option.tx)) if config.option.dist == "loadgroup" else None
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    number = workers.seed()
+    if number is not None:
+        terminalreporter.write_line(f"tests in a random order: {workers.ORDER}={number}")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at `slow`
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    others = workers.left_out(items, pytest.mark.slow)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        gone = set(map(id, others))
+        items[:] = [item for item in items if id(item) not in gone]
+    number = workers.seed()
+    if number is not None:
+        items[:] = workers.shuffled(items, number)
 
 
 @pytest.fixture(scope="session", autouse=True)

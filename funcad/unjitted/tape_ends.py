@@ -69,7 +69,7 @@ def flush(tape: Tape, recording: AbstractTrace) -> None:
             if made is not None:
                 known.setdefault(number, made)
             outer.append(results[i] if type(results[i]) is Tracer else None)
-        for x in traced:
+        for x in {id(x): x for x in traced}.values():  # one that was written into stands there for each write
             if outer[x.tangent] is not None:
                 x.primal = with_value(outer[x.tangent], x.primal)
     finally:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as onp
@@ -32,6 +29,7 @@ from funcad.autograd.misc.optimizers import adam, rmsprop, sgd
 from funcad.autograd.test_util import check_equivalent, check_grads, check_jvp, check_vjp, combo_check
 from funcad.autograd.tracer import getval, isbox
 from funcad.errors import MissingRuleError, NonDifferentiableInputError, NonScalarOutputError
+from tests.forked import in_a_process
 
 X, Y, V = onp.array([0.3, -1.2, 2.0]), onp.array([1.0, 0.5, -0.7]), onp.array([1.0, -2.0, 0.5])
 M = onp.arange(6.0).reshape(2, 3) / 3
@@ -355,14 +353,7 @@ end = adam(grad(loss), start, num_iters=50, step_size=0.1)
 assert loss(end) < loss(start)
 assert npla.norm(np.array([3.0, 4.0])) == 5.0
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program.replace("autograd", "funcad.autograd")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(funcad.__file__).parents[1],
-    )
-    assert done.returncode == 0, done.stderr
+    in_a_process(program.replace("autograd", "funcad.autograd"), strict=True)
 
 
 def test_mirrors() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,8 +14,10 @@ import pytest
 import funcad
 from funcad.backends import blas_threads
 from funcad.backends.engines import program_of
-from tests.forked import in_a_child, needs_fork
+from tests.forked import in_a_child, in_a_process, needs_fork
 from tests.host.test_interrupts import ctrl_c, interrupt, lines_of  # noqa: F401 a fixture
+
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
 
 A = np.random.default_rng(0).normal(size=(96, 96))
 
@@ -287,4 +288,4 @@ f = funcad.jit(lambda x: np.sin(x) + 1.0)
 for _ in range(50): f(x)
 assert not blas_threads._asked
 """
-    assert subprocess.run([sys.executable, "-c", text], timeout=120).returncode == 0
+    in_a_process(text)

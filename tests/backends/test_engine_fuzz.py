@@ -1,6 +1,6 @@
 """Random programs on every engine: tests/random_programs.py draws them, tests/fuzzing.py runs and compares them.
 
-By default 500 small programs each for the NumPy engine, the same in tiny tiles, native programs and native kernels
+By default 200 small programs each for the NumPy engine, the same in tiny tiles, native programs and native kernels
 (compiling costs more than running) and a few large ones. `pytest -m slow` runs FUNCAD_FUZZ_PROGRAMS others (20,000) on every
 engine, or as many as FUNCAD_FUZZ_SECONDS allow; FUNCAD_SLOW_SHARD=k/n an n-th of them. A failure names its seed and prints the
 program made small. The last tests plant bugs, to see that the fuzz finds them: a test that cannot fail is worthless.
@@ -30,7 +30,7 @@ from tests.rounding import Bound, bounds_of, disagreement, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 native_only = pytest.mark.skipif(not target.available(), reason=str(target.why_not()))
-BLOCK = 50
+BLOCK = 25
 FIRST = 1_000_000  # seed of the slow run
 NUMPY = ("numpy", "tiny")
 
@@ -40,13 +40,13 @@ def some(first: int, count: int, engines: Sequence[str], big: bool = False) -> N
         check_case(random_case(seed, big), engines)
 
 
-@pytest.mark.parametrize("first", range(0, 1000, BLOCK))
+@pytest.mark.parametrize("first", range(0, 400, BLOCK))
 def test_numpy_engine(first: int) -> None:
     some(first, BLOCK, ["numpy" if first % (2 * BLOCK) else "tiny"])
 
 
 @native_only
-@pytest.mark.parametrize("first", range(0, 1000, BLOCK))
+@pytest.mark.parametrize("first", range(0, 400, BLOCK))
 def test_native_engine(first: int) -> None:
     some(first, BLOCK, ["native" if first % (2 * BLOCK) else "kernels"])
 
@@ -56,7 +56,7 @@ def test_native_engine(first: int) -> None:
 )
 def test_large_programs(engine: str) -> None:
     """1e5 elements and more: tiles, threads, pooled memory."""
-    some(0, 12, [engine], big=True)
+    some(0, 6, [engine], big=True)
 
 
 def seeds_of_this_run() -> Iterator[int]:

@@ -1,15 +1,16 @@
 """Every operation and the programs of the composition test on every engine, against the reference.
 
-Each sample of the table of operations runs in all its dtypes and in every layout of memory; results must agree as
-tests/agreement.py says: bit for bit for exact operations, 2 units in the last place for transcendental functions, up to the
+Each sample of the table of operations runs in every layout of memory, and in all its dtypes in some of them; results must agree
+as tests/agreement.py says: bit for bit for exact operations, 2 units in the last place for transcendental functions, up to the
 rounding of the sum of absolute values for reductions and products. The programs of tests/programs.py run under chains of
 transforms with the engine set by `config`, through jit as users call it, several times each so that the compiled form runs.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -49,30 +50,67 @@ ZERO_OF_SUMS = ("solve", "inv", "triangular_solve", "triangular_inverse")
 # ---------------------------------------------------------------- operations
 
 
+class Case(NamedTuple):
+    """A program's arguments in a layout of memory, and what the reference gives: the results, or an error."""
+
+    layout: str
+    values: list[Any]
+    expected: list[Any] | Exception
+    scale: float
+
+
 def variants(op: OpSpec, args: tuple) -> Iterator[tuple]:
     """The sample, in float64 and in the other dtypes that the operation takes."""
     yield args
     if any([np.asarray(x).dtype == np.float64 for x in args]):
-        for name in dict.fromkeys([*op.dtypes, "f4"]):
-            dtype = np.dtype(name)
-            yield tuple([np.asarray(x, dtype)[()] if np.asarray(x).dtype == np.float64 else x for x in args])
+        for dtype in dict.fromkeys(map(np.dtype, [*op.dtypes, "f4"])):
+            if dtype != np.float64:
+                yield tuple([np.asarray(x, dtype)[()] if np.asarray(x).dtype == np.float64 else x for x in args])
 
 
-def shaped(op: OpSpec, args: tuple) -> Iterator[tuple[str, tuple]]:
-    """The arguments in every layout, and their first elements alone in an array of size 1."""
+def shaped(op: OpSpec, args: tuple, turn: int) -> Iterator[tuple[str, tuple]]:
+    """The arguments in every layout, and their first elements alone in an array of size 1.
+
+    After the first `turn` of a sample, which is float64's, two of the layouts in turn.
+    """
     positions = [i for i in op.variables(args) if isinstance(args[i], np.ndarray) and args[i].ndim]
     made = {i: layouts(args[i]) for i in positions}
-    for name in made[positions[0]] if positions else ["contiguous"]:
+    names = list(made[positions[0]]) if positions else ["contiguous"]
+    for name in names if not turn else dict.fromkeys(["contiguous", *[names[(2 * turn + i) % len(names)] for i in range(2)]]):
         if name not in ("contiguous", "Fortran") and op.primitives[0].name.startswith("logm"):
             continue  # SciPy takes seconds
         yield name, tuple([made[i][name] if i in made else x for i, x in enumerate(args)])
     yield "0-d", tuple([np.asarray(x) if i in op.variables(args) else x for i, x in enumerate(args)])
 
 
-def traced(op: OpSpec, args: tuple) -> tuple[Jaxpr, list[Any]]:
-    given = [args[i] for i in op.variables(args)]
-    lowered = funcad.jit(op.of_variables(args)).lower(*given)
-    return lowered.jaxpr, [*lowered._entry.consts, *given]
+@functools.lru_cache(2)  # one engine comes after the other
+def cases(op: OpSpec) -> list[tuple[Jaxpr, list[Case]]]:
+    """Programs of the operation, one for each dtype of a sample, and their cases."""
+    found = []
+    turn = 0
+    for sample in op.samples():
+        for i, args in enumerate(variants(op, sample)):
+            variables = op.variables(args)
+            given = [args[v] for v in variables]
+            try:
+                with np.errstate(all="ignore"):
+                    lowered = funcad.jit(op.of_variables(args)).lower(*given)
+                    jaxpr, consts = lowered.jaxpr, lowered._entry.consts
+                    reference(jaxpr, [*consts, *given])
+            except (TypeError, ValueError, np.linalg.LinAlgError):  # not in this dtype
+                continue
+            turn += i > 0
+            here = []
+            for name, moved in shaped(op, args, turn if i else 0):
+                values = [*consts, *[moved[v] for v in variables]]
+                expected: list[Any] | Exception
+                try:
+                    expected = reference(jaxpr, values)
+                except Exception as error:  # "repeated" made a matrix singular
+                    expected = error
+                here.append(Case(name, values, expected, scale_of(jaxpr, values)))
+            found.append((jaxpr, here))
+    return found
 
 
 def scale_of(jaxpr: Jaxpr, values: Sequence[Any]) -> float:
@@ -107,40 +145,29 @@ def scale_of(jaxpr: Jaxpr, values: Sequence[Any]) -> float:
 @engines
 @pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS])
 def test_every_operation(op: OpSpec, engine: str) -> None:
-    for sample in op.samples():
-        for args in variants(op, sample):
-            try:
-                with np.errstate(all="ignore"):
-                    jaxpr, values = traced(op, args)
-                    reference(jaxpr, values)
-            except (TypeError, ValueError, np.linalg.LinAlgError):  # not in this dtype
+    for jaxpr, here in cases(op):
+        once = compiled(jaxpr, engine)
+        for name, values, expected, scale in here:
+            if isinstance(expected, Exception):
+                with pytest.raises(type(expected)):
+                    once.run(list(values))
                 continue
-            once = compiled(jaxpr, engine)
-            for name, moved in shaped(op, args):
-                _, values = traced(op, moved)
-                try:
-                    expected = reference(jaxpr, values)
-                except Exception as error:  # "repeated" made a matrix singular
-                    with pytest.raises(type(error)):
-                        once.run(list(values))
+            found = once.run(list(values))
+            assert len(found) == len(expected)
+            for a, b in zip(found, expected):
+                if isinstance(b, funcad.ir.aval.Stack):
+                    assert len(a) == len(b)
                     continue
-                found = once.run(list(values))
-                assert len(found) == len(expected)
-                for a, b in zip(found, expected):
-                    if isinstance(b, funcad.ir.aval.Stack):
-                        assert len(a) == len(b)
-                        continue
-                    a, b = [x[()] if isinstance(x, np.ndarray) and not x.ndim else x for x in (a, b)]
-                    scale = scale_of(jaxpr, values)
-                    ulps = ULPS.get(op.primitives[0].name, 2)
-                    a, b = [x.astype(x.dtype.newbyteorder("=")) for x in (a, b)]  # an argument handed through keeps its order
-                    if op.primitives[0].name in ZERO_OF_SUMS:
-                        a, b = a + 0.0, b + 0.0
-                    what = f"{op.id}, {name}, {[np.asarray(x).dtype for x in args]}"
-                    if op.primitives[0].name == "reduce_prod" and b.dtype.kind == "c":  # the order decides signs of zero
-                        assert_close(a, b, rtol=1e-5 if b.dtype == np.complex64 else 1e-13, what=what)
-                    else:
-                        assert_agree(a, b, ulps=ulps, scale=scale, what=what)
+                a, b = [x[()] if isinstance(x, np.ndarray) and not x.ndim else x for x in (a, b)]
+                ulps = ULPS.get(op.primitives[0].name, 2)
+                a, b = [x.astype(x.dtype.newbyteorder("=")) for x in (a, b)]  # an argument handed through keeps its order
+                if op.primitives[0].name in ZERO_OF_SUMS:
+                    a, b = a + 0.0, b + 0.0
+                what = f"{op.id}, {name}, {[np.asarray(x).dtype for x in values]}"
+                if op.primitives[0].name == "reduce_prod" and b.dtype.kind == "c":  # the order decides signs of zero
+                    assert_close(a, b, rtol=1e-5 if b.dtype == np.complex64 else 1e-13, what=what)
+                else:
+                    assert_agree(a, b, ulps=ulps, scale=scale, what=what)
 
 
 def test_layouts_are_what_they_are_called() -> None:
@@ -177,6 +204,7 @@ FEW = [case for i, case in enumerate(CHAINS) if len(case[1]) < 2 and "jit" not i
 config_engines = pytest.mark.parametrize("engine", ["numpy", pytest.param("native", marks=native_only)])
 
 
+@pytest.mark.share(3)
 @config_engines
 @composition.parametrize(FEW)
 def test_programs_under_transforms(name: str, chain: tuple[str, ...], engine: str) -> None:

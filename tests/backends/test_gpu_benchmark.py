@@ -21,7 +21,10 @@ from funcad import config
 from tests import cuda_shim
 from tests.standin import registered
 
-pytestmark = pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
+pytestmark = [
+    pytest.mark.xdist_group("alone"),
+    pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with"),
+]
 ROOT = Path(__file__).resolve().parents[2]
 
 

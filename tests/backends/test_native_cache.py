@@ -8,7 +8,6 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ import funcad
 from funcad.backends.native import cache, target
 from funcad.backends.native.object_file import is_object
 from funcad.backends.native.signals import signals_held
+from tests.forked import in_a_process
 
 llvmlite = pytest.importorskip("llvmlite")
 
@@ -293,16 +293,7 @@ def test_threads_may_compile_at_once(place: Path) -> None:
 
 
 def python(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        cwd=Path(funcad.__file__).parent.parent,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return in_a_process(code, strict=True, **environment)
 
 
 def test_without_llvmlite(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.forked import in_a_process
 
 pytest.importorskip("llvmlite")
 pytest.importorskip("scipy.linalg.cython_lapack")
@@ -217,7 +217,7 @@ if not child:
     os._exit(0 if np.array_equal(program([a])[0], np.eye(60) * 2.0) else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    assert subprocess.run([sys.executable, "-c", text], timeout=120).returncode == 0
+    in_a_process(text)
 
 
 def test_pivots_that_are_no_rows() -> None:

@@ -23,7 +23,7 @@ from funcad.backends.native.program import compile_program
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.passes.pipeline import optimize
 
-pytestmark = pytest.mark.skipif(not target.available(), reason=str(target.why_not()))
+pytestmark = [pytest.mark.xdist_group("alone"), pytest.mark.skipif(not target.available(), reason=str(target.why_not()))]
 
 
 def check(f, *args, scale=64.0, ulps=64, plain=True):

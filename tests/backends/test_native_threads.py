@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +17,10 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_max_p, reduce_sum_p
+from tests.forked import in_a_process
 
 pytest.importorskip("llvmlite")
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no POSIX threads here")
+pytestmark = [pytest.mark.xdist_group("alone"), pytest.mark.skipif(not hasattr(os, "fork"), reason="no POSIX threads here")]
 
 from funcad.backends.native import ir, kernels, target, threads  # noqa: E402
 
@@ -170,16 +168,7 @@ def test_without_posix_threads_kernels_run_alone(monkeypatch: pytest.MonkeyPatch
 
 
 def python(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SETUP + code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=Path(funcad.__file__).parent.parent,
-        check=False,
-    )
-    assert done.returncode == 0, (done.returncode, done.stderr)
-    return done.stdout
+    return in_a_process(SETUP + code, strict=True)
 
 
 def test_a_forked_child_has_a_pool_of_its_own() -> None:

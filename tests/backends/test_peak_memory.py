@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 PROGRAM = """
 import sys
 import numpy as np

@@ -323,6 +323,7 @@ DERIVED = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:grad. the output of")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("derived", DERIVED)

@@ -115,7 +115,7 @@ def checked(f: Callable[..., Any], expected: Any, args: tuple[np.ndarray, ...], 
                     a += 1.0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(12), *[pytest.param(n, marks=pytest.mark.slow) for n in range(12, 40)]])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_programs(seed: int, engine: str) -> None:
     program = Choices(seed)

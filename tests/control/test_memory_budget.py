@@ -13,6 +13,8 @@ import funcad
 from funcad.control import reversal_schedules as schedules
 from funcad.control.checkpoint import saved_residuals
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 memory_budget = funcad.checkpoint_policies.memory_budget
 RNG = np.random.default_rng(0)
 W, X, H = 0.5 * RNG.normal(size=(6, 6)), RNG.normal(size=(61, 6)), RNG.normal(size=6)
@@ -115,6 +117,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("size", [4000, 700])
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transformations(name: str, size: int) -> None:

@@ -78,6 +78,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("size", [4000, 700])
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transformations(name: str, size: int) -> None:

@@ -60,6 +60,7 @@ def agrees(f: Any, args: tuple, tolerance: float) -> Any:
     return report
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("some", [s for s in SPECS if rolled_p not in s.primitives], ids=str)  # which only a pass makes
 def test_every_primitive(some: Any) -> None:
     for sample in some.samples():

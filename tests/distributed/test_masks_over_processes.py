@@ -36,8 +36,10 @@ BETWEEN = {
 }
 
 
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize(
+    "name, whole",
+    [pytest.param(n, w, marks=[pytest.mark.slow] * (i % 2 == w)) for i, n in enumerate(BETWEEN) for w in (False, True)],
+)
 def test_a_choice_on_both_sides(name, whole):
     """Whole values, and elements of arrays; a factor that could be infinite stands before."""
     between = BETWEEN[name]

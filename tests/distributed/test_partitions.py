@@ -22,6 +22,9 @@ from funcad.errors import CollectiveError, CustomRuleClosureError, MissingRuleEr
 from funcad.host import progress
 from tests import standin
 from tests.distributed import partition_programs as programs
+from tests.forked import interruptible
+
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
 
 DRAW = np.random.default_rng(0)
 X, Y = DRAW.normal(size=(20, 3)), DRAW.normal(size=20)
@@ -462,8 +465,8 @@ def test_an_interrupt_cancels_what_has_not_begun(tmp_path, pool):
     parts = [str(tmp_path / f"{i:02}") for i in range(60)]
     total = sum_over(programs.notes, parts, workers=pool)
     sum_over(programs.notes, parts[:1], workers=pool)(1.0)
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         fc.grad(total)(1.0)
     assert sum_over(programs.notes, parts[:2], workers=pool)(1.0) == 2.0
     assert len(list(tmp_path.iterdir())) < 60

@@ -17,6 +17,7 @@ from funcad.distributed import chunks, sum_over
 from funcad.host import progress
 from tests.distributed import partition_programs as programs
 from tests.distributed.test_partitions import KINDS, PARTS, W, X, Y, close, whole
+from tests.forked import interruptible
 
 pytestmark = [
     pytest.mark.dask,
@@ -129,8 +130,8 @@ def test_an_interrupt_cancels_what_has_not_begun(client, tmp_path):
     parts = [str(tmp_path / f"{i:02}") for i in range(100)]
     total = sum_over(programs.notes, parts, workers=client)
     sum_over(programs.notes, parts[:1], workers=client)(1.0)
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         fc.grad(total)(1.0)
     assert sum_over(programs.notes, parts[:2], workers=client)(1.0) == 2.0
     assert len(list(tmp_path.iterdir())) < 100

@@ -62,10 +62,17 @@ def test_operations(name):
         close(both, [pair[r]] * 2)
 
 
-@pytest.mark.parametrize("name", compositions(N))
-def test_compositions(name):
+@pytest.mark.parametrize(
+    "name, kinds",
+    [
+        pytest.param(name, kinds, marks=marks, id=f"{name}-{len(kinds)}")
+        for i, name in enumerate(compositions(N))
+        for kinds, marks in ((list(KINDS)[i % 4 :: 4], []), (list(KINDS), [pytest.mark.slow]))
+    ],
+)
+def test_compositions(name, kinds):
     program = compositions(N)[name]
-    for kind in KINDS:
+    for kind in kinds:
         g = over_processes(program, kind)
         close(threads(lambda r, g=g: g(W, data(N)[r])), expected(program, kind, N), rtol=1e-9)
 

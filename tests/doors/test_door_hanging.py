@@ -11,12 +11,10 @@ import math
 import math as other_name_of_math
 import os
 import pickle
-import subprocess
 import sys
 import threading
 import types
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +29,7 @@ from funcad.doors.modules import PATIENCE
 from funcad.errors import TracerArrayConversionError
 from funcad.host.state import tracing
 from funcad.numpy.dispatch import find
+from tests.forked import in_a_process
 
 ORIGINALS = {(m, n): f for m, names in IN_MODULES.items() for n, f in vars(importlib.import_module(m)).items() if n in names}
 
@@ -62,10 +61,7 @@ def all_original():
 
 def fresh(code, **environment):
     """Run a program in a new process."""
-    given = {**os.environ, **environment, "PYTHONPATH": str(Path(funcad.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return in_a_process(code, **environment)
 
 
 def test_originals_are_seen_outside_traces():

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-import funcad
+from tests.forked import in_a_process
 
 pytest.importorskip("numba")
 
@@ -80,6 +75,4 @@ np.testing.assert_allclose(module().kernel(4, np.ones(2)), EXPECTED)
 
 @pytest.mark.parametrize("when", PROGRAMS)
 def test_kernels(when):
-    given = {**os.environ, "PYTHONPATH": str(Path(funcad.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", PROGRAMS[when]], capture_output=True, text=True, env=given, check=False)
-    assert done.returncode == 0, done.stderr
+    in_a_process(PROGRAMS[when])

@@ -17,6 +17,8 @@ import funcad
 from funcad.backends.native import target
 from funcad.host.state import state
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 FOLDERS = ("funcad", "llvmlite")
 ADD = "define double @add(double %x) {{\nentry:\n  %y = fadd double %x, {number:e}\n  ret double %y\n}}\n"
 
@@ -90,7 +92,8 @@ def interrupt(run: Callable[[], Any], n: int) -> None:
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-def test_interrupts_inside_llvm_are_interrupts(tmp_path: Any) -> None:
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_interrupts_inside_llvm_are_interrupts(tmp_path: Any, every: int) -> None:
     pytest.importorskip("llvmlite")
     assert target.available()
 
@@ -101,7 +104,7 @@ def test_interrupts_inside_llvm_are_interrupts(tmp_path: Any) -> None:
     with funcad.config.set(cache_dir=str(tmp_path)):
         compiled(1.0)
         for number in (2.0, 1.0):  # compiled; loaded from its file
-            for n in range(1, lines_of(lambda: compiled(number)) + 1):  # noqa: B023 runs at once
+            for n in range(1, lines_of(lambda: compiled(number)) + 1, every):  # noqa: B023 runs at once
                 fresh = number if number == 1.0 else number + n
                 interrupt(lambda: compiled(fresh), n)  # noqa: B023 runs at once
                 assert compiled(fresh) == fresh + 1.0
@@ -109,7 +112,8 @@ def test_interrupts_inside_llvm_are_interrupts(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy", "interpreter"])
-def test_interrupts_of_a_first_call_are_interrupts(engine: str) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_interrupts_of_a_first_call_are_interrupts(engine: str, every: int) -> None:
     x = np.linspace(0.1, 1.0, 5)
 
     def program() -> Any:
@@ -124,7 +128,7 @@ def test_interrupts_of_a_first_call_are_interrupts(engine: str) -> None:
     with funcad.config.set(engine=engine, cache_dir="off"):
         expected = calls(program())
         total = lines_of(lambda: calls(program()))
-        for i in range(40):
+        for i in range(0, 40, every):
             f = program()
             interrupt(lambda: calls(f), 1 + (2 * i + 1) * total // 80)  # noqa: B023 runs at once
             np.testing.assert_allclose(calls(f), expected, rtol=1e-12)

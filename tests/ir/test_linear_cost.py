@@ -22,6 +22,8 @@ from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 FEW, MANY = 2_000, 20_000
 SCALAR = Aval((), np.dtype(float))
 
@@ -103,6 +105,7 @@ PREPARE: dict[str, Callable[[int], Callable[[], Any]]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (i % 2)) for i, n in enumerate(PREPARE)])
 def test_cost_is_linear_in_the_number_of_equations(name: str) -> None:
     prepare = PREPARE[name]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 import funcad
 from funcad.configuration import SETTINGS, Config
+from tests.forked import in_a_process
 
 
 def configured(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> Config:
@@ -81,16 +77,7 @@ def test_numbers_that_are_integers_are_taken() -> None:
 
 def shown(engine: str, before: str = "") -> str:
     code = f"{before}\nimport funcad\nfuncad.show_config()"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "FUNCAD_ENGINE": engine},
-        cwd=Path(funcad.__file__).parent.parent,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return in_a_process(code, strict=True, FUNCAD_ENGINE=engine)
 
 
 def test_show_config_names_the_engine_before_anything_ran() -> None:

@@ -16,6 +16,8 @@ from funcad.backends.interpreter import counters
 from funcad.jitted import jit_misses
 from tests.whole.test_threads import THREADS, in_threads
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 # -- what is told apart
 
 

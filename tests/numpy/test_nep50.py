@@ -102,6 +102,7 @@ def expected_of(f, *args):
     return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*OPERATORS, *(f"np.{name}" for name in FUNCTIONS)])
 def test_followed(name):
     f = OPERATORS.get(name) or FUNCTIONS[name[3:]]
@@ -110,6 +111,7 @@ def test_followed(name):
             check(followed(f, x, y), expected_of_pair(f, x, y), f"{name}({label(x)}, {label(y)})")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*OPERATORS, *(f"np.{name}" for name in FUNCTIONS)])
 def test_jitted(name):
     """One program for all pairs that NumPy accepts; one each for those that it refuses."""

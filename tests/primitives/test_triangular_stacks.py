@@ -12,6 +12,7 @@ R = np.random.default_rng(0)
 SHAPES = [(1, 3, 3), (7, 1, 1), (50, 4, 4), (3, 5, 9, 9), (20, 31, 31), (2, 0, 2, 2), (4, 40, 40)]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("lower", [True, False])

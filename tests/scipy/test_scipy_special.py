@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +13,7 @@ from funcad import grad, jvp
 from funcad.errors import MissingRuleError
 from funcad.scipy import special
 from funcad.scipy.door import implements
+from tests.forked import in_a_process
 
 # (function, arguments, position, derivative), from differences of mpmath's functions at 60 digits
 REFERENCES: list[tuple[str, tuple, int, float]] = [
@@ -234,7 +231,7 @@ def test_door_imports_scipy_when_it_must() -> None:
         "special.erf(1.0)\n"
         "assert 'scipy.special' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    in_a_process(code)
 
 
 def test_door_of_names_that_scipy_does_not_have() -> None:
@@ -271,12 +268,4 @@ print("done")
 @pytest.mark.skipif(not hasattr(scipy.special._ufuncs, "gammaln"), reason="SciPy keeps its ufuncs elsewhere")
 def test_scipys_own_support_of_other_arrays():
     """SCIPY_ARRAY_API=1 puts functions in Python before SciPy's ufuncs."""
-    done = subprocess.run(
-        [sys.executable, "-c", ARRAY_API],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        cwd=Path(funcad.__file__).parents[1],
-    )
-    assert done.stdout.strip() == "done", done.stderr
+    assert in_a_process(ARRAY_API, SCIPY_ARRAY_API="1") == "done"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import funcad
 from funcad import grad, hessian, jit, jvp, vjp, vmap
 from funcad.errors import MissingRuleError, TracerArrayConversionError
 from funcad.scipy import stats
+from tests.forked import in_a_process
 from tests.surface.stats import CONTINUOUS, DISCRETE
 
 scipy_stats = importlib.import_module("scipy.stats")
@@ -226,8 +225,7 @@ def test_scipy_stats_is_not_imported() -> None:
         "stats.poisson.logpmf(3, 2.0), stats.gaussian_kde(np.arange(4.0)).evaluate(1.0)\n"
         "print('scipy.stats' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert in_a_process(program) == "False"
 
 
 # -- vectors

@@ -39,6 +39,7 @@ def as_vectors(op, args):
     return f, vector
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("op", SPECS, ids=lambda op: op.id)
 def test_patterns_of_operations_hold_what_is_not_zero(op):
     for args in op.samples():

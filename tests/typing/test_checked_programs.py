@@ -20,6 +20,7 @@ PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 WRONG = HERE / "wrong.py"
 CHECKOUT = Path(funcad.__file__).parent.parent
 CHECKERS = ["mypy", "pyright"]
+alone = pytest.mark.xdist_group("checkers")  # one worker starts them
 
 
 def errors_of(checker: str, files: list[Path], folder: Path) -> list[tuple[str, int, str]]:
@@ -46,17 +47,23 @@ def errors_of(checker: str, files: list[Path], folder: Path) -> list[tuple[str, 
     return [(Path(m[1]).name, int(m[2]), m[3]) for m in lines if m]
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_right_programs_have_no_errors(checker: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module", params=CHECKERS)
+def errors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, int, str]]:
+    """What a checker says of all programs, which it reads at once: most of its time goes to funcad itself."""
+    return errors_of(request.param, [*PROGRAMS, WRONG], tmp_path_factory.mktemp("checked"))
+
+
+@alone
+def test_right_programs_have_no_errors(errors: list[tuple[str, int, str]]) -> None:
     assert len(PROGRAMS) >= 15
-    assert errors_of(checker, PROGRAMS, tmp_path) == []
+    assert [error for error in errors if error[0] in {path.name for path in PROGRAMS}] == []
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_each_mistake_is_found(checker: str, tmp_path: Path) -> None:
+@alone
+def test_each_mistake_is_found(errors: list[tuple[str, int, str]]) -> None:
     lines = WRONG.read_text().splitlines()
     wrong = {number for number, line in enumerate(lines, 1) if "# wrong:" in line}
-    assert {line for _, line, _ in errors_of(checker, [WRONG], tmp_path)} == wrong
+    assert {line for file, line, _ in errors if file == WRONG.name} == wrong
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)

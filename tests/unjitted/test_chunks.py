@@ -121,6 +121,7 @@ def same(a: Any, b: Any) -> None:
         assert type(x) is type(y) and same_bits(x, y)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("rows", [2, 3, 7])
 @pytest.mark.parametrize("x", [0.75, np.float64(0.75), np.float32(0.75), np.complex128(0.75)], ids=lambda x: type(x).__name__)
 @pytest.mark.parametrize("f", LOOPS, ids=lambda f: f.__name__)

@@ -11,7 +11,7 @@ import funcad
 from funcad.unjitted import chunks, structural
 
 RNG = np.random.default_rng(11)
-N = 400
+N = 200
 
 
 def chain(x: Any) -> Any:

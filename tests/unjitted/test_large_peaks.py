@@ -11,6 +11,8 @@ import pytest
 
 from funcad import grad
 
+pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+
 LAYERS, N = 20, 20_000
 
 

@@ -96,6 +96,7 @@ SECOND = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:grad. the output")
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)

@@ -106,9 +106,18 @@ def overwritten(array: Any) -> None:
     array[...] = 1 - array.astype(bool)
 
 
-@pytest.mark.parametrize("n", [4, 300, 20_000])  # copied at each use, copied once, and once locked
-@pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+SIZES = 4, 300, 20_000  # copied at each use, copied once, and once locked
+
+
+@pytest.mark.parametrize(
+    "program, how, n",
+    [
+        pytest.param(f, how, n, marks=[pytest.mark.slow] * ((i + j + k) % 3 > 0), id=f"{f.__name__}-{how}-{n}")
+        for i, f in enumerate(PROGRAMS)
+        for j, how in enumerate(WAYS)
+        for k, n in enumerate(SIZES)
+    ],
+)
 def test_writing_it_later_changes_no_derivative(program: Any, how: str, n: int) -> None:
     x = np.random.default_rng(n).normal(size=n) * 2.0
     given = x.copy()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from funcad import tree
-from tests.whole.control.cases import FAST, PENDING, PROGRAMS, applies, outcome
+from tests.whole.control.cases import PENDING, PROGRAMS, applies, by_default, outcome
 from tests.whole.control.judged import End, by_differences, curvature, has_slopes, plain, slopes
 from tests.whole.control.program import Program
 from tests.whole.control.transformations import TRANSFORMATIONS
@@ -18,7 +18,7 @@ CASES = [(p, t) for p in PROGRAMS for t in TRANSFORMATIONS if applies(p, t) and 
 
 @pytest.mark.parametrize(
     "program, transformation",
-    [pytest.param(p, t, marks=[] if t in FAST else pytest.mark.slow, id=f"{p.name}-{t}") for p, t in CASES],
+    [pytest.param(p, t, marks=[] if by_default(p, t) else pytest.mark.slow, id=f"{p.name}-{t}") for p, t in CASES],
 )
 @pytest.mark.filterwarnings("ignore:grad. the output of")  # some ways return a number of Python's own
 def test_program(program: Program, transformation: str) -> None:

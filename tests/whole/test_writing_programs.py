@@ -10,7 +10,7 @@ import pytest
 
 from funcad import grad, jit, stop_gradient
 from tests.whole.writes import fifteen
-from tests.whole.writes.cases import FAST, REFUSALS, WHOLE, applies, outcome, refused
+from tests.whole.writes.cases import REFUSALS, WHOLE, applies, by_default, outcome, refused
 from tests.whole.writes.program import PROGRAMS, Program
 from tests.whole.writes.reference import LANES, Reference, reference
 from tests.whole.writes.transformations import ABSTRACT, TRANSFORMATIONS
@@ -20,7 +20,7 @@ CASES = [(p, t) for p in PROGRAMS for t in TRANSFORMATIONS if applies(p, t)]
 
 @pytest.mark.parametrize(
     "program, transformation",
-    [pytest.param(p, t, marks=[] if t in FAST else pytest.mark.slow, id=f"{p.name}-{t}") for p, t in CASES],
+    [pytest.param(p, t, marks=[] if by_default(p, t) else pytest.mark.slow, id=f"{p.name}-{t}") for p, t in CASES],
 )
 @pytest.mark.filterwarnings("ignore:grad. the output of")  # some arguments are only written
 def test_program(program: Program, transformation: str) -> None:

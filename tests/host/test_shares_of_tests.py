@@ -1,0 +1,94 @@
+"""How tests are shared out (tests/workers.py): each runs once, groups stay together, and an order has a number."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import workers
+
+NAMES = [f"a.py::test[{i}]" for i in range(100)] + ["b.py::test_time@alone", "b.py::test_it", "c.py::test_threads[x@y]@alone"]
+
+
+class Node:
+    def __init__(self) -> None:
+        self.given: list[int] = []
+        self.shutting_down = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.given += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_groups_stay_together_and_the_long_one_is_first() -> None:
+    groups = workers.groups_of(NAMES)
+    assert groups[0] == [100, 102] and sorted(sum(groups, [])) == list(range(103))
+    assert all([len(group) <= workers.BLOCK for group in groups])
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_each_test_runs_once(dies: bool) -> None:
+    scheduler, nodes = workers.InGroups(2), [Node(), Node()]
+    for node in nodes:
+        scheduler.add_node(node)
+        scheduler.add_node_collection(node, NAMES)
+    scheduler.schedule()
+    ran = []
+    if dies:
+        first = nodes.pop(0)
+        lost = scheduler.remove_node(first)
+        assert lost == NAMES[first.given[0]]
+        ran.append(first.given[0])
+    done = {id(node): 0 for node in nodes}
+    while any([done[id(node)] < len(node.given) for node in nodes]):
+        for node in nodes:
+            if done[id(node)] < len(node.given):
+                index = node.given[done[id(node)]]
+                done[id(node)] += 1
+                ran.append(index)
+                scheduler.mark_test_complete(node, index)
+    assert sorted(ran) == list(range(103)) and scheduler.tests_finished and not scheduler.has_pending
+
+
+def test_workers_that_collect_other_tests_are_an_error() -> None:
+    scheduler = workers.InGroups(2)
+    scheduler.add_node_collection(Node(), NAMES)
+    with pytest.raises(RuntimeError, match="collected other tests"):
+        scheduler.add_node_collection(Node(), NAMES[1:])
+
+
+def test_an_order_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    items: list[Any] = [SimpleNamespace(nodeid=name) for name in NAMES]
+    orders = [[x.nodeid for x in workers.shuffled(items, number)] for number in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2] and sorted(orders[0]) == sorted(NAMES)
+    monkeypatch.setenv(workers.ORDER, "random")
+    assert workers.seed() == workers.seed() is not None
+    monkeypatch.setenv(workers.ORDER, "")
+    assert workers.seed() is None
+
+
+def test_the_shards_share_the_slow_tests_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Item:
+        def __init__(self, number: int, marks: dict[str, Any]) -> None:
+            self.nodeid, self.marks = f"a.py::test[{number}]", dict(marks)
+
+        def get_closest_marker(self, name: str) -> Any:
+            return self.marks.get(name)
+
+        def add_marker(self, mark: Any) -> None:
+            self.marks["slow"] = mark
+
+    kept: list[str] = []
+    share = SimpleNamespace(args=(3,))
+    for shard in range(1, 6):
+        monkeypatch.setenv(workers.SHARD, f"{shard}/5")
+        items = [Item(i, {"share": share}) for i in range(200)]
+        others = workers.left_out(items, True)
+        slow = [item for item in items if "slow" in item.marks]
+        assert "slow" not in items[0].marks and 100 < len(slow) < 160
+        kept += [item.nodeid for item in slow if item not in others]
+    assert sorted(kept) == sorted([item.nodeid for item in slow])
