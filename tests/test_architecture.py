@@ -18,6 +18,7 @@ import funcad
 from funcad.ir.primitive import Primitive
 from funcad.passes import subprograms
 from funcad.primitives.atoms import ATOMS
+from tests import house_names
 from tests.specs import all_specs
 
 ROOT = Path(funcad.__file__).parent
@@ -476,3 +477,24 @@ def test_types_say_something(folder: str) -> None:
 def test_what_is_annotated_is_found() -> None:
     text = "def f(a: Any, /, b: int, *c: Any, d: str = '', **e: Any) -> list[Any]:\n    x: Any = 1\n"
     assert sorted(ast.unparse(a) for a in annotations(ast.parse(text)) if a) == ["Any"] * 4 + ["int", "list[Any]", "str"]
+
+
+# -- names and parameters
+
+
+def test_no_two_classes_have_one_name() -> None:
+    assert house_names.shared_classes(house_names.trees(ROOT)) == []
+
+
+def test_no_function_has_many_parameters() -> None:
+    assert house_names.many_parameters(house_names.trees(ROOT)) == []
+
+
+def test_an_exemption_of_names_that_nothing_needs_is_an_error() -> None:
+    nothing = [("errors.py", ast.parse(""))]
+    assert len(house_names.shared_classes(nothing)) == len(house_names.SHARED_CLASSES)
+    assert len(house_names.many_parameters(nothing)) == len(house_names.MANY_PARAMETERS)
+    twice = [("a.py", ast.parse("class A: pass")), ("b.py", ast.parse("def f():\n    class A: pass"))]
+    assert house_names.shared_classes(twice)[0] == "A: a.py:1, b.py:2"
+    methods = [("a.py", ast.parse("class A:\n    def f(self, a, b, c, d, e, f, g, h, i, /, *, j): pass"))]
+    assert house_names.many_parameters(methods)[0] == "a.py A.f: 10 parameters"
