@@ -8,7 +8,7 @@ equally among tied rows, as `funcad.numpy.max` does, and `segment_prod` is exact
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,10 +59,25 @@ def _number(name: str, num_segments: Any, ids: Any) -> int:
     return number
 
 
+class _OfSegments(NamedTuple):
+    """How the rows of a segment are combined, what a segment without rows gives, and for which kinds of dtypes."""
+
+    name: str
+    how: str
+    identity: Callable[[np.dtype], Any]
+    kinds: str
+
+
+_SUM = _OfSegments("segment_sum", "add", lambda dtype: 0, "iufc")
+_PROD = _OfSegments("segment_prod", "mul", lambda dtype: 1, "iufc")
+_MAX = _OfSegments("segment_max", "max", _lowest, "biuf")
+_MIN = _OfSegments("segment_min", "min", _highest, "biuf")
+
+
 def _segments(
-    name: str, how: str, identity: Callable[[np.dtype], Any], kinds: str, data: Any, ids: Any, num_segments: Any,
-    unique: bool, bucket_size: Any, mode: Any
-) -> Any:  # fmt: skip
+    fold: _OfSegments, data: Any, ids: Any, num_segments: Any, unique: bool, bucket_size: Any, mode: Any
+) -> Any:
+    name, how, identity, kinds = fold
     data, ids = known = as_array(data), as_array(ids)
     shape, dtype = shape_of(ids), dtype_of(data)
     if dtype_of(ids).kind not in "iu":
@@ -115,9 +130,7 @@ def segment_sum(
     >>> ops.segment_sum(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 2, 0, 7]), num_segments=3)
     array([4., 0., 2.])
     """
-    return _segments(
-        "segment_sum", "add", lambda dtype: 0, "iufc", data, segment_ids, num_segments, unique_indices, bucket_size, mode
-    )
+    return _segments(_SUM, data, segment_ids, num_segments, unique_indices, bucket_size, mode)
 
 
 def segment_prod(
@@ -139,9 +152,7 @@ def segment_prod(
     >>> ops.segment_prod(np.array([2.0, 3.0, 4.0]), np.array([0, 2, 0]))
     array([8., 1., 3.])
     """
-    return _segments(
-        "segment_prod", "mul", lambda dtype: 1, "iufc", data, segment_ids, num_segments, unique_indices, bucket_size, mode
-    )
+    return _segments(_PROD, data, segment_ids, num_segments, unique_indices, bucket_size, mode)
 
 
 def segment_max(
@@ -164,7 +175,7 @@ def segment_max(
     >>> ops.segment_max(np.array([2.0, 3.0, 4.0]), np.array([0, 2, 0]))
     array([  4., -inf,   3.])
     """
-    return _segments("segment_max", "max", _lowest, "biuf", data, segment_ids, num_segments, unique_indices, bucket_size, mode)
+    return _segments(_MAX, data, segment_ids, num_segments, unique_indices, bucket_size, mode)
 
 
 def segment_min(
@@ -187,4 +198,4 @@ def segment_min(
     >>> ops.segment_min(np.array([2.0, 3.0, 4.0]), np.array([0, 2, 0]))
     array([ 2., inf,  3.])
     """
-    return _segments("segment_min", "min", _highest, "biuf", data, segment_ids, num_segments, unique_indices, bucket_size, mode)
+    return _segments(_MIN, data, segment_ids, num_segments, unique_indices, bucket_size, mode)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.backends.cuda.kernel_facts import Facts, read
+from funcad.backends.cuda.kernel_facts import KernelFacts, read
 from funcad.backends.cuda.launches import OPTIONS
 from funcad.backends.cuda.prelude import PRELUDE
 
@@ -33,9 +33,9 @@ def available() -> bool:
     return _library is not None
 
 
-def facts_of_all(texts: Sequence[str], architecture: str) -> dict[str, dict[str, Facts]]:
+def facts_of_all(texts: Sequence[str], architecture: str) -> dict[str, dict[str, KernelFacts]]:
     """text -> kernel -> registers, stack, spills and shared memory. What does not compile is an AssertionError."""
-    found: dict[str, dict[str, Facts]] = {}
+    found: dict[str, dict[str, KernelFacts]] = {}
     every = list(dict.fromkeys(texts))
     for start in range(0, len(every), TOGETHER):
         some = every[start : start + TOGETHER]

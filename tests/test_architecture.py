@@ -22,6 +22,7 @@ import funcad
 from funcad.ir.primitive import Primitive
 from funcad.passes import subprograms
 from funcad.primitives.atoms import ATOMS
+from tests import house_names
 from tests.sources import FILES, ROOT, RULES, Source, annotations, dotted, imported, loaded, name, parsed, rule, survey
 from tests.specs import all_specs
 
@@ -372,6 +373,7 @@ def tables() -> list[tuple[str, list[str]]]:
 
 def test_tables_name_primitives_that_exist() -> None:
     of_others = {"funcad.backends.scalars.MATH", "funcad.backends.text_rules.KEYWORD_ONLY"}  # names in `math` and NumPy
+    of_others |= {"funcad.backends.native.emitter._INTRINSICS", "funcad.backends.native.emitter._OF_INTEGERS"}  # and in LLVM
     found = [(name, unknown) for name, unknown in tables() if name not in of_others]
     assert len(found) > 10
     facts = {"reduction"}  # a rule for all primitives that have this fact
@@ -415,3 +417,24 @@ def test_what_is_annotated_is_found() -> None:
 def test_files_keep_the_rule(rule: str) -> None:
     offenders = survey().offenders[rule]
     assert not offenders, "\n".join([f"{len(offenders)} offenders:", *offenders])
+
+
+# -- names and parameters
+
+
+def test_no_two_classes_have_one_name() -> None:
+    assert house_names.shared_classes(house_names.trees(ROOT)) == []
+
+
+def test_no_function_has_many_parameters() -> None:
+    assert house_names.many_parameters(house_names.trees(ROOT)) == []
+
+
+def test_an_exemption_of_names_that_nothing_needs_is_an_error() -> None:
+    nothing = [("errors.py", ast.parse(""))]
+    assert len(house_names.shared_classes(nothing)) == len(house_names.SHARED_CLASSES)
+    assert len(house_names.many_parameters(nothing)) == len(house_names.MANY_PARAMETERS)
+    twice = [("a.py", ast.parse("class A: pass")), ("b.py", ast.parse("def f():\n    class A: pass"))]
+    assert house_names.shared_classes(twice)[0] == "A: a.py:1, b.py:2"
+    methods = [("a.py", ast.parse("class A:\n    def f(self, a, b, c, d, e, f, g, h, i, /, *, j): pass"))]
+    assert house_names.many_parameters(methods)[0] == "a.py A.f: 10 parameters"

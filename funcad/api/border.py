@@ -224,18 +224,18 @@ def seed_beside(one: Any, value: Any) -> list[Any]:
     return on_device_of([seed], [value], scalars=True)
 
 
-def own_memory(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+def own_memory(values: list[Any], outside: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: `unshared`, in the machine's byte order, whatever was captured."""
-    return unshared(ordinary(values), foreign)
+    return unshared(ordinary(values), outside)
 
 
-def unshared(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
-    """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
+def unshared(values: Sequence[Any], outside: Sequence[Any] = ()) -> list[Any]:
+    """Results for the user: arrays that are writeable and share no memory with each other or with `outside` arrays."""
     ndarray = np.ndarray
     if ndarray not in map(type, values):
         return list(values)
     roots = set()
-    for a in foreign:
+    for a in outside:
         if type(a) is Tracer:
             a = concrete_value(a)
         if type(a) is ndarray:
@@ -266,16 +266,16 @@ def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
         simple = _collect((result,), made)
         if simple and not made:
             return result
-    foreign = [*given, *_arrays_referred_to(f)]
+    outside = [*given, *_arrays_referred_to(f)]
     theirs: list[np.ndarray] = []
-    if simple and _collect(foreign, theirs):
+    if simple and _collect(outside, theirs):
         roots = {id(x) for x in made if x.base is None and x.ndim and x.flags.writeable}
         if len(roots) == len(made) and roots.isdisjoint([id(x if x.base is None else root_of(x)) for x in theirs]):
             return result  # the common case, at a glance
     leaves, structure = flat_values(result)
     if np.ndarray not in map(type, leaves):
         return result
-    outs = unshared(leaves, tree.leaves(foreign))
+    outs = unshared(leaves, tree.leaves(outside))
     return result if all([o is x for o, x in zip(outs, leaves)]) else structure.unflatten(outs)
 
 

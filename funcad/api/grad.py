@@ -274,11 +274,11 @@ class _Gradient(Remade):
         if _NONE in map(type, grads):
             self._warn_if_independent(grads, tree.structure(selected), positions, names)
             grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
-        foreign = leaves
+        theirs = leaves
         if self.has_aux:
             outs = unshared(outs, leaves)
-            foreign = leaves + outs
-        grads = unshared(each_on_device_of(grads, leaves), foreign)
+            theirs = leaves + outs
+        grads = unshared(each_on_device_of(grads, leaves), theirs)
         locks.release()
         return self._result(outs, box, grads if build is None else build(grads), len(positions), single)
 

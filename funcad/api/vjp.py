@@ -12,9 +12,7 @@ from typing import Any
 from funcad import tree
 from funcad.api.border import AbstractOutput, api, check_tangents, name_of, own_memory, zeros_for
 from funcad.api.linearized import Linearized, linearized
-from funcad.host.locks import Locks
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.jaxpr import Jaxpr
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.structural import pull
 
@@ -38,29 +36,17 @@ class _Pullback:
         "kept",
     )
 
-    def __init__(
-        self,
-        name: str,
-        outs: list,
-        out_tree: Any,
-        nonzero: list[bool],
-        jaxpr: Jaxpr,
-        residuals: list,
-        locks: Locks,
-        primals: list,
-        differentiable: list[bool],
-        in_tree: Any,
-    ):
-        self.name = name
-        self.outs = outs
-        self.out_tree = out_tree
-        self.nonzero = nonzero
-        self.jaxpr = jaxpr
-        self.residuals = residuals
-        self.locks = locks
-        self.primals = primals
-        self.differentiable = differentiable
-        self.in_tree = in_tree
+    def __init__(self, f: Any, found: Linearized):
+        self.name = name_of(f)
+        self.outs: list[Any] = [AbstractOutput(aval_of(o)) for o in found.outs]
+        self.out_tree = found.out_tree
+        self.nonzero = found.nonzero
+        self.jaxpr = found.jaxpr
+        self.residuals = found.residuals
+        self.locks = found.locks
+        self.primals = found.leaves
+        self.differentiable = found.differentiable
+        self.in_tree = found.in_tree
         self.kept: _StaticPart | None = None  # once it has been taken apart, as a container
 
     def flat(self, cts: Sequence[Any], residuals: list) -> list[Any]:
@@ -163,15 +149,4 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def pullback_of(f: Any, found: Linearized) -> _Pullback:
-    return _Pullback(
-        name_of(f),
-        [AbstractOutput(aval_of(o)) for o in found.outs],
-        found.out_tree,
-        found.nonzero,
-        found.jaxpr,
-        found.residuals,
-        found.locks,
-        found.leaves,
-        found.differentiable,
-        found.in_tree,
-    )
+    return _Pullback(f, found)

@@ -153,7 +153,7 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
         return False
     avals = [a.aval for a in equation.inputs]
     reference = w.callee(equation, on_numpy(equation.primitive, avals, equation.params))
-    w.line("except (ValueError, OverflowError, ZeroDivisionError, NotImplementedError):")  # the last: of a foreign byte order
+    w.line("except (ValueError, OverflowError, ZeroDivisionError, NotImplementedError):")  # the last: of the other byte order
     with w.within(w.inner()):
         w.line(f"[{', '.join(names)}] = {reference}({', '.join([v.text for v in operands])})")
         for v, name in zip(equation.outputs, names):

@@ -41,7 +41,7 @@ __all__ = [
     "is_following",
     "closes_over_tracer",
     "refuse_tracers",
-    "refuse_foreign",
+    "refuse_outside",
     "user_code",
 ]
 
@@ -153,7 +153,7 @@ def _traces_of(values: Sequence[Any]) -> set[int]:
     return found
 
 
-def refuse_foreign(what: str, functions: Sequence[Any], given: Sequence[Any], results: Sequence[Any]) -> None:
+def refuse_outside(what: str, functions: Sequence[Any], given: Sequence[Any], results: Sequence[Any]) -> None:
     """A rule that ran on values must not return a tracer whose trace none of its arguments belongs to."""
     tracers = [r for r in results if type(r) is Tracer]
     if not tracers:

@@ -26,7 +26,7 @@ from funcad.control.rules import (
     Target,
     is_following,
     recorder,
-    refuse_foreign,
+    refuse_outside,
     refuse_tracers,
     user_code,
 )
@@ -127,7 +127,7 @@ def jvp_on_values(call: CustomCall, user_rule: Any, primals: Sequence[Any], tang
     with user_code(state.axis_env), np.errstate(all="ignore"):
         with lending(f"the jvp rule of {call.name}") as lent:
             outs, touts, out_tree = call.run_jvp(user_rule, lent(list(map(snapshot, primals))), lent(list(map(snapshot, ts))))
-    refuse_foreign(f"jvp rule of {call.name}", [user_rule], [*primals, *ts], [*outs, *touts])
+    refuse_outside(f"jvp rule of {call.name}", [user_rule], [*primals, *ts], [*outs, *touts])
     return outs, touts, out_tree
 
 
@@ -160,7 +160,7 @@ def jvp_rule(call: CustomCall, user_rule: Any) -> CustomRule:
 def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
     """No argument is traced: call the function, but do not let a closed-over tracer pass."""
     out = target.f(*args, **kwargs)
-    refuse_foreign(f"{target.kind} function {name_of(target.f)}", [target.f], (), tree.leaves(out))
+    refuse_outside(f"{target.kind} function {name_of(target.f)}", [target.f], (), tree.leaves(out))
     return unaliased(out, (*args, *kwargs.values()), target.f)
 
 

@@ -32,7 +32,7 @@ from funcad.api.border import (
 )
 from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
-from funcad.control.rules import CustomCall, CustomRule, Target, is_following, recorder, refuse_foreign, user_code
+from funcad.control.rules import CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, user_code
 from funcad.custom.custom_jvp import (
     apply_jvp,
     batch_body,
@@ -330,7 +330,7 @@ def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
         info = _Forward()
         with user_code(state.axis_env), lending(f"fwd of {call.name}") as lent:
             outs, residuals = _run_fwd(call, fwd, lent(list(map(snapshot, primals))), info)
-        refuse_foreign(f"fwd of {call.name}", [fwd], primals, [*outs, *residuals])
+        refuse_outside(f"fwd of {call.name}", [fwd], primals, [*outs, *residuals])
         store.tree = info.out_tree
         also_users(tangents, residuals)
         linear = _linear_of(call, info, residuals, bwd, jvp, eager=True)

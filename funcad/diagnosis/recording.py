@@ -319,7 +319,7 @@ def follow(run: Recording, f: Callable[..., Sequence[Any]], leaves: Sequence[Any
     run.gradients = [None] * len(inputs)
     try:
         tangents, seeds = [], []
-        trace.function, trace.outer, trace.foreign, trace.lends, trace.missed = f, state.running, False, None, None
+        trace.function, trace.outer, trace.writes_outside, trace.lends, trace.missed = f, state.running, False, None, None
         with tracing.here(), setting(running=trace):
             outs = f(*inputs)
         for o in outs:

@@ -27,7 +27,7 @@ from funcad.api.forward import jvp
 from funcad.api.grad import value_and_grad
 from funcad.api.vjp import vjp
 from funcad.api.vmap import vmap
-from funcad.control.rules import refuse_foreign, refuse_tracers
+from funcad.control.rules import refuse_outside, refuse_tracers
 from funcad.distributed.partition_files import loaded
 from funcad.host.devices import namespace_of
 from funcad.host.locks import read_only
@@ -280,7 +280,7 @@ class PartitionWork(NamedTuple):
                     refuse_tracers(what, [f], trace_function(flat, self.given, name="sum_over")[1])
                 else:
                     values = self.task.run(partition, list(map(_lent, self.given)), made)
-                    refuse_foreign(what, [f], (), values)
+                    refuse_outside(what, [f], (), values)
         except Exception as error:
             raise note(error, index, count)  # noqa: B904 the same error
         return Part(index, (made[0], made[1]), [_plain(x) for x in values])

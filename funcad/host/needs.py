@@ -38,13 +38,13 @@ _writing_codes: dict[types.CodeType, bool] = {}
 def starts_again(trace: Any, error: Exception) -> bool:
     """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
     first = error if isinstance(error, TracerArrayConversionError) else error.__cause__
-    if isinstance(first, TracerArrayConversionError) and first.learned and not trace.foreign:
+    if isinstance(first, TracerArrayConversionError) and first.learned and not trace.writes_outside:
         first.learned, trace.missed = False, None
         return True
     if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded) and not is_locked(error):
         return False  # NumPy raises a ValueError of its own, because of ours
     users, marks = _functions(trace.function), marks_of(trace.function)
-    if trace.foreign or marks <= _learned:
+    if trace.writes_outside or marks <= _learned:
         return False
     _learned.update(marks)
     trace.lends, trace.missed = True, None

@@ -105,12 +105,12 @@ class Trace:
     level: float
     function: Callable[..., object] | None
     outer: Trace | None
-    foreign: bool
+    writes_outside: bool
     lends: bool | None
     missed: TracerArrayConversionError | None
     # while the user's function runs: which one, the trace around this one, has an array of that been written, are its plain
     # results to be written with traced values (None: not known yet), and the error if some were and could not
-    __slots__ = ("level", "name", "closed", "function", "outer", "foreign", "lends", "missed")
+    __slots__ = ("level", "name", "closed", "function", "outer", "writes_outside", "lends", "missed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (writes/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
@@ -319,7 +319,7 @@ def run_in(
     """`finish(f(*tracers))`: f runs on new inputs of the trace, which is open until then; see `trace_function`."""
     saved_staging, saved_abstract = state.staging, state.abstract
     outer = state.running
-    trace.function, trace.outer, trace.foreign, trace.lends, trace.missed = f, outer, False, None, None
+    trace.function, trace.outer, trace.writes_outside, trace.lends, trace.missed = f, outer, False, None, None
     try:
         state.running = trace
         if outer is None:

@@ -100,7 +100,7 @@ def profiled(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
                 f"profile of jit of {name} runs the program, so it needs arrays; got {aval_of(x)} without a "
                 "value.\nexplain(...) and lower(...).cost_analysis() take shapes and dtypes."
             )
-    return importlib.import_module("funcad.backends.profile").Profile(program_of(entry.jaxpr), values, name)
+    return importlib.import_module("funcad.backends.profile").RunProfile(program_of(entry.jaxpr), values, name)
 
 
 class Lowered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,10 +66,21 @@ def _wide(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint64) if dtype.kind == "u" and dtype.itemsize < 8 else dtype
 
 
-def _fold(
-    name: str, reduce: Callable[..., Any], combine: Callable[..., Any], identity: int,
-    a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any,
-) -> Any:  # fmt: skip
+class _Fold(NamedTuple):
+    """A reduction, what combines two elements (or `initial` and the result), and what no elements give."""
+
+    name: str
+    reduce: Callable[..., Any]
+    combine: Callable[..., Any]
+    identity: int
+
+
+_SUM = _Fold("np.sum", reduction.reduce_sum, arithmetic.add, 0)
+_PROD = _Fold("np.prod", reduction.reduce_prod, arithmetic.mul, 1)
+
+
+def _folded(fold: _Fold, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+    name, reduce, combine, identity = fold
     if out is not None:
         refuse(name, out=out)
     if type(a) is Tracer and dtype is None and (where is _NO or where is True) and _absent(initial):
@@ -102,7 +113,7 @@ def sum_(
         result = None if tape is None else tape.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
         if result is not None:
             return result
-    return _fold("np.sum", reduction.reduce_sum, arithmetic.add, 0, a, axis, dtype, out, keepdims, initial, where)
+    return _folded(_SUM, a, axis, dtype, out, keepdims, initial, where)
 
 
 @implements("prod", by_kind=True)
@@ -115,7 +126,7 @@ def prod(
     initial: Any = _NO,
     where: Any = _NO,
 ) -> Any:
-    return _fold("np.prod", reduction.reduce_prod, arithmetic.mul, 1, a, axis, dtype, out, keepdims, initial, where)
+    return _folded(_PROD, a, axis, dtype, out, keepdims, initial, where)
 
 
 def _extreme(

@@ -35,11 +35,8 @@ def _variance(
     keepdims: Any,
     where_: Any,
     given: Any,
-    correction: Any,
 ) -> Any:
     refuse(name, out=out)
-    if correction is not _NO:
-        ddof = correction
     x = array_of(a)
     if type(a) is Tracer and a.owner.tape is not None and (where_ is _NO or where_ is True) and given is _NO and dtype is None:
         result = variance_in_one(x, axis, ddof, keepdims)
@@ -71,7 +68,7 @@ def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
-    return _variance("np.var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return _variance("np.var", a, axis, dtype, out, ddof if correction is _NO else correction, keepdims, where, mean)
 
 
 @implements("std", by_kind=True)
@@ -82,7 +79,7 @@ def std(
     """`numpy.std`; where all elements are equal the derivative is 0 and has none; `std(x)**2` has all.
 
     Of a single element it is the constant 0, as is its square, which has all derivatives."""
-    square = _variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    square = _variance("np.std", a, axis, dtype, out, ddof if correction is _NO else correction, keepdims, where, mean)
     x = array_of(a)
     axes = axes_of(axis, len(shape_of(x)))
     if ddof or correction is not _NO or mean is not _NO:
@@ -232,18 +229,8 @@ def _pick(ordered: Any, index: Any) -> Any:
 
 
 def _quantile(
-    name: str,
-    a: Any,
-    q: Any,
-    axis: Any,
-    out: Any,
-    method: Any,
-    keepdims: Any,
-    weights: Any,
-    skip_nan: bool,
-    scale: float = 1.0,
+    a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skip_nan: bool = False, scale: float = 1.0
 ) -> Any:
-    refuse(name, out=out, weights=weights)
     x = array_of(a)
     dtype = aval_of(x).dtype
     if dtype.kind == "c":
@@ -288,7 +275,8 @@ def quantile(
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """`numpy.quantile`; differentiable in a and, with the continuous methods, in q."""
-    return _quantile("np.quantile", a, q, axis, out, method, keepdims, weights, False)
+    refuse("np.quantile", out=out, weights=weights)
+    return _quantile(a, q, axis, method, keepdims)
 
 
 @implements("percentile", lift=True)
@@ -297,7 +285,8 @@ def percentile(
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """`numpy.percentile`; differentiable in a and, with the continuous methods, in q."""
-    return _quantile("np.percentile", a, q, axis, out, method, keepdims, weights, False, 100.0)
+    refuse("np.percentile", out=out, weights=weights)
+    return _quantile(a, q, axis, method, keepdims, scale=100.0)
 
 
 # -- leaving NaN out
@@ -374,7 +363,8 @@ def nanvar(
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
     x, valid = _without_nan(a, 0)
-    return _variance("np.nanvar", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean, correction)
+    ddof = ddof if correction is _NO else correction
+    return _variance("np.nanvar", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean)
 
 
 @implements("nanstd")
@@ -383,12 +373,14 @@ def nanstd(
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
     x, valid = _without_nan(a, 0)
-    return arithmetic.root(_variance("np.nanstd", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean, correction))
+    ddof = ddof if correction is _NO else correction
+    return arithmetic.root(_variance("np.nanstd", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean))
 
 
 @implements("nanmedian")
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = _NO) -> Any:
-    return _quantile("np.nanmedian", a, 0.5, axis, out, "(median)", keepdims, None, True)
+    refuse("np.nanmedian", out=out)
+    return _quantile(a, 0.5, axis, "(median)", keepdims, skip_nan=True)
 
 
 @implements("nanquantile", lift=True)
@@ -396,7 +388,8 @@ def nanquantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: Any = _NO, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    return _quantile("np.nanquantile", a, q, axis, out, method, keepdims, weights, True)
+    refuse("np.nanquantile", out=out, weights=weights)
+    return _quantile(a, q, axis, method, keepdims, skip_nan=True)
 
 
 @implements("nanpercentile", lift=True)
@@ -404,7 +397,8 @@ def nanpercentile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: Any = _NO, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    return _quantile("np.nanpercentile", a, q, axis, out, method, keepdims, weights, True, 100.0)
+    refuse("np.nanpercentile", out=out, weights=weights)
+    return _quantile(a, q, axis, method, keepdims, skip_nan=True, scale=100.0)
 
 
 @implements("nancumsum")

@@ -87,7 +87,7 @@ def dot_impl(xp: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:
         return x.reshape((*x.shape, *[1] * len(fy))) * y
     if kind == "split":
         return _split_impl(xp, x, y, *plan[1:])
-    return _general(xp, x, y, *_general_shapes(x.shape, y.shape, plan))
+    return _general(xp, x, y, _general_shapes(x.shape, y.shape, plan))
 
 
 def _general_shapes(x: tuple, y: tuple, plan: tuple) -> tuple:
@@ -103,9 +103,9 @@ def _general_shapes(x: tuple, y: tuple, plan: tuple) -> tuple:
     return px, (*lead, prod(a), prod(b)), flip_x, py, (*lead, prod(c), prod(d)), flip_y, whole
 
 
-def _general(
-    xp: Any, x: Any, y: Any, px: Any, in_x: tuple, flip_x: bool, py: Any, in_y: tuple, flip_y: bool, whole: tuple
-) -> Any:
+def _general(xp: Any, x: Any, y: Any, shapes: tuple) -> Any:
+    """The product for what `_general_shapes` gives."""
+    px, in_x, flip_x, py, in_y, flip_y, whole = shapes
     x = (x if px is None else x.transpose(px)).reshape(in_x)
     y = (y if py is None else y.transpose(py)).reshape(in_y)
     out = _matmul(xp, x.swapaxes(-1, -2) if flip_x else x, y.swapaxes(-1, -2) if flip_y else y).reshape(whole)
@@ -130,7 +130,7 @@ def dot_ready(x: Aval, y: Aval, *, dimension_numbers: Any) -> Any:
     plan = dot_plan(x.ndim, y.ndim, dimension_numbers)
     if plan[0] == "general":
         shapes = _general_shapes(x.shape, y.shape, plan)
-        return lambda x, y: _general(np, x, y, *shapes)
+        return lambda x, y: _general(np, x, y, shapes)
     if plan[0] == "outer" and x.shape and y.shape and plan[1:3] == (None, None):
         fx, fy, n = plan[3:]
         in_x, in_y = (*x.shape, *[1] * len(fy)), (*y.shape[:n], *[1] * len(fx), *y.shape[n:])

@@ -20,7 +20,7 @@ from funcad.primitives.families import broadcast_in_dim, reduce_sum
 from funcad.primitives.powers import pow
 from funcad.primitives.shape import broadcast_leading
 
-__all__ = ["advance", "advance_p", "control", "control_p"]
+__all__ = ["advance", "advance_p", "control_p"]
 
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0
 
@@ -131,6 +131,9 @@ def _control_abstract(*avals: Any, error: tuple, **params: Any) -> list:
     return [*plain, *[Aval(y.shape, y.dtype)] * len(error)]
 
 
+# control_p(*state, used, end, new, *old, *tried, rtol, atol, hmax, order, error) accepts or rejects a step of size `used` to
+# `new`, whose slopes were `tried`, and gives the next state and the slopes kept (of the `old` ones, if it was rejected).
+# The state is (t, h, rejected, t_old, y, y_old): h is the next step to try, 0 if it would no longer move t
 control_p: Primitive = Primitive(
     "control",
     _control_impl,
@@ -143,24 +146,3 @@ control_p: Primitive = Primitive(
     multiple=True,
     may_share=True,
 )
-
-
-def control(
-    state: Any,
-    used: Any,
-    end: Any,
-    new: Any,
-    old: Any,
-    tried: Any,
-    *,
-    rtol: float,
-    atol: float,
-    hmax: float,
-    order: int,
-    error: tuple,
-) -> list:
-    """Accept or reject a step of size `used` to `new`, whose slopes were `tried`; the next state and the slopes kept.
-
-    `state` is (t, h, rejected, t_old, y, y_old): h is the next step to try, 0 if it would no longer move t.
-    """
-    return control_p(*state, used, end, new, *old, *tried, rtol=rtol, atol=atol, hmax=hmax, order=order, error=error)

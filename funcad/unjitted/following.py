@@ -72,7 +72,7 @@ class FollowingTrace(Trace):
         self.name = name
         self.closed = False
         self.moved: dict[int, tuple[Any, Any]] = {}
-        self.turned = self.foreign = False
+        self.turned = self.writes_outside = False
         self.masked = False  # has a tangent a mask? With `linear` none has
         self.held: Any = None  # see held.py
         self.arguments: Sequence[Any] = ()  # the values that the function was called with
@@ -255,7 +255,7 @@ def run_following(
     """The outputs of f and their tangents; the trace is closed at the end."""
     inputs = trace.inputs(primals, tangents, source)
     outer = trace.outer = state.running
-    trace.function, trace.arguments, trace.foreign, trace.lends, trace.missed = f, primals, False, None, None
+    trace.function, trace.arguments, trace.writes_outside, trace.lends, trace.missed = f, primals, False, None, None
     try:
         state.running = trace
         if outer is None:

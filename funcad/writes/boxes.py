@@ -144,7 +144,7 @@ def check_write(x: Tracer) -> None:
     root = root_of(x)
     trace, own = state.running, root.owner.level if root.owner.level else root.box.made
     while trace is not None and trace.level != int(own):  # that in front of a trace is half a level higher
-        trace.foreign = True
+        trace.writes_outside = True
         trace = trace.outer
     if state.abstract is not None:
         _check_owner(x, root)

@@ -24,7 +24,7 @@ def control(flag, numbers, vectors, rtol):
     t, h, t_old, used, end = [row(numbers, i) for i in range(5)]
     y, y_old, new, *slopes = [row(vectors, i) for i in range(9)]
     limits = dict(rtol=rtol, atol=1e-2, hmax=0.4, order=4, error=ERROR)
-    return r.control((t, h, flag, t_old, y, y_old), used, end, new, slopes[:3], slopes[3:], **limits)
+    return r.control_p(t, h, flag, t_old, y, y_old, used, end, new, *slopes, **limits)
 
 
 def state(rejected, used):

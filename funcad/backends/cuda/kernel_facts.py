@@ -16,7 +16,7 @@ from funcad.backends.cuda.sketches import Launch, Outline, sketch
 from funcad.backends.plans.traffic import bytes_moved
 from funcad.primitives.placement import cupy_module
 
-__all__ = ["Facts", "KernelNotes", "facts_of", "target_of"]
+__all__ = ["KernelFacts", "KernelNotes", "facts_of", "target_of"]
 
 WITHOUT_GPU = "sm_90"  # what is compiled for where there is none: H100 and H200
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
@@ -24,7 +24,7 @@ _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
 
-class Facts(NamedTuple):
+class KernelFacts(NamedTuple):
     """Of one kernel: registers of a thread, bytes of a thread that go to memory instead, bytes of a block's shared memory."""
 
     registers: int
@@ -49,7 +49,7 @@ def target_of() -> tuple[str, str]:
 
 
 @functools.lru_cache(256)
-def facts_of(text: str, target: str) -> dict[str, Facts]:
+def facts_of(text: str, target: str) -> dict[str, KernelFacts]:
     """The facts of the kernels of a module by their names."""
     nvrtc: Any = cupy_module("what NVRTC says of kernels").cuda.nvrtc
     program = nvrtc.createProgram(text, "kernels.cu", [], [])
@@ -90,13 +90,13 @@ class KernelNotes:
         return found | facts._asdict() | {"shared": facts.shared + launch.shared}
 
 
-def read(log: str) -> dict[str, Facts]:
+def read(log: str) -> dict[str, KernelFacts]:
     """The facts in a log of the assembler's; of a kernel what follows its name first, behind that are functions it calls.
 
     >>> read('''ptxas info    : Compiling entry function 'kernel' for 'sm_90'
     ... ptxas         .     40 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
     ... ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem''')
-    {'kernel': Facts(registers=40, stack=40, spills=12, shared=2048)}
+    {'kernel': KernelFacts(registers=40, stack=40, spills=12, shared=2048)}
     """
     found = {}
     parts = _ENTRY.split(log)
@@ -104,5 +104,5 @@ def read(log: str) -> dict[str, Facts]:
         stack, used = _STACK.search(text), _USED.search(text)
         if stack is None or used is None:
             raise RuntimeError(f"NVRTC's log says nothing of {name}: {text}")
-        found[name] = Facts(int(used[1]), int(stack[1]), int(stack[2]) + int(stack[3]), int(used[2] or 0))
+        found[name] = KernelFacts(int(used[1]), int(stack[1]), int(stack[2]) + int(stack[3]), int(used[2] or 0))
     return found

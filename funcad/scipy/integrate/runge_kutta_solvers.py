@@ -18,7 +18,7 @@ from funcad.control.scan import scan
 from funcad.control.while_loop import while_loop
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.primitives.families import REAL
-from funcad.primitives.runge_kutta import advance, control
+from funcad.primitives.runge_kutta import advance, control_p
 from funcad.scipy.constants import constant
 
 __all__ = ["solve", "Options", "Tableau", "RK45", "RK23"]
@@ -138,7 +138,7 @@ def solve(rate: Callable[..., Any], y0: Any, times: Any, options: Options) -> An
         t, h, y = ends[0], ends[1], ends[4]
         used = np.minimum(h, end - t)
         new, tried = _attempt(rate, y, kept[-1], t, used, tableau)
-        out = control(ends, used, end, new, kept, tried, **limits)
+        out = control_p(*ends, used, end, new, *kept, *tried, **limits)
         return count if options.mxstep == np.inf else count + 1, target, tuple(out[:6]), tuple(out[6:])
 
     def reach(state: Any, target: Any) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,20 +71,24 @@ def _scale(scaling: str, window: np.ndarray, fs: Any, names: tuple) -> Any:
     return 1.0 / float(window.sum()) ** 2 if scaling == "spectrum" else 1.0 / (fs * float((window * window).sum()))
 
 
+class _Segments(NamedTuple):
+    """How a signal is cut into segments, and these are transformed: SciPy's options of that name."""
+
+    window: Any
+    nperseg: Any
+    noverlap: Any
+    nfft: Any
+    detrend: Any
+    onesided: bool
+    boundary: Any = None
+    padded: bool = False
+
+
 def _spectra(
-    signals: list[Any],
-    axis: int,
-    fs: Any,
-    window: Any,
-    nperseg: Any,
-    noverlap: Any,
-    nfft: Any,
-    detrend: Any,
-    onesided: bool,
-    boundary: Any,
-    padded: bool,
+    signals: list[Any], axis: int, fs: Any, options: _Segments
 ) -> tuple[Any, Any, list[Any], np.ndarray, bool, int]:
     """(frequencies, times, transforms (..., segments, frequencies) of each signal, window, is onesided, nfft)."""
+    window, nperseg, noverlap, nfft, detrend, onesided, boundary, padded = options
     if boundary not in ("even", "odd", "constant", "zeros", None):
         raise ValueError(f"Unknown boundary option '{boundary}', must be one of: ['even', 'odd', 'constant', 'zeros', None]")
     lines = [move(x, axis_of(axis, len(shape_of(x))), len(shape_of(x)) - 1) for x in signals]
@@ -141,10 +145,10 @@ def _density(x: Any, y: Any, scale: Any, onesided: bool, nfft: int) -> Any:
     return power * scale
 
 
-def _cross(x: Any, y: Any, fs: Any, options: dict[str, Any], scaling: str, axis: int) -> tuple[Any, Any, Any]:
+def _cross(x: Any, y: Any, fs: Any, options: _Segments, scaling: str, axis: int) -> tuple[Any, Any, Any]:
     same = y is x
     signals = [floating(x)] if same else [floating(v) for v in capture_as_inputs([x, y], [x, y])]
-    f, t, transforms, window, onesided, nfft = _spectra(signals, axis, fs, **options)
+    f, t, transforms, window, onesided, nfft = _spectra(signals, axis, fs, options)
     power = _density(transforms[0], transforms[-1], _scale(scaling, window, fs, ("density", "spectrum")), onesided, nfft)
     return f, t, _placed(np.real(power) if same else power, axis)
 
@@ -163,19 +167,6 @@ def _averaged(power: Any, average: str) -> Any:
     return np.median(power, axis=-1) / bias
 
 
-def _options(window: Any, nperseg: Any, noverlap: Any, nfft: Any, detrend: Any, onesided: bool) -> dict[str, Any]:
-    return dict(
-        window=window,
-        nperseg=nperseg,
-        noverlap=noverlap,
-        nfft=nfft,
-        detrend=detrend,
-        onesided=onesided,
-        boundary=None,
-        padded=False,
-    )
-
-
 @implements("signal.csd")
 def csd(
     x: Any,
@@ -191,7 +182,7 @@ def csd(
     axis: int = -1,
     average: str = "mean",
 ) -> Any:
-    options = _options(window, nperseg, noverlap, nfft, detrend, return_onesided)
+    options = _Segments(window, nperseg, noverlap, nfft, detrend, return_onesided)
     f, _, power = _cross(x, y, fs, options, scaling, axis)
     return f, _averaged(power, average)
 
@@ -274,10 +265,10 @@ def spectrogram(
     x = floating(x)
     _, nperseg = _window(window, nperseg, shape_of(x)[axis])
     noverlap = nperseg // 8 if noverlap is None else noverlap
-    options = _options(window, nperseg, noverlap, nfft, detrend, return_onesided)
+    options = _Segments(window, nperseg, noverlap, nfft, detrend, return_onesided)
     if mode == "psd":
         return _cross(x, x, fs, options, scaling, axis)
-    f, t, (transform,), values, _, _ = _spectra([x], axis, fs, **options)
+    f, t, (transform,), values, _, _ = _spectra([x], axis, fs, options)
     result = _placed(transform * _root(_scale(scaling, values, fs, ("density", "spectrum"))), axis)
     if mode == "magnitude":
         result = np.abs(result)
@@ -308,9 +299,8 @@ def stft(
     axis: int = -1,
     scaling: str = "spectrum",
 ) -> Any:
-    options = _options(window, nperseg, noverlap, nfft, detrend, return_onesided)
-    options.update(boundary=boundary, padded=padded)
-    f, t, (transform,), values, _, _ = _spectra([floating(x)], axis, fs, **options)
+    options = _Segments(window, nperseg, noverlap, nfft, detrend, return_onesided, boundary, padded)
+    f, t, (transform,), values, _, _ = _spectra([floating(x)], axis, fs, options)
     scale = _root(_scale({"psd": "density"}.get(scaling, scaling), values, fs, ("density", "spectrum")))
     return f, t, _placed(transform * scale, axis)
 

@@ -11,7 +11,7 @@ for x - x0; the norm of b goes along as a further unknown, because tangents have
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,16 +68,21 @@ def _operator(what: str, a: Any, vector: Vector) -> Operator:
     return lambda x: vector.flat(a(vector.tree(x)), f"{what} of x ({name})")
 
 
+class _Until(NamedTuple):
+    """When a solver stops: at norm(b - A x) <= max(tol * norm(b), atol), or after `maxiter` iterations."""
+
+    tol: Any
+    atol: Any = 0.0
+    maxiter: int | None = None
+
+
 def _solve(
     name: str,
     solver: Solver,
     a: Any,
     b: Any,
     x0: Any,
-    tol: Any,
-    rtol: Any,
-    atol: Any,
-    maxiter: int | None,
+    until: _Until,
     m: Any,
     hermitian: bool,
     strict: bool = False,
@@ -92,8 +97,7 @@ def _solve(
     a, m = (next(given) if _is_array(v) else v for v in (a, m))
     matvec = _operator(f"{name}: A", a, vector)
     precondition = _operator(f"{name}: M", m, vector) if m is not None else None
-    tol = tol if rtol is None else rtol
-    count = 10 * vector.size if maxiter is None else int(maxiter)
+    count = 10 * vector.size if until.maxiter is None else int(until.maxiter)
 
     def transposed_preconditioner() -> Operator | None:
         if precondition is None:
@@ -105,7 +109,7 @@ def _solve(
         r, scale = pair if x0 is not None else (pair, None)
         size = np.sqrt(np.vdot(r, r).real)
         size = size if scale is None else np.maximum(size, np.abs(scale))
-        bound = np.maximum(tol * size, atol)
+        bound = np.maximum(until.tol * size, until.atol)
         x, info, residual = solver(_on_first(matvec, pair), r, bound, count, m or (lambda x: x))
         reached = (residual <= bound * bound) & np.isfinite(residual)
         x = np.where(np.isfinite(residual), x, np.nan)
@@ -140,7 +144,7 @@ def _solve(
 def strictly(a: Operator, b: Any, tol: float, hermitian: bool) -> Any:
     """The solution for a vector b, NaN if it was not found: what differentiates other solvers."""
     solver = _cg if hermitian else _gmres(20)
-    return _solve("implicit differentiation", solver, a, b, None, tol, None, 0.0, None, None, hermitian, strict=True)[0]
+    return _solve("implicit differentiation", solver, a, b, None, _Until(tol), None, hermitian, strict=True)[0]
 
 
 def _squared(x: Any) -> Any:
@@ -194,7 +198,7 @@ def cg(
     >>> round(float(funcad.grad(f)(2.0)), 6)
     -0.25
     """
-    return _solve("cg", _cg, A, b, x0, tol, rtol, atol, maxiter, M, True)
+    return _solve("cg", _cg, A, b, x0, _Until(tol if rtol is None else rtol, atol, maxiter), M, True)
 
 
 # -- stabilized biconjugate gradients
@@ -250,7 +254,7 @@ def bicgstab(
     >>> funcad.grad(f)(np.array([[2.0]]))
     array([[-0.25]])
     """
-    return _solve("bicgstab", _bicgstab, A, b, x0, tol, rtol, atol, maxiter, M, False)
+    return _solve("bicgstab", _bicgstab, A, b, x0, _Until(tol if rtol is None else rtol, atol, maxiter), M, False)
 
 
 # -- generalized minimal residuals
@@ -324,7 +328,8 @@ def gmres(
         raise ValueError(f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}")
     if int(restart) < 1:
         raise ValueError(f"gmres: restart must be positive, got {restart}")
-    return _solve("gmres", _gmres(int(restart)), A, b, x0, tol, rtol, atol, maxiter, M, False)
+    until = _Until(tol if rtol is None else rtol, atol, maxiter)
+    return _solve("gmres", _gmres(int(restart)), A, b, x0, until, M, False)
 
 
 # -- minimal residuals of symmetric systems
@@ -390,7 +395,7 @@ def minres(
         times = (lambda x: A @ x) if _is_array(A) or hasattr(A, "tocoo") else getattr(A, "matvec", A)
         operator = lambda x: tree.map(lambda y, z: y - shift * z, times(x), x)
     count = 5 * sum([aval_of(v).size for v in tree.leaves(b)]) if maxiter is None else maxiter
-    return _solve("minres", _minres, operator, b, x0, rtol, None, atol, count, M, True)
+    return _solve("minres", _minres, operator, b, x0, _Until(rtol, atol, count), M, True)
 
 
 mirrors([bicgstab, cg, gmres, minres], "scipy.sparse.linalg")

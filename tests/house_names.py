@@ -1,0 +1,95 @@
+"""Rules of names and parameters: each function returns what breaks it, each table says what may, and why.
+
+An exemption that nothing needs any more is an offence, too. Those of the code that is going to be rebuilt carry the title of
+the issue that does it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+ONE_WAY_BACK = "One way back"  # titles of the issues that rebuild what stands in a table
+LOOPS = "Loops as data"
+
+SCIPY = "the signature is SciPy's"
+JAX = "the signature is JAX's"
+OWN = "public: its options are documented by their names"
+
+MOST = 9  # parameters of a function, without `self`, `*args` and `**kwargs`
+
+SHARED_CLASSES = {"Tracer": "jax.core.Tracer is the name of JAX's class"}
+
+MANY_PARAMETERS = {
+    "backends/native/element_kernels.py emit_elementwise": LOOPS,
+    "backends/native/kernels.py _emit_part": LOOPS,
+    "control/budgeted_scan.py _backwards": LOOPS,
+    "control/budgeted_while.py _backwards": LOOPS,
+    "unjitted/tape_rows.py Rows._row": ONE_WAY_BACK,
+    "nn/attention.py dot_product_attention": JAX,
+    "primitives/convolution.py conv_general_dilated": JAX,
+    "scipy/integrate/boundary_values.py solve_bvp": SCIPY,
+    "scipy/integrate/several_variables.py quad_vec": SCIPY,
+    "scipy/integrate/several_variables.py tplquad": SCIPY,
+    "scipy/interpolate/b_splines.py splrep": SCIPY,
+    "scipy/linalg/decompositions.py eigh": SCIPY,
+    "scipy/linalg/decompositions.py eigvalsh": SCIPY,
+    "scipy/optimize/fitting.py least_squares": SCIPY,
+    "scipy/optimize/linear_problems.py linprog": SCIPY,
+    "scipy/optimize/linear_problems.py lsq_linear": SCIPY,
+    "scipy/optimize/minimizing.py minimize": SCIPY,
+    "scipy/optimize/older_names.py fsolve": SCIPY,
+    "scipy/optimize/older_names.py leastsq": SCIPY,
+    "scipy/optimize/roots.py newton": SCIPY,
+    "scipy/optimize/roots.py root_scalar": SCIPY,
+    "scipy/optimize/roots.py toms748": SCIPY,
+    "scipy/signal/spectra.py csd": SCIPY,
+    "scipy/signal/spectra.py istft": SCIPY,
+    "scipy/signal/spectra.py spectrogram": SCIPY,
+    "scipy/signal/spectra.py stft": SCIPY,
+    "scipy/signal/spectra.py welch": SCIPY,
+    "scipy/sparse/few_eigenpairs.py eigsh": SCIPY,
+    "scipy/sparse/krylov_solvers.py gmres": SCIPY,
+    "scipy/sparse/least_squares_solvers.py lsqr": SCIPY,
+    "stats/sampling.py sample": OWN,
+}
+
+Trees = Iterable[tuple[str, ast.Module]]
+
+
+def trees(root: Path) -> list[tuple[str, ast.Module]]:
+    """Each file of the package, as its path in it and its text, parsed."""
+    paths = sorted(root.rglob("*.py"))
+    return [(path.relative_to(root).as_posix(), ast.parse(path.read_text(encoding="utf8"))) for path in paths]
+
+
+def shared_classes(files: Trees) -> list[str]:
+    """Classes that have their name in common with another one, nested ones as well."""
+    places: dict[str, list[str]] = {}
+    for path, tree in files:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    shared = {name: where for name, where in places.items() if len(where) > 1}
+    return [f"{name}: {', '.join(where)}" for name, where in shared.items() if name not in SHARED_CLASSES] + [
+        f"{name}: one class, no exemption is needed" for name in SHARED_CLASSES if name not in shared
+    ]
+
+
+def functions(tree: ast.AST, inside: str = "") -> Iterable[tuple[str, int]]:
+    """Qualified names of the functions of a file, with how many parameters each has."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            yield inside + node.name, len(named) - bool(named and named[0].arg in ("self", "cls"))
+        is_scope = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        yield from functions(node, f"{inside}{node.name}." if is_scope else inside)  # type: ignore[attr-defined]
+
+
+def many_parameters(files: Trees) -> list[str]:
+    """Functions with more parameters than anybody can keep in mind."""
+    many = {f"{path} {name}": n for path, tree in files for name, n in functions(tree) if n > MOST}
+    return [f"{where}: {n} parameters" for where, n in many.items() if where not in MANY_PARAMETERS] + [
+        f"{where}: no exemption is needed" for where in MANY_PARAMETERS if where not in many
+    ]
