@@ -18,6 +18,7 @@ import funcad
 from funcad.ir.primitive import Primitive
 from funcad.passes import subprograms
 from funcad.primitives.atoms import ATOMS
+from funcad.primitives.composite_atoms import WORDS
 from tests.specs import all_specs
 
 ROOT = Path(funcad.__file__).parent
@@ -408,7 +409,7 @@ OF_PRIMITIVES = "ir masks transforms passes backends backends.native unjitted co
 def tables() -> list[tuple[str, list[str]]]:
     """Tables of passes and engines whose keys, or members, are names of primitives: most of them are."""
     primitives = {p.name for op in all_specs() for p in op.primitives} | {"name"}  # checkpoint's
-    kinds = set(subprograms._RUN) | set(subprograms._PARAMS) | ATOMS
+    kinds = set(subprograms._RUN) | set(subprograms._PARAMS) | ATOMS | WORDS
     found = []
     for package in [importlib.import_module(f"funcad.{name}") for name in OF_PRIMITIVES]:
         for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
