@@ -22,6 +22,7 @@ import funcad
 from funcad.ir.primitive import Primitive
 from funcad.passes import subprograms
 from funcad.primitives.atoms import ATOMS
+from funcad.primitives.composite_atoms import WORDS
 from tests import house_names
 from tests.sources import FILES, ROOT, RULES, Source, annotations, dotted, imported, loaded, name, parsed, rule, survey
 from tests.specs import all_specs
@@ -359,7 +360,7 @@ OF_PRIMITIVES = "ir masks transforms passes backends backends.native unjitted co
 def tables() -> list[tuple[str, list[str]]]:
     """Tables of passes and engines whose keys, or members, are names of primitives: most of them are."""
     primitives = {p.name for op in all_specs() for p in op.primitives} | {"name"}  # checkpoint's
-    kinds = set(subprograms._RUN) | set(subprograms._PARAMS) | ATOMS
+    kinds = set(subprograms._RUN) | set(subprograms._PARAMS) | ATOMS | WORDS
     found = []
     for package in [importlib.import_module(f"funcad.{folder}") for folder in OF_PRIMITIVES]:
         for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
@@ -373,7 +374,6 @@ def tables() -> list[tuple[str, list[str]]]:
 
 def test_tables_name_primitives_that_exist() -> None:
     of_others = {"funcad.backends.scalars.MATH", "funcad.backends.text_rules.KEYWORD_ONLY"}  # names in `math` and NumPy
-    of_others |= {"funcad.backends.native.emitter._INTRINSICS", "funcad.backends.native.emitter._OF_INTEGERS"}  # and in LLVM
     found = [(name, unknown) for name, unknown in tables() if name not in of_others]
     assert len(found) > 10
     facts = {"reduction"}  # a rule for all primitives that have this fact
