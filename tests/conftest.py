@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from funcad.unjitted import structural
 from tests import workers
+
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # by how busy the machine is
+settings.load_profile("shared")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads them

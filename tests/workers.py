@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import zlib
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ORDER", "InGroups", "cores", "left_out", "seed", "shuffled", "uses_the_cores"]
+__all__ = ["ORDER", "InGroups", "cores", "left_out", "name_of", "seed", "shuffled", "uses_the_cores"]
 
 ORDER = "FUNCAD_TEST_ORDER"
 SHARD = "FUNCAD_SLOW_SHARD"
@@ -184,3 +185,10 @@ class InGroups:
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
         raise NotImplementedError
+
+
+def name_of(x: object) -> str:
+    """What a case is called after, in every process: its repr without addresses; sets are sorted."""
+    if isinstance(x, (set, frozenset)):
+        return repr(sorted(x, key=repr))
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(x))

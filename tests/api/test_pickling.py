@@ -14,6 +14,7 @@ import pytest
 
 import funcad as fc
 from funcad.backends.interpreter import counters
+from tests.workers import name_of
 
 X = np.arange(3.0)
 
@@ -82,7 +83,7 @@ PICKLED = [
 ]
 
 
-@pytest.mark.parametrize("f", PICKLED, ids=repr)
+@pytest.mark.parametrize("f", PICKLED, ids=name_of)
 def test_functions_by_name_partials_and_methods_pickle(f: Any) -> None:
     expected = f(X)
     loaded = there_and_back(f)
@@ -211,7 +212,7 @@ TRANSFORMS = [
 REMAKERS = [there_and_back, copy.copy, copy.deepcopy, functools.partial(pickle.dumps, protocol=2)]
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: getattr(t, "__name__", repr(t)))
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: getattr(t, "__name__", name_of(t)))
 @pytest.mark.parametrize("again", REMAKERS, ids=["pickle", "copy", "deepcopy", "protocol 2"])
 def test_what_every_transform_returns_pickles_and_copies(transform: Any, again: Any) -> None:
     for f in (core, functools.partial(core), Model(2.0).value):
@@ -320,7 +321,7 @@ METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_me
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("f", [decorated, named], ids=repr)
+@pytest.mark.parametrize("f", [decorated, named], ids=name_of)
 def test_jitted_functions_in_other_processes(method: str, f: Any) -> None:
     expected = [f(X) for _ in range(4)][-1]
     context = multiprocessing.get_context(method)

@@ -232,7 +232,7 @@ def test_what_is_kept_fits() -> None:
 def test_a_budget_that_is_too_small_says_what_is_needed() -> None:
     with pytest.raises(ValueError, match="too small to run this loop backwards(.|\n)*Give it [0-9,]+ bytes at least"):
         funcad.grad(lambda h: network(W, h, 9, memory_budget(60)))(H)
-    assert network(W, H, 9, memory_budget(60)) == network(W, H, 9)  # forward alone keeps nothing
+    np.testing.assert_allclose(network(W, H, 9, memory_budget(60)), network(W, H, 9), rtol=1e-14)  # forward alone keeps nothing
 
 
 # ---------------------------------------------------------------- in checkpointed functions

@@ -237,6 +237,7 @@ def test_paths_beyond_the_limit_run_and_known_ones_stay(monkeypatch):
 
 def test_what_shows_one_program_is_refused_and_explain_lists_paths(tmp_path):
     f = fc.jit(relu)
+    f.clear_cache()  # other tests jit it too
     for x in (1.0, 2.0, 3.0, -1.0):
         f(x)
     for show in (f.lower, f.source, lambda x: f.export(tmp_path / "f.py", x)):

@@ -16,6 +16,7 @@ import pytest
 
 from funcad import tree
 from funcad.tree import GetAttrKey
+from tests.workers import name_of
 
 calls = []
 
@@ -206,7 +207,7 @@ STATIC = ["text", b"bytes", True, np.tanh, twice, len, Color.RED, np.dtype("f4")
 STATIC += [frozenset([1]), np.float32, functools.partial(twice), range(3), ..., re.compile("a"), Layer.__init__]
 
 
-@pytest.mark.parametrize("value", STATIC, ids=repr)
+@pytest.mark.parametrize("value", STATIC, ids=name_of)
 def test_what_is_static(value):
     assert tree.leaves(Layer(1.0, value)) == [1.0]
     assert tree.leaves(Layer(1.0, [value, {"a": (value,)}])) == [1.0]
