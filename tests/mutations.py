@@ -454,7 +454,7 @@ class Copy:
         """What a run says: the test that failed, or that all passed, or that time was up; and its seconds."""
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         environment |= {"XDG_CACHE_HOME": str(cache), "HYPOTHESIS_STORAGE_DIRECTORY": str(cache / "hypothesis")}
-        command = [*shlex.split(prefix), "timeout", "-k", "5", str(limit), sys.executable, "-m", "pytest", "-x", "-v"]
+        command = [*shlex.split(prefix), "timeout", "-k", "5", str(limit), sys.executable, "-m", "pytest", "-x", "-vv"]
         command += ["--tb=line", "-p", "no:cacheprovider", *arguments]
         start = time.time()
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True)
