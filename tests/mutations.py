@@ -14,8 +14,8 @@ a table of two such files: nothing is lost if what was found before is found aft
 
 A mutation names the function (or the assignment at module level) and an expression in it, not a line, so it is found again
 after files were moved or joined, and after a primitive lost its `_p`. `plant` says where each would stand. If one is not found,
-`now` beside it in the list says the `path`, `name`, `old`, `new` and `ordinal` that hold today. `passed` lists what was drawn
-and left out, and why: it changes no result, or nothing works.
+`now` beside it in the list says the `path`, `name`, `old`, `new` and `ordinal` that hold today; `words` are further names by
+which its tests are found sooner. `passed` lists what was drawn and left out, and why: it changes no result.
 """
 
 from __future__ import annotations
@@ -397,7 +397,8 @@ def words_of(m: dict[str, Any], path: Path) -> list[str]:
         users |= set(names)
     shared = r"_(p|jvp|transpose|batch|abstract|impl|tangents?|rule|emit|kernel|linear)$"
     words = [re.sub(shared, "", re.sub(shared, "", n)).strip("_") for n in names]
-    return list(dict.fromkeys([w for w in [*words, Path(m["path"]).stem] if len(w) > 2 and w not in COMMON]))[:16]
+    words = [w for w in [*m.get("words", ()), *words, Path(m["path"]).stem] if len(w) > 2 and w not in COMMON]
+    return list(dict.fromkeys(words))[:16]
 
 
 def selection(m: dict[str, Any], stage: str, tests: Path, path: Path) -> list[str]:
