@@ -32,6 +32,10 @@ def pytest_xdist_make_scheduler(config: Any) -> Any:
     return workers.InGroups(len(config.option.tx)) if config.option.dist == "loadgroup" else None
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # a collection would look at each of the tests again
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     number = workers.seed()
     if number is not None:
