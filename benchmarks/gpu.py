@@ -36,8 +36,8 @@ import funcad
 from benchmarks import workload
 from benchmarks.gpu_programs import Program, programs, transformed
 from benchmarks.harness import formatted, markdown, peer
-from funcad.backends.cuda import compile_kernels
-from funcad.backends.cuda.kernel_listing import modules_of
+from funcad.backends.cuda import launches
+from funcad.backends.cuda.sketches import modules_of
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS, TURN, MOST = 7, 0.02, 200  # rounds; seconds and calls of a turn
@@ -390,7 +390,7 @@ def write(record: dict[str, Any], out: Path) -> None:
 def run(device: Device, limit: float, out: Path, names: list[str]) -> dict[str, Any]:
     """Everything, within `limit` seconds."""
     stop = time.monotonic() + limit
-    compile_kernels.BACKGROUND = False  # it is kernels that are timed
+    launches.BACKGROUND = False  # it is kernels that are timed
     now = datetime.datetime.now(datetime.UTC).isoformat("T", "seconds")
     record: dict[str, Any] = {"dry run": device.dry, "date": now}
     record |= {"machine": device.record(), "versions": versions(), "rows": [], "not reached": []}

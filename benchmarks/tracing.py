@@ -14,7 +14,7 @@ import funcad
 from benchmarks.harness import Row, main, peer
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
-from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.partial import linearize_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
 
 LENGTHS = (1_000, 5_000, 20_000)

@@ -12,30 +12,22 @@ array([2., 4.])
 import importlib as _importlib
 import sys as _sys
 
-from funcad import errors as errors
-from funcad import numpy as numpy
-from funcad import tree as tree
-from funcad.api.border import float0 as float0
-from funcad.api.forward import jvp as jvp
-from funcad.api.forward import linear_transpose as linear_transpose
-from funcad.api.forward import linearize as linearize
-from funcad.api.grad import grad as grad
-from funcad.api.grad import value_and_grad as value_and_grad
-from funcad.api.jacobian import gnvp as gnvp
-from funcad.api.jacobian import hessian as hessian
-from funcad.api.jacobian import hvp as hvp
-from funcad.api.jacobian import jacfwd as jacfwd
-from funcad.api.jacobian import jacobian as jacobian
-from funcad.api.jacobian import jacrev as jacrev
-from funcad.api.vjp import vjp as vjp
-from funcad.api.vmap import vmap as vmap
-from funcad.configuration import config as config
-from funcad.configuration import show_config as show_config
 from funcad.ir.tracer import Tracer as _Tracer
-from funcad.jitted.jit import disable_jit as disable_jit
-from funcad.jitted.jit import jit as jit
+
+# isort: off
+from funcad import errors as errors, numpy as numpy, tree as tree
+from funcad.api.border import float0 as float0
+from funcad.api.grad import grad as grad, value_and_grad as value_and_grad
+from funcad.api.jacobian import (
+    gnvp as gnvp, hessian as hessian, hvp as hvp, jacfwd as jacfwd, jacobian as jacobian, jacrev as jacrev,
+)  # fmt: skip
+from funcad.api.vjp import jvp as jvp, linear_transpose as linear_transpose, linearize as linearize, vjp as vjp
+from funcad.api.vmap import vmap as vmap
+from funcad.configuration import config as config, show_config as show_config
+from funcad.jitted.jit import disable_jit as disable_jit, jit as jit
 from funcad.jitted.jit_cache import clear_caches as clear_caches
 from funcad.jitted.jit_misses import explain_cache_misses as explain_cache_misses
+# isort: on
 
 _importlib.import_module("funcad.jitted.derived_programs")  # to which derivatives of jitted functions go
 _importlib.import_module("funcad.doors")  # which makes itself known to those who open traces
@@ -48,14 +40,14 @@ _LAZY_NAMES = {  # public name -> the module that defines it
     "scan": "control.scan",
     "while_loop": "control.while_loop",
     **dict.fromkeys(["fori_loop", "map"], "control.loops"),
-    "associative_scan": "control.associative",
+    "associative_scan": "control.loops",
     **dict.fromkeys(["custom_linear_solve", "custom_root"], "control.solve"),
     **dict.fromkeys(["checkpoint", "checkpoint_name", "print_saved_residuals", "remat"], "control.checkpoint"),
-    "custom_gradient": "custom.custom_gradient",
+    "custom_gradient": "custom.custom_vjp",
     "custom_jvp": "custom.custom_jvp",
     "custom_vjp": "custom.custom_vjp",
     "custom_vmap": "custom.custom_vmap",
-    "closure_convert": "control.closure",
+    "closure_convert": "control.rules",
     **dict.fromkeys(["io_callback", "pure_callback"], "control.callback"),
     **dict.fromkeys(["debug_checks", "debug_infs", "debug_nans"], "debug"),
     **dict.fromkeys(["block_until_ready", "default_device", "device_get", "device_put", "devices"], "device"),
@@ -78,7 +70,7 @@ _LAZY_NAMES = {  # public name -> the module that defines it
         "autograd.extend",
     ),
 }
-_LAZY_NAMES |= {"jet": "taylor.jets", "laplacian": "taylor.laplacian", "hessian_diagonal": "taylor.laplacian"}
+_LAZY_NAMES |= {"jet": "taylor.laplacian", "laplacian": "taylor.laplacian", "hessian_diagonal": "taylor.laplacian"}
 _LAZY_MODULES = {
     "autograd": "autograd",
     "checkpoint_policies": "control.policies",

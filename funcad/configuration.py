@@ -1,4 +1,4 @@
-"""`funcad.config`: the few settings that are not arguments, and `show_config()`, which says what is in use and why.
+"""The configuration; and what modules show to `dir`.
 
 Each setting has an environment variable that gives its first value; an empty one is as good as none, and what is not understood
 stops the import. Whoever depends on a setting reads it when it is needed, so `config.update` takes effect at once; programs
@@ -10,12 +10,30 @@ from __future__ import annotations
 import difflib
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from html import escape
+from types import ModuleType
 from typing import Any
 
-__all__ = ["config", "show_config", "reports", "listeners"]
+# -- what a module shows to `dir`
+
+
+def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[], list[str]]:
+    """The `__dir__` of a module with these `globals()`: its `__all__` if it has one, else all that is no module and public.
+
+    `more` are the modules and what is loaded when it is first used.
+    """
+
+    def __dir__() -> list[str]:
+        own = [name for name, value in names.items() if not name.startswith("_") and type(value) is not ModuleType]
+        return sorted({*names.get("__all__", own), *more})
+
+    return __dir__
+
+
+# -- settings
+
 
 listeners: dict[str, Callable[[], None]] = {}  # setting -> who is told when it changes, beside those who read it when needed
 reports: list[Callable[[], str]] = []  # lines that other modules add to show_config()

@@ -16,18 +16,16 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import name_of
-from funcad.api.pickling import Transformed
+from funcad.api.border import Transformed, name_of
 from funcad.diagnosis.doctor import diagnose
 from funcad.diagnosis.report import Diagnosis
 from funcad.errors import InfError, NanError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import locked_arrays, read_only
-from funcad.host.state import setting, state
-from funcad.host.where import user_source
+from funcad.host.where import setting, state, user_source
 from funcad.ir.tracer import Tracer
+from funcad.primitives.basic_indexing import gather_p, scatter_p
 from funcad.primitives.host import HostCall, debug_callback
-from funcad.primitives.scatter import gather_p, scatter_p
 from funcad.show.compile_log import CompileEvent, CompileLog, compile_log
 
 __all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks", "locked_arrays"]

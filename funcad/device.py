@@ -10,10 +10,8 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import api, check_leaves
 from funcad.host.devices import namespace_of
-from funcad.host.state import setting
+from funcad.host.where import setting
 from funcad.primitives.placement import cupy_module, put
-
-__all__ = ["device_put", "device_get", "block_until_ready", "default_device", "devices"]
 
 _CPU = ("cpu", "numpy")
 _GPU = ("cuda", "gpu", "cupy")

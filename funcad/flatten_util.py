@@ -9,9 +9,9 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad import tree
+from funcad.configuration import public_names
 from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
-from funcad.names import public_names
 from funcad.numpy.promote import as_array
 from funcad.primitives.placement import on_device_of
 

@@ -22,8 +22,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["alias", "mirror"]
-
 
 def _found(path: str) -> Any:
     """The module, or the object in a module, of that dotted name; None if there is none."""

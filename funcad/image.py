@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from funcad import numpy as fnp
+from funcad.configuration import public_names
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.names import public_names
-from funcad.numpy.axes import axis_of
-from funcad.numpy.promote import as_array
+from funcad.numpy.promote import as_array, axis_of
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]

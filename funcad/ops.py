@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad import numpy as fnp
+from funcad.configuration import public_names
 from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.lax_indexing import GatherScatterMode
-from funcad.names import public_names
 from funcad.numpy.promote import as_array
+from funcad.primitives.basic_indexing import scatter
 from funcad.primitives.placement import capture_as_inputs
-from funcad.primitives.scatter import scatter
 from funcad.primitives.shape import full
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]

@@ -17,8 +17,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import float0
-from funcad.api.forward import jvp
-from funcad.api.vjp import vjp
+from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
 from funcad.certificate import Certificate, Check, certify
 from funcad.host.real_types import is_a

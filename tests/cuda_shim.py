@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.cuda.prelude import PRELUDE, THREADS
+from funcad.backends.cuda.elements import PRELUDE, THREADS
 from tests.shim_runtime import HEAD, RUNTIME
 
 __all__ = ["Function", "Module", "available", "compiled"]

@@ -23,8 +23,7 @@ from funcad.backends import buffers, emission, tiles
 from funcad.backends.engines import EngineProgram
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.passes.algebra import algebra
-from funcad.passes.dce import dce
-from funcad.passes.inline import inline
+from funcad.passes.redundancy import dce, inline
 from funcad.passes.subprograms import with_subprograms
 from tests.random_programs import Case, trace
 from tests.rounding import Bound, bounds_of, disagreement, reference
@@ -58,7 +57,7 @@ def tiny_tiles() -> Iterator[None]:
 def _kernels_only(pooled: bool) -> Iterator[None]:
     """`pooled`: results of kernels have memory from the pool, or that of donated arguments, however small they are."""
     from funcad.backends.native import kernels, program
-    from funcad.backends.plans.unsupported import Unsupported
+    from funcad.backends.plans.element_plan import Unsupported
 
     def refuse(jaxpr: Jaxpr) -> Any:
         raise Unsupported("this test is of kernels")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import ir, target
-from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
 

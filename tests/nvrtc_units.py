@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.backends.cuda.kernel_facts import KernelFacts, read
+from funcad.backends.cuda.elements import PRELUDE
 from funcad.backends.cuda.launches import OPTIONS
-from funcad.backends.cuda.prelude import PRELUDE
+from funcad.backends.cuda.sketches import KernelFacts, read
 
 __all__ = ["ARCHITECTURES", "available", "facts_of_all"]
 

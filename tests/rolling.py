@@ -8,9 +8,9 @@ import numpy as np
 
 import funcad
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
-from funcad.passes.inline import inline
+from funcad.passes.redundancy import inline
 from funcad.passes.roll import roll
 from tests.agreement import assert_close
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.primitives import arithmetic
 from funcad.primitives import arithmetic as ar
 from funcad.primitives import comparison as cmp
-from funcad.primitives import extrema
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim
@@ -101,7 +101,7 @@ def random_group(rng: Any, rows: int, columns: int, dtype: Any) -> Jaxpr:
         elif choice == 1:
             y = g.do([tanh, sin, ar.abs_][int(rng.integers(3))], x)
         elif choice == 2:
-            y = g.do(exp, g.do(extrema.minimum, x, 1.0))
+            y = g.do(exp, g.do(arithmetic.minimum, x, 1.0))
         elif choice == 3:
             y = g.do(cmp.select, g.do(cmp.gt, x, 0.25), x, some(*own))
         elif choice == 4:

@@ -23,18 +23,14 @@ from funcad.ir.primitive import Primitive
 from funcad.passes import subprograms
 from funcad.primitives.atoms import ATOMS
 from funcad.primitives.composite_atoms import WORDS
-from tests import house_names
+from tests import house_budgets, house_names, house_rules
 from tests.sources import FILES, ROOT, RULES, Source, annotations, dotted, imported, loaded, name, parsed, rule, survey
 from tests.specs import all_specs
-
-TESTS = sorted(Path(__file__).parent.rglob("*.py"))
-MAX_LINES = 500
 
 # A module imports only lower levels and its own folder.
 LEVELS = {
     "errors": 0,
     "configuration": 0,
-    "names": 0,
     "tree": 1,
     "host": 2,
     "show": 3,
@@ -71,17 +67,6 @@ LEVELS = {
     "__main__": 20,
 }
 OTHER = 17  # further modules directly under funcad/: users of everything below
-LINES = {  # of a folder, at most: what is to be read first. A commit that raises a number says why
-    # what serves every operation and knows nothing of programs; who needs buffers; copies lent on a device; sums
-    "host": 1958,
-    "ir": 1300,
-    "masks": 926,  # masks of stacks, and short ways for the common cases; numbers that join a device's arrays
-    "show": 520,
-    "transforms": 950,
-    # large arrays, writes by rows, chunks, passes row by row, operations apart, mapped gradients; rows that are columns, and
-    # reads of large arrays whose cotangents chunks make alone
-    "unjitted": 4752,
-}
 # modules whose names are those of NumPy, SciPy, JAX or autograd; all other file names are unique
 PUBLIC = {
     "core", "fft", "integrate", "lax", "linalg", "numpy", "optimizers", "random", "signal", "special", "stats", "test_util",
@@ -89,9 +74,8 @@ PUBLIC = {
 }  # fmt: skip
 LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "mpi4py"}  # heavy or optional: imported in functions, each behind one door
 NAMED = {  # the other imports inside functions, with their reasons
-    ("host/user_warnings.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
+    ("host/devices.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
     ("tree/containers.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
-    ("tree/objects.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
     ("tree/containers.py", "annotationlib"): "Python 3.14 has it, which alone needs it",
     ("debug.py", "pdb"): "a debugger is loaded when somebody debugs",
 }
@@ -106,15 +90,34 @@ TOUR = {"sklearn", "matplotlib", "tqdm", "rich"}  # the tour's own
 # -- sizes and places
 
 
-def test_files_are_short() -> None:
-    lines = {path: path.read_text(encoding="utf8").count("\n") for path in [*FILES, *TESTS]}
-    long = [f"{path.relative_to(ROOT.parent)} has {n} lines" for path, n in lines.items() if n > MAX_LINES]
-    assert not long, f"the limit is {MAX_LINES}: split by ideas: {long}"
+def test_files_are_concepts() -> None:
+    assert house_rules.too_long(ROOT) + house_rules.too_long(ROOT.parent / "tests") == []
+    assert house_rules.too_short(ROOT) == [], "it is a part of another file, or lacks something"
+    assert house_rules.no_longer_short(ROOT) == []
+    assert house_rules.number_of_files(ROOT) <= house_rules.FILES
+    assert house_rules.own_imports(ROOT) <= house_rules.OWN_IMPORTS
+    assert house_rules.needless_all(ROOT) == []
 
 
-def test_folders_are_short() -> None:
-    lines = {folder: sum(p.read_text(encoding="utf8").count("\n") for p in (ROOT / folder).glob("*.py")) for folder in LINES}
-    assert not [f"{folder}/ has {n} lines" for folder, n in lines.items() if n > LINES[folder]]
+def test_folders_keep_their_budgets() -> None:
+    assert house_budgets.over_budget() + house_budgets.over_totals() == []
+
+
+def test_lines_are_not_saved_by_longer_ones_or_fewer_words() -> None:
+    assert house_budgets.worse_style() == []
+
+
+def test_budgets_only_fall() -> None:
+    assert house_budgets.raised() == []
+
+
+def test_what_is_measured() -> None:
+    """Tokens without comments and docstrings, lines that hold them, and the words beside them."""
+    text = '"""What it is."""\n\nimport os\n\n\ndef f(x):  # why\n    """Of x."""\n    return """a\n    b""" + x\n'
+    measured = house_budgets.measured_text(text)
+    assert measured["tokens"] == 2 + 6 + 4
+    assert (measured["lines"], measured["code lines"], measured["characters"]) == (9, 3, 9 + 11 + 12)
+    assert (measured["docstring lines"], measured["comment lines"], measured["public names"]) == (2, 1, 1)
 
 
 def test_file_names_are_unique() -> None:
@@ -373,7 +376,7 @@ def tables() -> list[tuple[str, list[str]]]:
 
 
 def test_tables_name_primitives_that_exist() -> None:
-    of_others = {"funcad.backends.scalars.MATH", "funcad.backends.text_rules.KEYWORD_ONLY"}  # names in `math` and NumPy
+    of_others = {"funcad.backends.text.MATH", "funcad.backends.text_rules.KEYWORD_ONLY"}  # names in `math` and NumPy
     found = [(name, unknown) for name, unknown in tables() if name not in of_others]
     assert len(found) > 10
     facts = {"reduction"}  # a rule for all primitives that have this fact
@@ -402,7 +405,7 @@ def test_types_say_something() -> None:
         percent = 100 * bare / n
         if percent > BARE[folder]:
             offenders.append(f"{percent:.1f} % of the annotations in {folder}/ are bare `Any`, {BARE[folder]} % at most")
-    assert not offenders, f"ir/types.py has words: {offenders}"
+    assert not offenders, f"ir/aval.py has words: {offenders}"
 
 
 def test_what_is_annotated_is_found() -> None:

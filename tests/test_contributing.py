@@ -11,7 +11,7 @@ import pytest
 
 import funcad
 from funcad import grad, hessian, jit, jvp, vmap
-from funcad.backends.generate import generate
+from funcad.backends.emission import generate
 from funcad.backends.native import target
 from funcad.ir.primitive import Reduction
 from funcad.ir.trace import trace_function

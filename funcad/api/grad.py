@@ -16,28 +16,12 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import (
-    api,
-    check_leaves,
-    check_second,
-    dress_as,
-    flat_values,
-    name_of,
-    normalize_argnums,
-    positional_names,
-    seed_beside,
-    shown,
-    unshared,
-    zeros_for,
-)
-from funcad.api.jitted_derivatives import derivative_of, with_compiled
-from funcad.api.pickling import Remade
 from funcad.api.split_batch import Trial
+from funcad.api.vjp import derivative_of, with_compiled
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.conversions import conversion_of
 from funcad.host.real_types import is_a
-from funcad.host.state import state
-from funcad.host.where import for_user, interrupted, outside
+from funcad.host.where import for_user, interrupted, outside, state
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
@@ -48,7 +32,10 @@ from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_ends import pull as pull_tape
 from funcad.writes.plain import lent_to
 
-__all__ = ["grad", "value_and_grad"]
+from funcad.api.border import (  # isort: skip
+    Remade, api, check_leaves, check_second, dress_as, flat_values, name_of, normalize_argnums, positional_names, seed_beside,
+    shown, unshared, zeros_for,
+)
 
 _FLOATS = frozenset([float, np.float64])
 _LEAVES = _FLOATS | {np.ndarray}

@@ -9,17 +9,11 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, check_second, normalize_argnums, seed_beside, unshared, zeros_for
-from funcad.api.forward import jvp, linearize, pushforward_of
+from funcad.api.border import Transformed, api, check_second, normalize_argnums, seed_beside, unshared, zeros_for
 from funcad.api.grad import grad
-from funcad.api.jitted_derivatives import derivative_of, with_compiled
-from funcad.api.linearized import Linearized, linearized, seed_of
-from funcad.api.pickling import Transformed
-from funcad.api.vjp import pullback_of, vjp
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
-from funcad.host.devices import namespace_of
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.basic_indexing import static_slice
@@ -27,8 +21,9 @@ from funcad.primitives.placement import each_on_device_of
 from funcad.primitives.shape import reshape
 from funcad.writes.plain import lent_to
 
-__all__ = ["jacfwd", "jacrev", "jacobian", "hessian", "hvp", "gnvp"]
-
+from funcad.api.vjp import (  # isort: skip
+    Linearized, derivative_of, jvp, linearize, linearized, pullback_of, pushforward_of, seed_of, vjp, with_compiled,
+)
 
 LARGEST = 256  # numbers that jacfwd has a program found for, which keeps their basis
 

@@ -26,25 +26,20 @@ from funcad.api.border import OutTree, check_leaves, flat_values, name_of
 from funcad.api.lane_trace import LaneTrace, Leave, at_lanes
 from funcad.configuration import config
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
+from funcad.host.conversions import marks_of, needs_buffers
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
-from funcad.host.needs import marks_of, needs_buffers
-from funcad.host.state import setting, state
-from funcad.host.where import is_stored
+from funcad.host.where import is_stored, setting, state
 from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
-from funcad.primitives.basic_indexing import basic_index
+from funcad.primitives.basic_indexing import basic_index, gather
 from funcad.primitives.conversion import convert
-from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_leading, concatenate
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.strides import Given
 from funcad.writes.plain import lent
-
-__all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_split"]
-__all__ += ["wants_values", "may_map", "go_by_rules"]
 
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, flat_function, flat_values, name_of
-from funcad.api.pickling import Transformed
-from funcad.host.layout import native_dtype
-from funcad.host.real_types import is_a
-from funcad.host.state import state
+from funcad.api.border import OutTree, Transformed, api, check_leaves, flat_function, flat_values, name_of
+from funcad.host.real_types import is_a, native_dtype
+from funcad.host.where import state
 from funcad.ir.aval import KINDS, Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
@@ -22,8 +20,6 @@ from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient as stop_gradient_p
 from funcad.unjitted.strides import Given
-
-__all__ = ["ShapeDtypeStruct", "ClosedJaxpr", "make_jaxpr", "eval_shape", "named_scope", "stop_gradient", "rules"]
 
 
 class ShapeDtypeStruct:

@@ -1,4 +1,4 @@
-"""Reverse mode for users: vjp.
+"""Forward and reverse mode for users: jvp, linearize, linear_transpose, vjp.
 
 Outside jit it *follows* (following.py): the user's function runs once, on its real values. The linear program that was
 recorded meanwhile is transposed when the pullback is called.
@@ -6,17 +6,261 @@ recorded meanwhile is transposed when the pullback is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.api.border import AbstractOutput, api, check_tangents, name_of, own_memory, zeros_for
-from funcad.api.linearized import Linearized, linearized
-from funcad.ir.aval import Aval, aval_of
+from funcad.errors import NonDifferentiableInputError
+from funcad.host.locks import Locks
+from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.trace import trace_function
+from funcad.masks.masked_rules import push
 from funcad.primitives.placement import each_on_device_of
+from funcad.transforms.jvp import jvp_eval
+from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted import tape_ends
+from funcad.unjitted.following import follow
+from funcad.unjitted.linearizing import linearize_following
+from funcad.unjitted.strides import Given
 from funcad.unjitted.structural import pull
+from funcad.unjitted.tape import Tape
 
-__all__ = ["pullback_of", "vjp"]
+from funcad.api.border import (  # isort: skip
+    AbstractOutput, OutTree, api, check_leaves, check_tangents, flat_function, flat_values, name_of, own_memory, tangent_aval,
+    with_aux, zeros_for,
+)
+
+# -- the first half of `vjp`, `linearize`, `jacfwd` and `jacrev`: f has run, and its tangent program was recorded, or found
+#
+# f runs once, on its real values (following.py). Where a Jacobian is wanted, a tape may have found the program that computes
+# it: `results` are its.
+
+
+class Linearized(NamedTuple):
+    """One call of f."""
+
+    leaves: list[Any]
+    in_tree: Any  # of the tuple of arguments
+    differentiable: list[bool]
+    outs: list[Any]  # the differentiated outputs
+    out_tree: Any
+    aux: list[Any]  # the auxiliary output, if f has one
+    nonzero: list[bool]  # which outputs depend on the arguments
+    jaxpr: Any
+    residuals: list[Any]
+    locks: Locks
+    results: Any  # of the program that was found; None: there is `jaxpr`
+
+    @property
+    def out(self) -> Any:
+        return self.out_tree.unflatten(self.outs)
+
+
+def seed_of(out: Any) -> Any:
+    """The cotangent of a number, of which the gradient is wanted."""
+    return aval_of(out).dtype.type(1)
+
+
+def linearized(
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    has_aux: bool,
+    name: str,
+    kind: str | Callable[[Sequence[Any]], str] = "linear",
+) -> Linearized:
+    """`kind` says what is wanted, see `linearize_following`."""
+    leaves, in_tree = flat_values((tuple(primals), {}))
+    check_leaves(leaves, f"{name}: argument", primals)
+    differentiable = [is_inexact(aval_of(x)) for x in leaves]
+    store = OutTree()
+    box: dict[str, Any] = {}
+    flat = flat_function(with_aux(f, has_aux, box), in_tree, store)
+    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, kind)
+    n, results = box.get("n", len(outs)), None
+    check_leaves(outs[:n], f"{name}: output of {name_of(f)}")
+    if type(jaxpr) is Tape:
+        locks.check()
+        results = list(tape_ends.pull(jaxpr, [] if kind == "columns" else [seed_of(outs[0])], outs))
+        locks.release()
+    outs = own_memory(outs, leaves + residuals)
+    out_tree, aux = store.tree, []
+    if has_aux:
+        out_tree = store.tree.children()[0]
+        aux = [store.tree.unflatten(outs)[1]]
+    return Linearized(
+        leaves,
+        in_tree.children()[0],
+        differentiable,
+        outs[:n],
+        out_tree,
+        aux,
+        nonzero[:n],
+        jaxpr,
+        residuals,
+        locks,
+        results,
+    )
+
+
+# -- derivatives of jitted functions: `grad(jit(f))` is called as `jit(grad(f))`
+#
+# Idea: outside of other traces the two mean the same, and the second is one program, where the first is a recording around one
+# that runs its function twice where Python decides by values (once to see which way). So what a transform returns for a jitted
+# function has a jitted function of its own behind it, made when it is first wanted and kept by the jitted function, and asks
+# that first. Where it must not be (a trace is open, an argument is no array or number, jit is disabled), that gives
+# NotImplemented, and the transform goes on as for any function. Arguments may carry derivatives: to an outer derivative it is
+# one operation.
+#
+# Trap: what is kept here must not refer to the jitted function that keeps it, or arrays that a dead function had captured would
+# wait for the collector. So `make` is given the function that was jitted.
+
+
+_makers: dict[type, Callable[..., Any]] = {}
+with_compiled: set[type] = set()  # classes whose attribute `compiled` is what this gave for them
+
+
+def derivatives_by(maker: Callable[..., Any], kind: type) -> None:
+    """`maker(f, key, make, same)` is `derivative_of` for jitted functions of this type."""
+    _makers[kind] = maker
+
+
+def derivative_of(f: Any, key: Hashable, make: Callable[[Any], Any], same: bool = True) -> Any:
+    """A jitted function for `make` of the function behind f; None if f is neither jitted nor the gradient of what is.
+
+    `key` tells the transform and its options; `same`: does what `make` returns take the same arguments as f?
+    """
+    if type(f) in with_compiled:
+        f = f.compiled
+    maker = _makers.get(type(f))
+    return None if maker is None else maker(f, key, make, same)
+
+
+# -- forward mode for users: jvp and linearize; and linear_transpose
+#
+# Outside jit they *follow* (following.py): the user's function runs once, on its real values.
+
+
+@api
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """Value of f and its derivative along a direction (forward mode).
+
+    `primals` and `tangents` are tuples or lists of pytrees of equal structure, shapes and dtypes; integer and bool leaves
+    take `np.zeros(shape, funcad.float0)`. Returns `(output, output_tangent)`, and `(output, output_tangent, aux)` with
+    has_aux. Raises TangentMismatchError naming the path that does not fit. As JAX's, but Python `if` and `while` on values
+    work.
+    Returns arrays like the output of f, twice.
+
+    >>> import numpy as np, funcad
+    >>> y, dy = funcad.jvp(np.sin, (0.0,), (1.0,))
+    >>> float(dy)
+    1.0
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError(
+            f"jvp: primals and tangents must be tuples or lists with one entry per argument, got "
+            f"{type(primals).__name__} and {type(tangents).__name__}"
+        )
+    compiled = derivative_of(f, ("jvp", has_aux), lambda g: lambda ps, ts: jvp(g, ps, ts, has_aux), same=False)
+    if compiled is not None:
+        found = compiled(tuple(primals), tuple(tangents))
+        if found is not NotImplemented:
+            return found
+    p_leaves, t_leaves, in_tree = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents")
+    store = OutTree()
+    box: dict[str, Any] = {}
+    g = with_aux(f, has_aux, box)
+
+    def flat(*leaves: Any) -> list[Any]:
+        out, store.tree = flat_values(g(*in_tree.unflatten(leaves)))
+        return out
+
+    outs, touts = follow(flat, p_leaves, t_leaves)
+    n = box.get("n", len(outs))
+    check_leaves(outs[:n], f"jvp: output of {name_of(f)}")
+    touts = each_on_device_of([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])
+    count = len(outs)
+    both = own_memory([*outs, *touts], [*p_leaves, *t_leaves])
+    outs, touts = both[:count], both[count:]
+    if not has_aux:
+        return store.tree.unflatten(outs), store.tree.unflatten(touts)
+    out_tree, _ = store.tree.children()
+    out, aux = store.tree.unflatten(outs)
+    return out, out_tree.unflatten(touts), aux
+
+
+@api
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Value of f and its derivative at `primals` as a function of tangents, to be applied to many of them.
+
+    Returns `(output, f_jvp)`, and `(output, f_jvp, aux)` with has_aux; f runs once. `f_jvp(*tangents)` takes one pytree per
+    argument and returns the output's tangent. As JAX's.
+    `f_jvp` raises TangentMismatchError where a tangent does not fit its primal.
+
+    >>> import numpy as np, funcad
+    >>> y, f_jvp = funcad.linearize(np.exp, 0.0)
+    >>> float(f_jvp(2.0))
+    2.0
+    """
+    found = linearized(f, primals, has_aux, "linearize")
+    return found.out, pushforward_of(f, primals, found), *found.aux
+
+
+def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callable[..., Any]:
+    """The derivative as a function of tangents."""
+    outs, jaxpr, residuals, locks = linear.outs, linear.jaxpr, linear.residuals, linear.locks
+
+    @api
+    def f_jvp(*tangents: Any) -> Any:
+        held = locks  # the residuals stay locked as long as this function lives
+        held.check()
+        _, ts, _ = check_tangents(tuple(primals), tangents, f"derivative of {name_of(f)}", "primals", "tangents")
+        found = iter(push(jaxpr, residuals, [t for t, d in zip(ts, linear.differentiable) if d], jvp_eval))
+        touts = each_on_device_of([next(found) if z else zeros_for(o) for o, z in zip(outs, linear.nonzero)], outs)
+        del held
+        return linear.out_tree.unflatten(own_memory(touts, [t for t in ts if t is not None] + residuals))
+
+    return f_jvp
+
+
+@api
+def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple]:
+    """The transpose of a linear function: output cotangents in, a tuple of argument cotangents out.
+
+    Only shapes and dtypes of `primals` are read (ShapeDtypeStructs will do). f is traced, not run; an operation that is not
+    linear in the arguments raises MissingRuleError. As JAX's; complex numbers are not conjugated.
+    Returns that function, which raises TangentMismatchError where a cotangent does not fit.
+
+    >>> import numpy as np, funcad
+    >>> transposed = funcad.linear_transpose(lambda x: 3.0 * x, np.ones(2))
+    >>> transposed(np.array([1.0, 2.0]))
+    (array([3., 6.]),)
+    """
+    leaves, in_tree = flat_values((primals, {}))
+    for x in leaves:
+        if not is_inexact(aval_of(x)):
+            raise NonDifferentiableInputError(f"linear_transpose: arguments must be float or complex, got {aval_of(x)}")
+    store = OutTree()
+    jaxpr, consts = trace_function(
+        flat_function(f, in_tree, store, f"linear_transpose of {name_of(f)}"),
+        [tangent_aval(x) for x in leaves],
+        name="linear_transpose",
+        given=Given(leaves),
+    )
+    n = len(consts)
+    linear = [False] * n + [True] * len(leaves)
+
+    @api
+    def transposed(cotangent: Any) -> tuple:
+        outs = store.tree.unflatten([AbstractOutput(a) for a in jaxpr.out_avals])
+        _, cts, _ = check_tangents(outs, cotangent, f"linear_transpose of {name_of(f)}", "output", "cotangent")
+        found = transpose_eval(jaxpr, linear, [*consts, *[None] * len(leaves)], cts)
+        grads = [zeros_for(x) if ct is None else ct for x, ct in zip(leaves, found)]
+        return in_tree.children()[0].unflatten(own_memory(grads, [*cts, *consts]))
+
+    return transposed
+
+
+# -- reverse mode for users: vjp
 
 
 class _Pullback:

@@ -9,23 +9,10 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import (
-    OutTree,
-    api,
-    check_leaves,
-    check_second,
-    flat_function,
-    name_of,
-    own_memory,
-    shown,
-    with_truths,
-)
-from funcad.api.pickling import Transformed
 from funcad.api.split_batch import Asked, Trial, asks, go_by_rules, learn, may_map, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
-from funcad.host.layout import ordinary
-from funcad.host.real_types import is_a
-from funcad.host.state import setting, state
+from funcad.host.real_types import is_a, ordinary
+from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import plain_values, trace_function
@@ -36,7 +23,9 @@ from funcad.primitives.shape import broadcast_leading, concatenate, transpose
 from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 
-__all__ = ["vmap", "move_axis"]
+from funcad.api.border import (  # isort: skip
+    OutTree, Transformed, api, check_leaves, check_second, flat_function, name_of, own_memory, shown, with_truths,
+)
 
 
 def move_axis(x: Any, source: int, destination: int) -> Any:

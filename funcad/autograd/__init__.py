@@ -14,34 +14,21 @@ array([1., 1.])
 import importlib as _importlib
 import typing as _typing
 
-from funcad.autograd.builtins import dict as dict
-from funcad.autograd.builtins import isinstance as isinstance
-from funcad.autograd.builtins import list as list
-from funcad.autograd.builtins import tuple as tuple
-from funcad.autograd.builtins import type as type
-from funcad.autograd.differential_operators import checkpoint as checkpoint
-from funcad.autograd.differential_operators import deriv as deriv
-from funcad.autograd.differential_operators import elementwise_grad as elementwise_grad
-from funcad.autograd.differential_operators import grad as grad
-from funcad.autograd.differential_operators import grad_and_aux as grad_and_aux
-from funcad.autograd.differential_operators import grad_named as grad_named
-from funcad.autograd.differential_operators import hessian as hessian
-from funcad.autograd.differential_operators import hessian_tensor_product as hessian_tensor_product
-from funcad.autograd.differential_operators import hessian_vector_product as hessian_vector_product
-from funcad.autograd.differential_operators import holomorphic_grad as holomorphic_grad
-from funcad.autograd.differential_operators import jacobian as jacobian
-from funcad.autograd.differential_operators import make_ggnvp as make_ggnvp
-from funcad.autograd.differential_operators import make_hvp as make_hvp
-from funcad.autograd.differential_operators import make_jvp as make_jvp
-from funcad.autograd.differential_operators import make_jvp_reversemode as make_jvp_reversemode
-from funcad.autograd.differential_operators import make_vjp as make_vjp
-from funcad.autograd.differential_operators import multigrad_dict as multigrad_dict
-from funcad.autograd.differential_operators import tensor_jacobian_product as tensor_jacobian_product
-from funcad.autograd.differential_operators import value_and_grad as value_and_grad
-from funcad.autograd.differential_operators import vector_jacobian_product as vector_jacobian_product
-from funcad.autograd.extend import primitive as primitive
+from funcad.configuration import public_names as _public_names
 from funcad.foreign_names import alias as _alias
-from funcad.names import public_names as _public_names
+
+# isort: off
+from funcad.autograd.builtins import dict as dict, isinstance as isinstance, list as list, tuple as tuple, type as type
+from funcad.autograd.differential_operators import (
+    checkpoint as checkpoint, deriv as deriv, elementwise_grad as elementwise_grad, grad as grad, grad_and_aux as grad_and_aux,
+    grad_named as grad_named, hessian as hessian, hessian_tensor_product as hessian_tensor_product,
+    hessian_vector_product as hessian_vector_product, holomorphic_grad as holomorphic_grad, jacobian as jacobian,
+    make_ggnvp as make_ggnvp, make_hvp as make_hvp, make_jvp as make_jvp, make_jvp_reversemode as make_jvp_reversemode,
+    make_vjp as make_vjp, multigrad_dict as multigrad_dict, tensor_jacobian_product as tensor_jacobian_product,
+    value_and_grad as value_and_grad, vector_jacobian_product as vector_jacobian_product,
+)  # fmt: skip
+from funcad.autograd.extend import primitive as primitive
+# isort: on
 
 # loaded when they are first used
 _MODULES = ["builtins", "core", "misc", "numpy", "scipy", "test_util", "tracer", "util", "wrap_util"]
@@ -68,15 +55,12 @@ def install() -> None:
     _alias("autograd", "funcad.autograd")
 
 if _typing.TYPE_CHECKING:
-    from funcad.autograd import builtins as builtins
-    from funcad.autograd import core as core
-    from funcad.autograd import misc as misc
-    from funcad.autograd import numpy as numpy
-    from funcad.autograd import scipy as scipy
-    from funcad.autograd import test_util as test_util
-    from funcad.autograd import tracer as tracer
-    from funcad.autograd import util as util
-    from funcad.autograd import wrap_util as wrap_util
+    # isort: off
+    from funcad.autograd import (
+        builtins as builtins, core as core, misc as misc, numpy as numpy, scipy as scipy, test_util as test_util,
+        tracer as tracer, util as util, wrap_util as wrap_util,
+    )  # fmt: skip
+    # isort: on
 
 
 def _loaded(name: str) -> object:

@@ -18,12 +18,10 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
-from funcad.api.border import name_of, zeros_for
-from funcad.api.forward import jvp, linearize
+from funcad.api.border import Transformed, name_of, zeros_for
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.api.jacobian import jacrev
-from funcad.api.pickling import Transformed
-from funcad.api.vjp import vjp
+from funcad.api.vjp import jvp, linearize, vjp
 from funcad.control.checkpoint import checkpoint as _checkpoint
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a

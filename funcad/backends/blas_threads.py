@@ -29,8 +29,6 @@ import numpy as np
 from funcad.configuration import config, reports
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 
-__all__ = ["addresses_of", "all_threads", "few_threads", "is_large", "limited", "matters", "report"]
-
 SMALL = 1e4  # nanoseconds up to which OpenBLAS takes one thread anyway
 LARGE = 4e7  # from which on all threads are worth it, though one of them may wait for its core
 PER_PRODUCT, PER_ELEMENT = 0.043, 0.3  # of a multiplication and addition, and of reading a number

@@ -23,8 +23,6 @@ import numpy as np
 from funcad.configuration import config
 from funcad.host.locks import PrivateMemory
 
-__all__ = ["empty", "LARGE", "pool_limit", "pooled_bytes", "drain"]
-
 LARGE = 256 * 1024  # bytes; below, the C library's own allocator is as good
 PAGE = 2 * 1024 * 1024  # bytes of a huge page
 HUGE = 3 * PAGE // 2  # from here on blocks are whole huge pages: at most a third more than was asked for

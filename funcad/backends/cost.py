@@ -11,8 +11,6 @@ from typing import Any
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of, is_elementary
 
-__all__ = ["cost_of", "numpy_ns"]
-
 NUMPY_NS = {atom: 4.0 if atom in ELEMENTARY else 0.4 for atom in ATOMS}  # of NumPy's loops, per element
 NUMPY_NS.update(sin=10.0, cos=10.0, tan=12.0, pow=15.0, integer_pow=15.0, sqrt=1.0, div=0.8)
 

@@ -15,11 +15,9 @@ from typing import Any
 
 from funcad.backends import engines
 from funcad.backends.interpreter import apart, compiling, moved
-from funcad.host.state import setting
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import setting
 from funcad.ir.jaxpr import Jaxpr
-
-__all__ = ["OnDevice"]
 
 
 class OnDevice:
@@ -69,7 +67,7 @@ class OnDevice:
         if self._graphs is None:
             with compiling:
                 if self._graphs is None:
-                    generate = importlib.import_module("funcad.backends.generate").generate
+                    generate = importlib.import_module("funcad.backends.emission").generate
                     graphs = importlib.import_module("funcad.backends.cuda.graphs").Graphs
                     written = lambda library: generate(self.fused, self._kernel, library=library)
                     self._graphs = graphs(written, self.fused, self.library)
@@ -80,7 +78,7 @@ class OnDevice:
         """The program after the passes."""
         if self._optimized is None:
             with setting(engine="numpy"):  # numbers are no loops of machine code here
-                self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.owner.jaxpr)
+                self._optimized = importlib.import_module("funcad.passes.pipeline").pipeline_end(self.owner.jaxpr)
         return self._optimized
 
     @property
@@ -90,7 +88,7 @@ class OnDevice:
             self._fused = self.optimized
             if self.owner.engine == "cuda":
                 grouped = importlib.import_module("funcad.passes.example_loops").grouped(self.optimized)
-                with_groups = importlib.import_module("funcad.backends.cuda.device_groups").with_device_groups
+                with_groups = importlib.import_module("funcad.backends.cuda.cuda_loops").with_device_groups
                 self._fused = with_groups(grouped, self.reasons.append)
         return self._fused
 
@@ -111,8 +109,8 @@ class OnDevice:
         kernel, library, group = self._kernel(equation), self.library, equation.params["jaxpr"]
         if kernel is None:
             return None
-        compiler = importlib.import_module("funcad.backends.cuda.compile_kernels")
-        generate = importlib.import_module("funcad.backends.generate").generate
+        compiler = importlib.import_module("funcad.backends.cuda.launches")
+        generate = importlib.import_module("funcad.backends.emission").generate
         title = f"{equation.params['kind']} group at {equation.source}"
 
         def note(text: str) -> None:
@@ -140,7 +138,7 @@ class OnDevice:
                 if found is None:
                     with self.owner.noted("cupy"):
                         engines.made["compiled"] += 1
-                        generate = importlib.import_module("funcad.backends.generate").generate
+                        generate = importlib.import_module("funcad.backends.emission").generate
                         found = generate(self.fused, self._group, donated, self.library)
                         self._written[donated] = found
         return found

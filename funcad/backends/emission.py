@@ -1,4 +1,4 @@
-"""Equations to lines: the part of the NumPy engine that writes one program, sub-programs in place.
+"""Equations to lines: the NumPy engine, from a program to one Python function.
 
 Idea: a walk over the equations with an environment of `Value`s (see memory.py). The result of an equation goes, in this order:
 into a row of the array that collects it (in a loop), over an operand that dies, into scratch memory of the loop, into pooled
@@ -10,27 +10,182 @@ share one.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from funcad.backends import batches, in_place, places, py_loops, tiles
+from funcad.backends import batches, in_place, py_loops, tiles
 from funcad.backends.blas_threads import all_threads, few_threads, is_large
 from funcad.backends.buffers import LARGE, empty
-from funcad.backends.compositions import lowered, shortened
-from funcad.backends.cupy_rules import text_on_device
 from funcad.backends.interpreter import on
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand, writes_elements, writes_of
-from funcad.backends.text import Block, Writer, dtype_text, shape_text
-from funcad.backends.text_rules import Expression, TextCall, broadcasts, text_of
+from funcad.backends.text import Block, Writer, compile_text, dtype_text, shape_text, write_scalars
+from funcad.backends.text_rules import Expression, TextCall, broadcasts, text_of, text_on_device
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import note_source
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split
 from funcad.ir.primitive import may_share
+from funcad.passes.lower import parts_of
+from funcad.primitives.arithmetic import add, maximum, minimum, mul
+from funcad.primitives.basic_indexing import basic_index_p, place_sum_p
+from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.conversion import convert_p
 from funcad.primitives.fused import fused_p
+from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
+from funcad.primitives.shape import broadcast_in_dim, concatenate_p, reshape
 
-__all__ = ["Emission", "Destination", "Frame"]
+# -- the equations of a program as the NumPy engine writes them
+#
+# `lowered` replaces compositions (a * b + c * d, ...) by the equations that their implementations are made of, so that their
+# temporaries take part in the memory plan. `shortened` replaces what small arrays spend their time on, calls of NumPy: a total
+# of row totals is one reduction, a sum of squares one product, and a small sum a product with ones, which takes half the time.
+# Invariant of both: the same values, sums up to rounding. NumPy's sums start at 0.0, as BLAS's do, so signs of zero agree.
+# Trap: BLAS may add a product that it has not rounded, whose overflow another term could undo; squares have one sign, so only
+# they are summed as they are multiplied.
+
+
+def lowered(jaxpr: Jaxpr) -> list[Equation]:
+    """The equations, compositions replaced by their parts."""
+    result: list[Equation] = []
+    for equation in jaxpr.equations:
+        parts = None
+        if len(equation.outputs) == 1 and isinstance(equation.outputs[0].aval, Aval) and equation.outputs[0].aval.shape:
+            parts = _place_sum(equation) if equation.primitive is place_sum_p else parts_of(equation)
+        result += [equation] if parts is None else parts
+    return result
+
+
+def _place_sum(equation: Equation) -> list[Equation] | None:
+    """Pieces that lie beside each other along one axis and leave nothing out are joined, and added to zero all the same."""
+    xs, (out,), indices, shape = equation.inputs, equation.outputs, equation.params["indices"], equation.params["shape"]
+    steps: list[Equation] = []
+
+    def do(primitive: Any, *inputs: Any, out: Any = None, **params: Any) -> Var:
+        var = Var(primitive.abstract_eval(*[a.aval for a in inputs], **params)) if out is None else out
+        steps.append(Equation(primitive, inputs, params, (var,), equation.source))
+        return var
+
+    if len(xs) < 2 or out.aval.dtype.kind not in "fc" or any([type(x) is Literal for x in xs]):
+        return None
+    if len(shape) == 1:  # numbers are pieces, too
+        xs = tuple([do(reshape, x, shape=(1,)) if type(index[0]) is int else x for x, index in zip(xs, indices)])
+        indices = tuple([((index[0], 1, 1),) if type(index[0]) is int else index for index in indices])
+    if any([len(index) != len(shape) or not all([type(entry) is tuple for entry in index]) for index in indices]):
+        return None
+    axes = {i for index in indices for i, (entry, n) in enumerate(zip(index, shape)) if entry != (0, n, 1)}
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    order = sorted(range(len(xs)), key=lambda k: indices[k][axis][0])
+    end = 0
+    for k in order:
+        start, count, step = indices[k][axis]
+        if start != end or step != 1 and count != 1:
+            return None
+        end += count
+    if end != shape[axis]:
+        return None
+    do(add, do(concatenate_p, *[xs[k] for k in order], axis=axis), Literal(0.0), out=out)
+    return steps
+
+
+# ---------------------------------------------------------------- fewer calls
+
+FEW = 8192  # elements that are summed by a product; in larger arrays the work outweighs the call
+WINDOW = 4  # elements of a window along each axis, up to which an extremum is taken element by element,
+WINDOWS = 256  # if there are so many: for few, the calls take longer
+_EXTREMA = (reduce_max_p, reduce_min_p)
+
+
+def shortened(equations: list[Equation], outputs: Sequence[Any], device: bool = False) -> list[Equation]:
+    """The equations, in fewer and quicker calls; on a `device`, where every call takes as long to start, in fewer ones."""
+    if not any([e.primitive is reduce_sum_p or e.primitive in _EXTREMA for e in equations]):
+        return equations
+    reads = Counter([a for e in equations for a in e.inputs if type(a) is Var])
+    reads.update([o for o in outputs if type(o) is Var])
+    place = {e.outputs[0]: i for i, e in enumerate(equations) if len(e.outputs) == 1}
+    result: list[Equation | None] = list(equations)
+
+    def made(x: Var) -> Equation | None:
+        return result[place[x]] if x in place else None
+
+    def inner(equation: Equation, primitive: Any) -> Equation | None:
+        """What makes the operand, if it is of this kind and nobody else reads it."""
+        found = made(equation.inputs[0]) if reads[equation.inputs[0]] == 1 else None
+        return found if found is not None and found.primitive is primitive else None
+
+    for i, equation in enumerate(equations):
+        if equation.primitive is not reduce_sum_p and equation.primitive not in _EXTREMA:
+            continue
+        part = None if equation.outputs[0].aval.shape else inner(equation, equation.primitive)
+        if part is not None:
+            result[place[part.outputs[0]]] = None
+            axes = tuple(range(len(part.inputs[0].aval.shape)))
+            equation = result[i] = equation._replace(inputs=part.inputs, params={"axes": axes})
+        x = equation.inputs[0]
+        mask = inner(equation, convert_p) if device and equation.primitive is reduce_sum_p else None
+        if mask is not None and mask.inputs[0].aval.dtype.kind == "b" and not mask.params.get("weak"):
+            result[place[x]] = None  # CuPy adds up what it reads in the dtype of the result
+            result[i] = equation._replace(inputs=mask.inputs)
+            continue
+        if equation.primitive is not reduce_sum_p or x.aval.dtype.char not in "fd" or not x.aval.size:
+            continue
+        square = None if equation.outputs[0].aval.shape else inner(equation, mul)
+        if square is not None and square.inputs[0] is square.inputs[1] and _is_array(square.inputs[0], made):
+            result[place[x]] = None
+            axes = equation.params["axes"]
+            params = {"dimension_numbers": ((axes, axes), ((), ()))}
+            result[i] = Equation(dot_general_p, square.inputs, params, equation.outputs, equation.source)
+        elif device or len(x.aval.shape) > 2 or x.aval.size > FEW:
+            continue
+        elif _several(x.aval.shape, equation) and _is_array(x, made):
+            result[i] = equation._replace(params={**equation.params, "by_product": True})
+    return [step for e in result if e is not None for step in ([e] if device else _pooled(e))]
+
+
+def _pooled(equation: Equation) -> list[Equation]:
+    """The extrema of many small windows along the last axis, element by element: NumPy begins a loop for each window."""
+    if equation.primitive not in _EXTREMA:
+        return [equation]
+    (x,), (out,), axes = equation.inputs, equation.outputs, equation.params["axes"]
+    small = all([1 < x.aval.shape[a] <= WINDOW for a in axes]) and len(x.aval.shape) - 1 in axes
+    if not small or out.aval.size < WINDOWS or x.aval.dtype.kind not in "iuf":
+        return [equation]
+    larger = maximum if equation.primitive is reduce_max_p else minimum
+    steps: list[Equation] = []
+
+    def do(primitive: Any, *inputs: Any, **params: Any) -> Var:
+        var = Var(primitive.abstract_eval(*[a.aval for a in inputs], **params))
+        steps.append(Equation(primitive, inputs, params, (var,), equation.source))
+        return var
+
+    for axis in sorted(axes, reverse=True):
+        shape = x.aval.shape
+        whole = [(0, n, 1) for n in shape]
+        parts = [do(basic_index_p, x, index=(*whole[:axis], i, *whole[axis + 1 :])) for i in range(shape[axis])]
+        x = reduce(lambda a, b: do(larger, a, b), parts)
+    steps[-1] = steps[-1]._replace(outputs=equation.outputs)
+    return steps
+
+
+def _several(shape: tuple, reduction: Equation) -> bool:
+    """Does each sum have several terms? BLAS does not add a single one, which may be -0.0, to 0.0."""
+    return math.prod([shape[a] for a in reduction.params["axes"]]) > 1
+
+
+def _is_array(x: Any, made: Callable[[Var], Equation | None]) -> bool:
+    """Is it an array, not a broadcast that is left to its readers?"""
+    equation = made(x)
+    return equation is None or equation.primitive is not broadcast_in_dim
+
+
+# -- equations to lines: the part of the NumPy engine that writes one program, sub-programs in place
+
 
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
@@ -247,7 +402,7 @@ class Emission:
             for v, x in zip(equation.outputs, operands):
                 env[v] = self.alias(x)
             self.store(equation.outputs, env, rows)
-        elif places.write(self, equation, operands, env, rows):
+        elif in_place.write_places(self, equation, operands, env, rows):
             return
         elif not py_loops.write(self, equation, operands, env, dying, rows):
             self.operation(equation, operands, env, dying, rows)
@@ -285,7 +440,7 @@ class Emission:
         rows: dict[Var, list[Destination]],
     ) -> None:
         primitive = equation.primitive
-        if in_place.write(self, equation, operands, env, dying, rows):
+        if in_place.write_in_place(self, equation, operands, env, dying, rows):
             return
         result = (text_on_device if self.w.device else text_of)(self.w, equation, operands)
         if type(result) is Expression and result.shares and equation.outputs[0] in self.copied:
@@ -495,3 +650,128 @@ def unmade_broadcasts(equations: Sequence[Equation], keep: set[Var]) -> dict[Var
                     small.pop(a, None)  # an operand may stand there twice
                 changed = True
     return small
+
+
+# -- the NumPy engine: a program as one Python function over NumPy, or over CuPy, a readable line per equation
+#
+# Idea: `generate` writes an optimised program as text and runs `exec` once; a call then does nothing but NumPy's own work.
+# Lines come from text_rules.py, memory is planned in memory.py and emission.py, loops are in py_loops.py, groups of fused
+# equations run tile by tile (tiles.py), programs of Python and float64 scalars run through `math` (text.py). Invariants:
+# results agree with the reference backend (bit for bit where DESIGN asks for it); user arrays are never written, except those
+# named in `donated`; an error is traced to its equation by the line that raised it. The function does not silence NumPy's
+# warnings: whoever calls it does (host/devices.py), unless `Generated.quiet`.
+
+
+class Generated:
+    """A program as Python: `function(values) -> outputs` empties the list of values; `text` is what runs.
+
+    `callees`: what was made ready for the shapes of an equation, by name.
+    `quiet`: the function gives no floating-point warnings of its own accord. `note(error)` names the user's line in an error
+    that the function raised.
+    """
+
+    __slots__ = ("function", "text", "owners", "scope", "quiet", "callees")
+
+    def __init__(
+        self, function: Callable[[list], list], text: str, owners: dict[int, Equation], scope: dict, quiet: bool = False
+    ):
+        self.callees: dict[str, Any] = {}
+        self.function = function
+        self.text = text
+        self.owners = owners
+        self.scope = scope
+        self.quiet = quiet
+
+    def step_of(self, error: BaseException) -> Equation | None:
+        """The equation in which the function raised."""
+        entry, found = error.__traceback__, None
+        while entry is not None:
+            if entry.tb_frame.f_globals is self.scope:
+                found = self.owners.get(entry.tb_lineno, found)
+            entry = entry.tb_next
+        return found
+
+    def note(self, error: BaseException) -> None:
+        equation = self.step_of(error)
+        if equation is not None:
+            note_source(error, equation.source)
+
+
+def generate(
+    jaxpr: Jaxpr,
+    kernels: Callable[[Equation], Any] | None = None,
+    donated: Collection[int] = frozenset(),
+    library: Any = np,
+) -> Generated:
+    """The program as a Python function.
+
+    `kernels(equation)` may give a callable for a `fused` equation, which then takes the arrays and returns the list of results.
+    `donated`: positions of inputs that may be overwritten; every call must pass writeable C-contiguous arrays there that own
+    their memory and share it with no other input.
+    `library`: whose arrays the program takes, NumPy's or CuPy's.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.backends.emission import generate
+    >>> program = generate(funcad.jit(lambda x, y: np.exp(-x) * y).lower(np.ones(3), np.ones(3)).jaxpr)
+    >>> print(program.text)
+    def run(values):
+        [v0, v1] = values
+        values.clear()
+        v2 = -v0
+        v3 = np.exp(v2, v2)
+        v4 = np.multiply(v3, v1, v3)
+        return [v4]
+    >>> program.function([np.zeros(2), np.ones(2)])
+    [array([1., 1.])]
+    """
+    if library is not np:
+        w = Writer("cp", device=True, library=library)
+        w.helper("cp", library)
+        return _written(w, jaxpr, kernels, donated)
+    w = Writer()
+    w.helper("np", np)
+    if not write_scalars(w, jaxpr, _by_numpy(jaxpr)):
+        return _written(_of_arrays(), jaxpr, kernels, donated)
+    function, text, owners = compile_text(w, ["def run(values):"], "run")
+    return Generated(function, text, owners, w.scope, quiet=True)
+
+
+def _by_numpy(jaxpr: Jaxpr) -> Callable[[list], list]:
+    """The program on NumPy scalars, written at the first call."""
+    written: list[Any] = []
+
+    def run(values: list) -> list:
+        if not written:
+            written.append(_written(_of_arrays(), jaxpr, None, frozenset()).function)
+        token = suppress_warnings()
+        try:
+            return written[0](values)
+        finally:
+            restore_warnings(token)
+
+    return run
+
+
+def _of_arrays() -> Writer:
+    w = Writer()
+    w.helper("np", np)
+    return w
+
+
+def _written(w: Writer, jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None, donated: Collection[int]) -> Generated:
+    e = Emission(w, kernels, overwrites=bool(donated))
+    inputs = []
+    for i, v in enumerate(jaxpr.inputs):
+        inputs.append(e.value(w.name(), v.aval, [Storage(i in donated)], whole=i in donated))
+    if inputs:
+        w.line(f"[{', '.join([v.text for v in inputs])}] = values")
+    w.line("values.clear()")
+    texts = [v.text for v in e.program(jaxpr, inputs)]
+    if w.device:  # a number that the program knows goes with a call that fills
+        dtypes = [dtype_text(w, o.aval.dtype) if type(o) is Literal and not o.aval.weak else None for o in jaxpr.outputs]
+        texts = [text if dtype is None else f"{w.np}.full((), {text}, {dtype})" for text, dtype in zip(texts, dtypes)]
+    w.line(f"return [{', '.join(texts)}]")
+    function, text, owners = compile_text(w, ["def run(values):"], "run")
+    generated = Generated(function, text, owners, w.scope)
+    generated.callees = w.callees
+    return generated

@@ -26,16 +26,15 @@ from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
-from funcad.host.devices import namespace_of, on_device
+from funcad.host.devices import namespace_of, on_device, restore_warnings, suppress_warnings
 from funcad.host.progress import working
-from funcad.host.state import setting, state
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.ir.aval import Aval, StackAval, aval_of
-from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
+from funcad.host.where import setting, state
+from funcad.ir.aval import Aval, LiteralAval, StackAval, aval_of
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.shape import broadcast_in_dim
 from funcad.show.compile_log import CompileEvent, log
-
-__all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "made", "EngineProgram"]
 
 COLD = 1  # runs that the reference makes
 TIER_UP_RUNS = 30  # of a small program that is not its function's first, before it becomes native as a whole: this takes tens
@@ -148,7 +147,7 @@ class EngineProgram(Program):
         """The program after the passes."""
         if self._optimized is None:
             with setting(engine=self.engine):  # another may be set by now
-                self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
+                self._optimized = importlib.import_module("funcad.passes.pipeline").pipeline_end(self.jaxpr)
         return self._optimized
 
     @property
@@ -171,7 +170,7 @@ class EngineProgram(Program):
         self.generated = member and member.taken_over()
         if self.generated is None:
             made["compiled"] += 1
-            self.generated = _later("generate").generate(self.fused)
+            self.generated = _later("emission").generate(self.fused)
             if member is not None:
                 member.learn(self.generated)
         else:
@@ -204,7 +203,7 @@ class EngineProgram(Program):
 
     def _in_groups(self) -> None:
         """Generated Python with native code for its groups."""
-        self.generated = _later("generate").generate(self.fused, self._native_kernels())
+        self.generated = _later("emission").generate(self.fused, self._native_kernels())
         self.quiet = self.generated.quiet
         self.function = self._limited(self.generated)
 
@@ -220,10 +219,10 @@ class EngineProgram(Program):
 
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
-        unsupported = _later("plans.unsupported").Unsupported
+        unsupported = _later("plans.element_plan").Unsupported
         try:
             batch = importlib.import_module("funcad.passes.example_loops").batch
-            framing = importlib.import_module("funcad.passes.framing").framing
+            framing = importlib.import_module("funcad.passes.scatters").framing
             self.native = _later("native.program").compile_program(self._marked(framing(batch(self.optimized))))
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")
@@ -249,13 +248,13 @@ class EngineProgram(Program):
         if function is None:
             with compiling:
                 kernels = (lambda e: self.kernels.get(e.params["jaxpr"])) if self.kernels else None
-                generated = _later("generate").generate(self.fused, kernels, donated=positions)
+                generated = _later("emission").generate(self.fused, kernels, donated=positions)
                 function = self.donating.setdefault(positions, self._limited(generated))
         return function
 
     def _native_kernels(self) -> Callable[[Any], Any]:
         """`kernel(equation)`: native code for a fused group, or None."""
-        kernels, unsupported = _later("native.kernels"), _later("plans.unsupported").Unsupported
+        kernels, unsupported = _later("native.kernels"), _later("plans.element_plan").Unsupported
         size = importlib.import_module("funcad.passes.rewrite").size_of(self.optimized)
         stop = time.thread_time() + BUDGET + BY_EQUATION * size + EARNED * estimate(self.jaxpr)
 
@@ -345,3 +344,99 @@ def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) ->
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """Run a program on arrays."""
     return program_of(jaxpr).run(args)
+
+
+# -- backward programs of un-jitted gradients, on the engine that is set
+#
+# Idea: the program that the structural cache found again runs at every step of a loop, so it may be worth an engine, but nobody
+# asked for one: the reference runs it until that took longer than compiling takes, which a faster engine then repays, and the
+# engine after that. Both times are estimated, not measured, so that a program changes its engine at the same step in every run.
+# Invariant: as for `jit`, an engine changes speed, not meaning; `config.engine = "interpreter"` keeps the reference's bits.
+# Trap: scalars that are inputs of these programs stand beside shaped operands, as literals do; the passes know variables of
+# equal shapes only (`broadcast_scalars`).
+
+
+COMPILING = 2e-3, 0.12e-3  # seconds, and seconds for each equation
+CALL = 1.5e-6  # seconds that the reference needs for an equation besides its work
+WORK = 0.25  # of the estimate, which is that of a cold and busy machine: here NumPy works on little that is in the cache
+EARNED_TIMES = 1.5  # times what compiling takes
+BYTES = 1000  # that a program takes for each equation
+FEW = 8  # runs that the reference makes at least
+
+
+def broadcast_scalars(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with the scalars among its inputs converted and broadcast to what they stand beside."""
+    new = {v: Var(Aval((), v.aval.dtype, v.aval.weak)) for v in jaxpr.inputs if type(v.aval) is LiteralAval}
+    if not new:
+        return jaxpr
+    equations: list[Equation] = []
+
+    def record(primitive: Any, x: Any, aval: Aval, **params: Any) -> Any:
+        output = Var(aval)
+        equations.append(Equation(primitive, (x,), params, (output,)))
+        return output
+
+    def beside(x: Any, others: list[Any]) -> Any:
+        """The scalar x in the shape of the others, and in their dtype."""
+        shape = next((a.shape for a in others if a.shape), ())
+        dtype = next((a.dtype for a in others if not a.weak and a.dtype.kind != "b"), x.aval.dtype)
+        if not shape:
+            return x
+        if x.aval.weak or x.aval.dtype != dtype:
+            x = record(convert_p, x, Aval((), dtype), dtype=dtype)
+        return record(broadcast_in_dim, x, Aval(shape, dtype), shape=shape, axes=())
+
+    for equation in jaxpr.equations:
+        if equation.primitive.emit is not None and any([a in new for a in equation.inputs if type(a) is Var]):
+            others = [a.aval for a in equation.inputs if type(a) is not Literal and a not in new]
+            inputs = [beside(new[a], others) if type(a) is Var and a in new else a for a in equation.inputs]
+        else:
+            inputs = [new.get(a, a) if type(a) is Var else a for a in equation.inputs]
+        equations.append(equation._replace(inputs=tuple(inputs)))
+    outputs = tuple([new.get(o, o) if type(o) is Var else o for o in jaxpr.outputs])
+    return Jaxpr(tuple([new.get(v, v) for v in jaxpr.inputs]), tuple(equations), outputs)
+
+
+class Backward:
+    """`program(values) -> outputs`, which empties the list of values."""
+
+    __slots__ = ("program", "runs_until_native", "compiled", "engine", "single", "size")
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.program = Program(jaxpr)
+        self.runs_until_native = FEW
+        self.engine: bool | None = None  # may an engine run it? It is not estimated before it has run a few times
+        self.compiled: EngineProgram | None = None
+        self.single = len(jaxpr.outputs) == 1
+        self.size = BYTES * len(jaxpr.equations)
+
+    def _estimate(self) -> int:
+        """The runs that the reference makes."""
+        jaxpr = self.program.jaxpr
+        work, n = estimate(jaxpr), len(jaxpr.equations)
+        # large arrays: the reference drops each value after its last use, jit is for more
+        self.engine = work < AT_ONCE and "cuda" not in jaxpr.moves
+        return int(EARNED_TIMES * (COMPILING[0] + COMPILING[1] * n) / (WORK * work + CALL * (1 + n)))
+
+    def __call__(self, values: list[Any]) -> Any:
+        if self.runs_until_native:
+            self.runs_until_native -= 1
+            if not self.runs_until_native and self.engine is None:
+                self.runs_until_native = max(0, self._estimate() - FEW)
+            return self.program.consume(values)
+        if self.engine is None:
+            self._estimate()
+        engine, compiled = config.engine, self.compiled
+        if engine == "interpreter" or not self.engine:
+            return self.program.consume(values)
+        if compiled is None or compiled.engine != engine:
+            compiled = EngineProgram(broadcast_scalars(self.program.jaxpr), engine)
+            compiled.runs = COLD
+            self.compiled = compiled
+        fast = compiled.fast
+        if fast is not None:
+            outputs = fast(*values)
+            if outputs is not NotImplemented:
+                values.clear()
+                return (outputs,) if self.single else outputs
+        return compiled.consume(values)

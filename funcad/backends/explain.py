@@ -16,14 +16,12 @@ from funcad.backends.blas_threads import matters, report
 from funcad.backends.engines import EngineProgram
 from funcad.configuration import config
 from funcad.host.devices import is_device, namespace_of, on_device
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, rolled_p
-from funcad.show.tables import html_table
-
-__all__ = ["Explanation"]
+from funcad.show.compile_log import html_table
 
 WIDTH = 150  # of a line that names the operations of a group
 
@@ -94,7 +92,7 @@ class Explanation:
         if program.engine == "cuda":
             self.engine, self.why = "cuda", f"{arrays}, and config.engine is 'cuda'"
             outline_of, inputs = module("cuda.sketches").outline_of, zip(on_device.fused.inputs, values)
-            self._notes = module("cuda.kernel_facts").KernelNotes({v: outline_of(x) for v, x in inputs if is_device(type(x))})
+            self._notes = module("cuda.sketches").KernelNotes({v: outline_of(x) for v, x in inputs if is_device(type(x))})
         self.counts = self.counts[0], importlib.import_module("funcad.passes.rewrite").size_of(optimized)
         self.rolled = list(dict.fromkeys(_rolled(optimized, "")))
         self._walk(on_device.fused, on_device, "")

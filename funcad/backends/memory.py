@@ -18,9 +18,6 @@ from funcad.ir.primitive import may_share
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import LOOPS
 
-__all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths"]
-__all__ += ["WritePlan", "writes_elements", "handed_through", "writes_of", "written_carries"]
-
 
 class Storage:
     """One block of memory. `owned`: the program may write it; `scratch`: the name under which a loop keeps it."""

@@ -21,20 +21,16 @@ import numpy as np
 from funcad.backends.cost import cost_of
 from funcad.backends.engines import EngineProgram
 from funcad.backends.interpreter import Program, moved
-from funcad.host.devices import namespace_of
-from funcad.host.state import state
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import note_source
+from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
+from funcad.host.where import note_source, state
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
 from funcad.passes.rewrite import size_of
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, WhileLoop
-from funcad.show.pictures import Picture, TimedPart, axes_of, flame
-from funcad.show.tables import html_table
-
-__all__ = ["RunProfile", "ProfileLine"]
+from funcad.show.compile_log import html_table
+from funcad.show.graph import Picture, TimedPart, axes_of, flame
 
 BUDGET = 3.0  # seconds for all equations together, and for the whole; each runs twice at least
 REPEATS = 9
@@ -95,7 +91,7 @@ class RunProfile:
 
     def _parts(self, program: Program, xp: Any) -> tuple[Jaxpr, Make]:
         """The equations that are timed, and how to run one."""
-        generate = importlib.import_module("funcad.backends.generate").generate
+        generate = importlib.import_module("funcad.backends.emission").generate
         there = xp is not np
         if not isinstance(program, EngineProgram) or there and program.jaxpr.moves or state.checked:
             return program.jaxpr, lambda e: (Program(_alone(e)).run, "interpreter")
@@ -117,7 +113,7 @@ class RunProfile:
         jaxpr: Jaxpr = importlib.import_module("funcad.passes.fuse").fuse(program.optimized)
         few = size_of(jaxpr) <= NATIVE_PARTS
         compile_program = importlib.import_module("funcad.backends.native.program").compile_program
-        unsupported = importlib.import_module("funcad.backends.plans.unsupported").Unsupported
+        unsupported = importlib.import_module("funcad.backends.plans.element_plan").Unsupported
 
         def make(equation: Equation) -> tuple[Function, str]:
             if few:

@@ -1,4 +1,4 @@
-"""`scan`, `while` and `cond` written out as Python's own `for`, `while` and `if`, bodies in place.
+"""Loops and branches as Python's, and the stacks that loops of unknown length fill.
 
 Idea: rows of the scanned arrays come from iterating over them, results go straight into the rows of the stacked arrays, and
 the temporaries of a body live in scratch arrays that every turn uses again. A carry has a buffer of its own: an operation may
@@ -7,7 +7,7 @@ at the end of the turn. What a turn need not do is not in it: a scalar that no t
 loop, for the ufuncs that read it, and what is collected of a carry as it comes in is copied afterwards from where it is
 collected as it goes out. Invariants: the buffer that a carry starts from is a copy, or memory that the program owns and nobody
 else sees (which a carry of which only elements are written takes over); at the end of a turn every carry is in memory of its
-own, unless nobody writes into it. What goes on stacks is in stacks.py. Traps: a carry that is also a row of the output, or on a
+own, unless nobody writes into it. What goes on stacks is in this file. Traps: a carry that is also a row of the output, or on a
 stack, must not be written again; a name is exchanged only with one whose array has the same shape and dtype.
 """
 
@@ -16,14 +16,128 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from funcad.backends import number_loops, stacks
+from funcad.backends import number_lines
 from funcad.backends.memory import Storage, Value, handed_through, writable_operand
-from funcad.backends.text import dtype_text
-from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Var
+from funcad.backends.text import dtype_text, shape_text
+from funcad.ir.aval import Aval, Stack, StackAval
+from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["write"]
+# -- stacks in the text: the lists that loops of unknown length fill, and that the loops of their derivatives read
+#
+# Idea: what a turn puts on a stack is computed into a new array, which is appended at the end of the turn; a carry that is kept
+# as it comes in is handed over as it is, and the next one is computed into a new array. Invariants: nobody writes into an entry
+# once it is on a stack, nor can the user reach it; an empty stack may stand for zeros, so it is replaced by as many of them,
+# unless a loop of this text filled it.
+
+
+_WRITTEN = ("scan", "while_loop", "cond", "stack_empty", "optimization_barrier")
+
+
+def read_by_loops_alone(jaxpr: Jaxpr) -> bool:
+    """Are all stacks of the program filled and read by lines, by no operation that asks for the kind of their entries?"""
+    for equation in jaxpr.equations:
+        if equation.primitive.name not in _WRITTEN and list(subjaxprs(equation.params)) == []:
+            if any([is_stack(a.aval) for a in (*equation.inputs, *equation.outputs)]):
+                return False
+    return all([read_by_loops_alone(j) for equation in jaxpr.equations for j in subjaxprs(equation.params)])
+
+
+def is_stack(aval: Any) -> bool:
+    return type(aval) is StackAval
+
+
+def empty(e: Any, aval: StackAval) -> str:
+    """The text of an empty stack; where only loops read stacks, Python's own lists do."""
+    if e.lists:
+        return "[]"
+    kind = e.w.constant("Stack", Stack, key=Stack)
+    return f"{kind}([], {e.w.constant('entries', aval, key=aval)})"
+
+
+def write_empty(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    (v,) = equation.outputs
+    name = e.w.name("stack")
+    e.w.line(f"{name} = {empty(e, equation.params['aval'])}")
+    env[v] = e.value(name, v.aval, [Storage(False)])
+    return True
+
+
+def entries(e: Any, stack: Value, length: str) -> str:
+    """What a loop of this length reads: the name of a list with so many entries."""
+    if stack.text in e.filled:
+        return str(stack.text)
+    element, w = stack.aval.element, e.w
+    if is_stack(element):
+        zero = empty(e, element)
+    else:  # without axes: a number with NumPy, an array on a device
+        zero = f"{w.np}.zeros({shape_text(element.shape)}, {dtype_text(w, element.dtype)}){'' if element.shape else '[()]'}"
+    name = w.name("stack")
+    w.line(f"{name} = {stack.text} or [{zero}] * {length}")
+    return str(name)
+
+
+def entry_storages(aval: Any) -> list[Storage]:
+    """Of an entry that is read: nobody may write it; a number may be a 0-d array."""
+    return [] if aval.weak and not aval.shape else [Storage(False)]
+
+
+class Filling:
+    """The stacks that a loop fills, one for each variable, with the body's values `atoms`."""
+
+    def __init__(self, e: Any, variables: Sequence[Var], atoms: Sequence[Any], carries: Sequence[Var], outs: Sequence[Any]):
+        w = e.w
+        self.e = e
+        self.variables = variables
+        self.atoms = atoms
+        self.names = [w.name("stack") for _ in variables]
+        for v, name in zip(variables, self.names):
+            e.counts[name] += 1
+            e.filled.add(name)
+            w.line(f"{name} = {empty(e, v.aval)}")
+        self.single = [a for a in atoms if not a.aval.shape]  # numbers and stacks
+        kept = {a for a in atoms if a.aval.shape}
+        # carries whose memory goes on a stack: the next one is somewhere else
+        self.handed = {v for v, o in zip(carries, outs) if v in kept and type(o) is Var and o is not v}
+        fresh = [a for a in atoms if a in kept and a not in self.handed]
+        fresh += [o for v, o in zip(carries, outs) if v in self.handed]
+        self.arrays = {a: w.name("y") for a in dict.fromkeys(fresh)}  # what is computed into a new array in each turn
+        for name in self.arrays.values():
+            e.counts[name] += 1
+
+    def rows(self) -> dict[Var, list]:
+        return {a: [self.e.row(name, True)] for a, name in self.arrays.items()}
+
+    def begin_turn(self, carries: dict[Var, str]) -> None:
+        """New arrays; `carries`: the names of the carries as they come in."""
+        for a, name in self.arrays.items():
+            self.e.w.line(f"{name} = {self.e.empty(a.aval.shape, a.aval.dtype)}")
+        self.handed_over = {v: carries[v] for v in self.handed}
+
+    def end_turn(self, single: Sequence[Value]) -> None:
+        """The lines that append; `single`: the values of `self.single`."""
+        values = iter(single)
+        for a, name in zip(self.atoms, self.names):
+            if a.aval.shape:
+                text = self.handed_over.get(a) or self.arrays[a]
+            else:
+                v = next(values)
+                handed = v.storages and isinstance(v.aval, Aval) and not v.aval.weak  # it may be a 0-d array of the user's
+                text = f"{self.e.w.np}.array({v.text})[()]" if handed else v.text
+            self.e.w.line(f"{name}.append({text})")
+
+    def finish(self, env: dict, reverse: bool = False) -> None:
+        for v, name in zip(self.variables, self.names):
+            if reverse:
+                self.e.w.line(f"{name}.reverse()")
+            env[v] = self.e.value(name, v.aval, [Storage(False)])
+            self.e.counts[name] -= 1
+        for name in self.arrays.values():
+            self.e.counts[name] -= 1
+
+
+# -- `scan`, `while` and `cond` written out as Python's own `for`, `while` and `if`, bodies in place
+
 
 MAX_DEPTH = 12  # Python refuses more than twenty nested blocks
 SHIFTED = 2048  # bytes up to which starting to copy a row costs more than copying it
@@ -32,7 +146,7 @@ SHIFTED = 2048  # bytes up to which starting to copy a row costs more than copyi
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     """Write the equation if it is a loop or a conditional that can be; `e` is the Emission."""
     rule = _RULES.get(equation.primitive.name)
-    if rule in (_scan, _while) and e.depth < MAX_DEPTH and number_loops.write(e, equation, operands, env, rows):
+    if rule in (_scan, _while) and e.depth < MAX_DEPTH and number_lines.write(e, equation, operands, env, rows):
         return True
     return rule is not None and e.depth < MAX_DEPTH and rule(e, equation, operands, env, dying, rows)
 
@@ -64,7 +178,7 @@ def _begin_carries(
     carry's from now on; `handed`: the carries whose memory goes on a stack."""
     w, carries = e.w, []
     for start, v, o, take in zip(starts, inner, outer, taken):
-        aval = v.aval if stacks.is_stack(v.aval) else Aval(v.aval.shape, v.aval.dtype, v.aval.weak)
+        aval = v.aval if is_stack(v.aval) else Aval(v.aval.shape, v.aval.dtype, v.aval.weak)
         if o is v:
             carries.append(_LoopCarry(start.text, aval, "fixed", start.storages, start))
             continue
@@ -75,7 +189,7 @@ def _begin_carries(
             carries.append(_LoopCarry(name, aval, "own", start.storages, start))
             continue
         if not aval.shape:
-            mode = "stack" if stacks.is_stack(aval) else "scalar"
+            mode = "stack" if is_stack(aval) else "scalar"
             storages, text = list(start.storages), start.text
             if w.device and mode == "scalar" and not aval.weak and text in e.settled:  # a number of the host's
                 text = f"{w.np}.full((), {text}, {dtype_text(w, aval.dtype)})"
@@ -202,9 +316,9 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     outs, y_atoms = body.outputs[:n_carry], body.outputs[n_carry:]
     carry_vars = loop.carried(body.inputs)
     ys = list(zip(equation.outputs[n_carry:], y_atoms))
-    filled = [(v, o) for v, o in ys if stacks.is_stack(v.aval)]
-    filling = stacks.Filling(e, [v for v, _ in filled], [o for _, o in filled], carry_vars, outs)
-    ys = [(v, o) for v, o in ys if not stacks.is_stack(v.aval)]
+    filled = [(v, o) for v, o in ys if is_stack(v.aval)]
+    filling = Filling(e, [v for v, _ in filled], [o for _, o in filled], carry_vars, outs)
+    ys = [(v, o) for v, o in ys if not is_stack(v.aval)]
     y_atoms = [o for _, o in ys]
 
     stacked = []  # (name, storage, row or element, atom)
@@ -251,10 +365,10 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     for v, x in zip(loop.split(body.inputs)[2], xs):
         name = w.name("x")
         e.counts[name] += 1
-        if stacks.is_stack(x.aval):
-            text = stacks.entries(e, x, times)
+        if is_stack(x.aval):
+            text = entries(e, x, times)
             loops.append((name, f"reversed({text})" if back else text))
-            x_values.append((name, v.aval, stacks.entry_storages(v.aval)))
+            x_values.append((name, v.aval, entry_storages(v.aval)))
         else:
             loops.append((name, x.text + back))
             x_values.append((name, v.aval, x.storages))
@@ -264,7 +378,7 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         elif len(loops) == 1:
             w.line(f"for {loops[0][0]} in {loops[0][1]}:")
         else:
-            strict = ", strict=True" if any([stacks.is_stack(x.aval) for x in xs]) else ""
+            strict = ", strict=True" if any([is_stack(x.aval) for x in xs]) else ""
             w.line(f"for {', '.join([a for a, _ in loops])} in zip({', '.join([b for _, b in loops])}{strict}):")
         with w.within(w.inner()) as block:
             filling.begin_turn({v: c.name for v, c in zip(carry_vars, carries)})
@@ -328,7 +442,7 @@ def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: 
     w = e.w
     cond_consts, consts, starts = loop.split(operands)
     carry_vars, outs = body.inputs[loop.n_consts :], body.outputs[:n_carry]
-    filling = stacks.Filling(e, equation.outputs[1 + n_carry :], body.outputs[n_carry:], carry_vars, outs)
+    filling = Filling(e, equation.outputs[1 + n_carry :], body.outputs[n_carry:], carry_vars, outs)
     taken = _taken(operands, dying, equation)
     own = [k + 1 in taken for k in range(n_carry)]
     carries = _begin_carries(e, starts, carry_vars, outs, filling.arrays, own, filling.handed)
@@ -413,7 +527,7 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         if k in taken:
             env[v] = e.value(name, v.aval, operands[taken[k]].storages, whole=True)
             continue
-        env[v] = e.value(name, v.aval, storages or ([Storage(False)] if v.aval.shape or stacks.is_stack(v.aval) else []))
+        env[v] = e.value(name, v.aval, storages or ([Storage(False)] if v.aval.shape or is_stack(v.aval) else []))
     for v in held:
         e.release(v)
     for name in names:
@@ -422,4 +536,4 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     return True
 
 
-_RULES = {"scan": _scan, "rolled": _scan, "while_loop": _while, "cond": _cond, "stack_empty": stacks.write_empty}
+_RULES = {"scan": _scan, "rolled": _scan, "while_loop": _while, "cond": _cond, "stack_empty": write_empty}

@@ -26,15 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.generate import Generated
+from funcad.backends.emission import Generated
 from funcad.backends.interpreter import on_numpy, over_on
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, literal_key
-from funcad.passes.program_keys import program_key
-
-__all__ = ["SizedProgram", "member_of"]
+from funcad.passes.subprograms import program_key
 
 MOST_FAMILIES = 64  # of one function
 PROBES = 3  # members of a form that are compiled before its text is taken over: two would follow a law by chance

@@ -1,9 +1,9 @@
-"""One table: how the primitives are written as Python over NumPy.
+"""How the primitives are written as calls of NumPy's, and of CuPy's where all arrays are a device's.
 
 A rule takes the writer, the equation and its operands (`Value`s) and returns a `TextCall`, which may be given `out=`, or an
 `Expression`, or None where there is no text for this case: then the implementation itself is called. Invariant: a text
 computes what the implementation computes, bit for bit (reductions and contractions within their usual bound). Primitives with
-a ufunc need no rule, compositions were taken apart (compositions.py). Trap: a rank-0 result is a NumPy scalar, or a Python one
+a ufunc need no rule, compositions were taken apart (emission.py). Trap: a rank-0 result is a NumPy scalar, or a Python one
 if it is weak; texts that would give a 0-d array end in `[()]`.
 """
 
@@ -16,18 +16,15 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.memory import Value
-from funcad.backends.scalars import TEXTS
-from funcad.backends.text import Writer, dtype_text, index_text, shape_text
+from funcad.backends.text import TEXTS, Writer, dtype_text, index_text, shape_text
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.primitives.atoms import formula_of
-from funcad.primitives.basic_indexing import python_index
+from funcad.primitives.basic_indexing import basic_index_p, gather_p, python_index
 from funcad.primitives.comparison import select
-from funcad.primitives.products import dot_plan
+from funcad.primitives.contraction import dot_general_p, dot_plan
 from funcad.primitives.reduction import fold_on_device
-from funcad.primitives.shape import _slice_index
-
-__all__ = ["as_array", "TextCall", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
+from funcad.primitives.shape import _slice_index, broadcast_in_dim, reshape
 
 _FLOAT64 = np.dtype(np.float64)
 _ARITHMETIC = frozenset(["const", "neg", "add", "sub", "mul", "div"])
@@ -245,7 +242,7 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
 
 
 def _sum_by_product(w: Writer, x: Value, axes: tuple) -> TextCall:
-    """A small sum (see compositions.py)."""
+    """A small sum (see emission.py)."""
     shape, dtype = x.aval.shape, x.aval.dtype
     n = prod([shape[a] for a in axes])
     if w.np == "np":
@@ -495,3 +492,58 @@ RULES: dict[str, Callable[..., Any]] = {
     "cumsum": _accumulate("add", "cumsum"),
     "cumprod": _accumulate("multiply", "cumprod"),
 }
+
+
+# -- how the primitives are written as calls of CuPy's, where all arrays are a device's
+#
+# Idea: the texts are those for NumPy (below) wherever the primitive's implementation calls the namesake in CuPy, too,
+# with the same arguments; what has a way of its own on devices keeps it, so a program computes what its operations compute one
+# by one. Invariant: no text asks a device for a value. Traps: a value without axes is an array there, or a number of the host,
+# which has no methods and which CuPy's functions of whole arrays refuse; one that a text takes out of an array is a view of it.
+
+
+_COMPARED = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
+_TAKE_NUMBERS = frozenset([basic_index_p, select, gather_p, broadcast_in_dim])  # their texts do, as operands or indices
+
+
+def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> TextCall | Expression | None:
+    """How to write this equation for a device, or None: then its implementation is called."""
+    primitive = equation.primitive
+    if primitive.multiple:
+        return None
+    if ufunc_name(primitive) is not None and not equation.params:
+        found = text_of(w, equation, operands) if getattr(primitive.impl, "namesake", False) else None
+        scalar = type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak
+        if type(found) is TextCall and (scalar or primitive.name in _COMPARED):
+            found.operator = ""  # a scalar of NumPy's would be asked first, and compares as an array, which CuPy refuses
+        return found
+    if primitive is reshape and not operands[0].aval.shape:
+        return _reshaped_number(w, equation, operands[0])
+    if primitive is broadcast_in_dim and type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak:
+        return _filled(w, equation, operands[0])
+    if primitive is dot_general_p and operands[0].aval.dtype.kind == "b":
+        return None
+    if primitive is select and not operands[0].shape and _may_be_host(operands[:1]):
+        return None
+    if primitive not in _TAKE_NUMBERS and _may_be_host(operands):
+        return None
+    return text_of(w, equation, operands)
+
+
+def _filled(w: Writer, equation: Equation, x: Value) -> Expression:
+    """A number everywhere: it goes with the call that fills, where an array of it would be copied to the device."""
+    shape, dtype = equation.params["shape"], dtype_text(w, x.aval.dtype)
+    return Expression(f"{w.np}.broadcast_to({w.np}.full((), {x.text}, {dtype}), {shape_text(shape)})", [], whole=False)
+
+
+def _may_be_host(operands: Sequence[Value]) -> bool:
+    """Is there a value without axes, which may be a number of the host?"""
+    return any([not v.aval.shape for v in operands])
+
+
+def _reshaped_number(w: Writer, equation: Equation, x: Value) -> Expression | None:
+    shape: Any = equation.params["shape"]
+    if x.aval.weak:
+        return None
+    text = f"{w.np}.asarray({x.text}, {dtype_text(w, x.aval.dtype)})"
+    return Expression(f"{text}.reshape({shape_text(shape)})" if shape else text, [x], whole=False)

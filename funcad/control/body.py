@@ -16,29 +16,19 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import check_leaves, flat_values
-from funcad.control.call import call, scatter
-from funcad.control.rewire import (
-    coerce,
-    fill_zeros,
-    fixpoint,
-    interned,
-    invariant_part,
-    memoised_on_body,
-    rewire,
-    split,
-    strip_literal,
-)
-from funcad.host.layout import ordinary
+from funcad.host.real_types import ordinary
 from funcad.ir.aval import Aval, StackAval
-from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, split
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
 from funcad.primitives.loop import Loop
 from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import jvp_jaxpr
-from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.partial import linearize_jaxpr
 
-__all__ = ["trace_carry", "check_structure", "prepare", "to_agree", "jvp_body", "linear_body", "leaf_path"]
+from funcad.control.call import (  # isort: skip
+    call, coerce, fill_zeros, fixpoint, interned, invariant_part, memoised_on_body, rewire, scatter, strip_literal,
+)
 
 _PYTHON = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 

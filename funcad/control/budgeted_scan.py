@@ -20,15 +20,14 @@ import numpy as np
 
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import LinearBody, linear_body
-from funcad.control.call import call_p, compact, scatter
-from funcad.control.checkpoint_pieces import without_effects
+from funcad.control.call import call_p, compact, memoised, rewire, scatter, strip_literal
+from funcad.control.checkpoint import without_effects
 from funcad.control.reversal_schedules import Schedule, blocks_of, schedule
-from funcad.control.rewire import memoised, rewire, split, strip_literal
 from funcad.control.scan import run_scan
 from funcad.control.scan_rules import filled_tangents, scan_p, transpose_linear
 from funcad.control.while_loop import run_while
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import cleaned
@@ -39,8 +38,6 @@ from funcad.primitives.computed_slices import dynamic_slice, dynamic_update_slic
 from funcad.primitives.loop import Loop
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_leading, concatenate, reshape
-
-__all__ = ["first_row", "linearize", "quiet_body", "row_of", "run_again", "size_in_bytes", "with_row"]
 
 
 class _ScanPlan(NamedTuple):

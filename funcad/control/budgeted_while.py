@@ -23,29 +23,24 @@ import numpy as np
 
 from funcad.control.body import LinearBody, linear_body
 from funcad.control.budgeted_scan import first_row, quiet_body, row_of, run_again, size_in_bytes, with_row
-from funcad.control.call import call_p, compact, scatter
+from funcad.control.call import call_p, compact, memoised, scatter, strip_literal
 from funcad.control.reversal_schedules import blocks_of
-from funcad.control.rewire import memoised, split, strip_literal
 from funcad.control.scan_rules import filled_tangents, scan_p, transpose_linear
 from funcad.control.while_loop import run_while, while_p
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import cleaned
-from funcad.primitives.arithmetic import add, mul, sub
+from funcad.primitives.arithmetic import add, floor_divide, maximum, minimum, mod, mul, sub
 from funcad.primitives.comparison import and_, eq, ge, gt, lt, select
 from funcad.primitives.conversion import convert
-from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.families import reduce_sum
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import argmax, argmin, reduce_max, reduce_min
-from funcad.primitives.rounding import floor_divide, mod
 from funcad.primitives.shape import broadcast_leading
-
-__all__ = ["linearize"]
 
 EXPECTED = 1_000_000  # turns, for which the sizes of blocks and slots are a compromise
 MOST, TIMES = 32, 40  # slots, and how often a block is advanced at most, in the table; beyond it, halves

@@ -1,4 +1,6 @@
-"""`call`: a program as one equation. What `jit` records, and what the other higher-order primitives lower their parts to.
+"""`call`: a program as one equation; and programs rewired without tracing again.
+
+What `jit` records, and what the other higher-order primitives lower their parts to.
 
 Its rules derive a program (jvp, linear halves, transpose, batch), memoised on the source program, and call that. So the
 second call of `grad(jit(f))` derives nothing and compiles nothing.
@@ -6,29 +8,34 @@ second call of `grad(jit(f))` derives nothing and compiles nothing.
 
 from __future__ import annotations
 
+import functools
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.backends.backward_programs import Backward
-from funcad.backends.engines import run_jaxpr
-from funcad.ir.aval import aval_of
+from funcad.backends.engines import Backward, run_jaxpr
+from funcad.backends.interpreter import compiling
+from funcad.host.locks import held_over_forks
+from funcad.ir.aval import Aval, LiteralAval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, prune
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.prune import prune
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import masked_push
+from funcad.passes.subprograms import program_key
 from funcad.passes.together import APART
 from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul, square_p
-from funcad.primitives.squares import exact_square
+from funcad.primitives.conversion import convert_p
+from funcad.primitives.families import exact_square
+from funcad.primitives.loop import Loop, stack_empty_p, zero_value
+from funcad.primitives.placement import on_device_of
+from funcad.primitives.shape import broadcast_in_dim
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import masked_jvp
-from funcad.transforms.linearize import linearize_jaxpr
-from funcad.transforms.partial import partial_jaxpr, split_jaxpr, unknown_outputs
+from funcad.transforms.partial import linearize_jaxpr, partial_jaxpr, split_jaxpr, unknown_outputs
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 from funcad.unjitted.structural import compile_with
-
-__all__ = ["call_p", "call", "scatter", "compact", "partial_call", "turning", "square_of", "call_of"]
 
 compile_with(Backward)
 COMPILED_AS = ("fast_math", "siblings", "sizes", APART)  # what holds for the programs derived from one, too
@@ -121,7 +128,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Ja
 
 
 def turning(jaxpr: Jaxpr) -> frozenset[int]:
-    """The outputs whose square the program may know, see primitives/squares.py."""
+    """The outputs whose square the program may know, see primitives/families.py."""
     found = jaxpr.memo.get("turning")
     if found is None:
         variables: set = set()
@@ -202,7 +209,7 @@ def _with_squares(jaxpr: Jaxpr, which: tuple[int, ...], avals: Sequence[Any]) ->
 
 
 def call_of(jaxpr: Jaxpr, args: Sequence[Any], name: str) -> list[Any]:
-    """Call a program, which learns what the squares of those arguments are that it takes powers of, see squares.py."""
+    """Call a program, which learns what the squares of those arguments are that it takes powers of, see families.py."""
     squares = {i: s for i in _squared_inputs(jaxpr) if (s := exact_square(args[i])) is not None}
     if not squares:
         return call_p(*args, jaxpr=jaxpr, name=name)
@@ -228,3 +235,157 @@ call_p = Primitive(
     multiple=True,
     may_share=True,
 )
+
+
+# -- rewiring programs: permute inputs, choose outputs, fill in zeros, without tracing again
+#
+# Control flow derives bodies from bodies; most of it is a matter of which variable is an input and which an output. A rewired
+# program shares its variables and equations with the original, but is a Jaxpr of its own (with its own memo). `interned` gives
+# back the Jaxpr of an earlier trace that is equal to a new one, so that everything derived from it, and its compiled program,
+# is found again: un-jitted control flow traces its functions at every call, but derives and compiles once.
+
+
+def strip_literal(aval: Any) -> Any:
+    """The aval of a variable (never a LiteralAval)."""
+    return Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval
+
+
+def stacked(aval: Any, length: int | None) -> Any:
+    """What `length` values of one aval become together: an array, or a stack where the length is unknown."""
+    if length is None or type(aval) is StackAval:
+        return StackAval(strip_literal(aval))
+    return Aval((length, *aval.shape), aval.dtype)
+
+
+def rewire(jaxpr: Jaxpr, inputs: Sequence[Var], outputs: Sequence[Any], equations: Sequence[Equation] = ()) -> Jaxpr:
+    """The program with other inputs and outputs, without the equations that are now dead; `equations` come last."""
+    every = (*jaxpr.equations, *equations)
+    live = {o for o in outputs if type(o) is Var}
+    kept = []
+    for equation in reversed(every):
+        if any(o in live for o in equation.outputs) or equation_has_effects(equation):
+            kept.append(equation)
+            live.update(a for a in equation.inputs if type(a) is Var)
+    return Jaxpr(tuple(inputs), tuple(reversed(kept)), tuple(outputs))
+
+
+def zero_atom(aval: Any) -> tuple[Any, list[Equation]]:
+    """A zero inside a program (no array is captured for it)."""
+    if type(aval) is StackAval:
+        v = Var(aval)
+        return v, [Equation(stack_empty_p, (), {"aval": aval}, (v,))]
+    zero = Literal(aval.dtype.type(0))
+    if not aval.shape:
+        return zero, []
+    v = Var(Aval(aval.shape, aval.dtype))
+    return v, [Equation(broadcast_in_dim, (zero,), {"shape": aval.shape, "axes": ()}, (v,))]
+
+
+def fill_zeros(atoms: Sequence[Any], avals: Sequence[Any]) -> tuple[list[Any], list[Equation]]:
+    """The atoms with a zero in place of each None, and the equations that make the zeros."""
+    filled, equations = [], []
+    for atom, aval in zip(atoms, avals):
+        if atom is None:
+            atom, made = zero_atom(aval)
+            equations += made
+        filled.append(atom)
+    return filled, equations
+
+
+def coerce(jaxpr: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
+    """The program with its outputs converted to these avals (which have the right shapes)."""
+    outputs, equations = [], []
+    for atom, aval in zip(jaxpr.outputs, avals):
+        found = atom.aval
+        if type(found) is not StackAval and (found.dtype != aval.dtype or (found.weak and not aval.weak)):
+            if type(atom) is Literal:
+                atom = Literal(aval.dtype.type(atom.value))
+            else:
+                v = Var(Aval(aval.shape, aval.dtype))
+                equations.append(Equation(convert_p, (atom,), {"dtype": aval.dtype}, (v,)))
+                atom = v
+        outputs.append(atom)
+    if not equations and all(a is b for a, b in zip(outputs, jaxpr.outputs)):
+        return jaxpr
+    return Jaxpr(jaxpr.inputs, (*jaxpr.equations, *equations), tuple(outputs))
+
+
+def invariant_part(jaxpr: Jaxpr, inputs: Sequence[Var]) -> tuple[set, list[Equation]]:
+    """The variables that depend on these inputs alone, and the equations that compute them."""
+    known: set = set(inputs)
+    equations = []
+    for equation in jaxpr.equations:
+        if all(type(a) is Literal or a in known for a in equation.inputs) and not equation_has_effects(equation):
+            known.update(equation.outputs)
+            equations.append(equation)
+    return known, equations
+
+
+def fixpoint(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], Sequence[bool]]) -> tuple:
+    """The smallest set of flagged inputs, from the given one up, that a loop's body maps into itself.
+
+    `step(flags)` tells which outputs of the body are flagged, the carry first.
+    """
+    while True:
+        out = step(flags)
+        carry = flags[n_consts : n_consts + n_carry]
+        grown = tuple([a or b for a, b in zip(carry, out[:n_carry])])
+        if grown == carry:
+            return flags
+        flags = (*flags[:n_consts], *grown, *flags[n_consts + n_carry :])
+
+
+# ---------------------------------------------------------------- placement of what a derived program captured
+
+
+def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    return on_device_of([zero_value(a) for a in avals], args)
+
+
+# ---------------------------------------------------------------- interning
+
+MOST_INTERNED = 512
+_interned: OrderedDict[Any, Jaxpr] = OrderedDict()
+_guard = threading.RLock()  # re-entrant: the collector may run anything meanwhile
+held_over_forks(compiling, _guard)
+
+
+def interned(jaxpr: Jaxpr) -> Jaxpr:
+    """An equal program that was seen before (same operations at the same places of the source), else this one."""
+    try:
+        key = program_key(jaxpr, lambda inner: inner, sources=True)
+        with _guard:
+            found = _interned.setdefault(key, jaxpr)
+            _interned.move_to_end(key)
+            if len(_interned) > MOST_INTERNED:
+                _interned.popitem(last=False)
+    except TypeError:  # a parameter that cannot be compared
+        return jaxpr
+    return found
+
+
+def forget_interned() -> None:
+    """Drop every program that `interned` keeps."""
+    with _guard:
+        _interned.clear()
+
+
+def memoised(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
+    """What was derived from a program under this key, made at first use."""
+    found = jaxpr.memo.get(key)
+    if found is None:
+        found = jaxpr.memo.setdefault(key, make())
+    return found
+
+
+def memoised_on_body(make: Callable[..., Any]) -> Callable[..., Any]:
+    """For what is derived from a loop's body, the sizes of its consts and its carry and further arguments: made at first use.
+
+    `make(loop, *args)` reads nothing else of the loop: neither how long it is nor in which direction it runs.
+    """
+
+    @functools.wraps(make)
+    def derived(loop: Loop, *args: Any) -> Any:
+        return memoised(loop.body, (make, loop.n_consts, loop.n_carry, *args), lambda: make(loop, *args))
+
+    return derived

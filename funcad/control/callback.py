@@ -11,8 +11,6 @@ from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of
 from funcad.primitives.host import VMAP_METHODS, HostCall, io_callback_p, pure_callback_p
 
-__all__ = ["pure_callback", "io_callback"]
-
 
 def _host_call(what: str, callback: Callable[..., Any], result_shape_dtypes: Any, args: tuple, kwargs: dict) -> tuple:
     """(HostCall, operands, structure of the result)."""

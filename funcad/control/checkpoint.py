@@ -7,7 +7,7 @@ checkpoint, of the transposed program; so all orders of derivative recompute. Th
 inlining would undo it.
 
 Traps: effects happen once, in the forward pass: they are taken out of what is run again, and what they return is always kept
-(checkpoint_pieces.py). A body is a staging trace: work on values that it closes over is done, and done again, inside.
+(below). A body is a staging trace: work on values that it closes over is done, and done again, inside.
 """
 
 from __future__ import annotations
@@ -17,44 +17,132 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.api.border import (
-    OutTree,
-    api,
-    check_leaves,
-    flat_function,
-    flat_values,
-    name_of,
-    positional_names,
-    unaliased,
-    with_truths,
-)
-from funcad.api.pickling import Transformed
 from funcad.backends.engines import estimate, run_jaxpr
-from funcad.control.call import compact, partial_call, scatter, square_of, turning
-from funcad.control.checkpoint_pieces import in_pieces, inlined, quiet_params
+from funcad.control.call import call_p, compact, partial_call, scatter, square_of, turning
 from funcad.control.policies import MemoryBudget
 from funcad.control.rules import closes_over_tracer
-from funcad.host.layout import same
-from funcad.host.real_types import is_a
+from funcad.host.real_types import is_a, same
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import walk
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, prune, subjaxprs, used_inputs
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
+from funcad.passes.subprograms import with_programs
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_eval, jvp_step, masked_jvp, no_rule
-from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.partial import linearize_jaxpr
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 from funcad.unjitted.strides import Given
 
-__all__ = [
-    *("checkpoint", "kept_by", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals"),
-    *("checkpoint_p", "name_p"),
-]
+from funcad.api.border import (  # isort: skip
+    OutTree, Transformed, api, check_leaves, flat_function, flat_values, name_of, positional_names, unaliased, with_truths,
+)
+
+# -- what `checkpoint` makes of a body before it plans: calls expanded, effects taken out, loops with results of effects apart
+#
+# Idea: what happens once must not run again, so a loop, a branch or a rule in the body that holds a collective or an
+# io_callback is not part of what does. The body is cut there into pieces: what lies between is a checkpoint each; the loop is
+# linearized as it stands, but each of its turns is a checkpoint that keeps what the effects gave.
+
+
+def inlined(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with jit's calls expanded, so that a policy sees the equations in them."""
+    if not any(e.primitive is call_p for e in jaxpr.equations):
+        return jaxpr
+    equations: list[Equation] = []
+    atoms: dict[Var, Any] = {}
+
+    def expand(program: Jaxpr, names: dict[Var, Any]) -> list[Any]:
+        def read(atom: Any) -> Any:
+            return atom if type(atom) is Literal else names[atom]
+
+        for e in program.equations:
+            inputs = tuple([read(a) for a in e.inputs])
+            if e.primitive is call_p:
+                inner = e.params["jaxpr"]
+                names.update(zip(e.outputs, expand(inner, dict(zip(inner.inputs, inputs)))))
+                continue
+            outputs = tuple([Var(v.aval) for v in e.outputs])
+            names.update(zip(e.outputs, outputs))
+            equations.append(Equation(e.primitive, inputs, e.params, outputs, e.source))
+        return [read(o) for o in program.outputs]
+
+    atoms.update((v, v) for v in jaxpr.inputs)
+    outputs = expand(jaxpr, atoms)
+    return Jaxpr(jaxpr.inputs, tuple(equations), tuple(outputs))
+
+
+def quiet_params(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with the effects of their programs taken out."""
+    return {key: with_programs(value, without_effects) for key, value in params.items()}
+
+
+def without_effects(jaxpr: Jaxpr) -> Jaxpr:
+    """The program without the effects that return nothing."""
+    if not jaxpr.has_effects:
+        return jaxpr
+    kept = [
+        Equation(e.primitive, e.inputs, quiet_params(e.params) if e.primitive.multiple else e.params, e.outputs, e.source)
+        for e in jaxpr.equations
+        if not (e.primitive.effect and not e.outputs)
+    ]
+    return Jaxpr(jaxpr.inputs, tuple(kept), jaxpr.outputs)
+
+
+def _must_stay(equation: Equation) -> bool:
+    """Does a program that it runs hold an effect whose results are used?"""
+    if equation.primitive.effect or not equation_has_effects(equation):
+        return False
+    return any([j.has_effects for j in subjaxprs(quiet_params(equation.params))])
+
+
+def in_pieces(jaxpr: Jaxpr, piece: Callable[[Jaxpr, int], Equation]) -> Jaxpr | None:
+    """The program with each stretch between such equations as `piece(program, how many there are)`; None if it has none."""
+    if not jaxpr.has_effects:
+        return None
+    body = inlined(jaxpr)
+    cuts = [i for i, e in enumerate(body.equations) if _must_stay(e)]
+    if not cuts:
+        return None
+    n, start = len(cuts) + 1, 0
+    equations: list[Equation] = []
+    for stop in (*cuts, len(body.equations)):
+        part = body.equations[start:stop]
+        if part:
+            equations.append(piece(_stretch(part, body, stop), n))
+        if stop < len(body.equations):
+            equations.append(_turn_by_turn(body.equations[stop], lambda j: piece(j, n)))
+        start = stop + 1
+    return Jaxpr(body.inputs, tuple(equations), body.outputs)
+
+
+def _stretch(part: tuple[Equation, ...], body: Jaxpr, stop: int) -> Jaxpr:
+    made = {v: None for e in part for v in e.outputs}
+    read = {a: None for e in part for a in e.inputs if type(a) is not Literal and a not in made}
+    later = {a for e in body.equations[stop:] for a in e.inputs if type(a) is not Literal}
+    later.update([o for o in body.outputs if type(o) is not Literal])
+    return Jaxpr(tuple(read), part, tuple([v for v in made if v in later]))
+
+
+def _turn_by_turn(equation: Equation, piece: Callable[[Jaxpr], Equation]) -> Equation:
+    """A loop or a choice of programs, each of which is one piece; a rule of the user's as it is."""
+
+    def alone(program: Jaxpr) -> Jaxpr:
+        if not program.has_effects:
+            return program
+        made = piece(program)
+        outputs = tuple([Var(a) for a in program.out_avals])
+        return Jaxpr(program.inputs, (made._replace(inputs=program.inputs, outputs=outputs),), outputs)
+
+    params = equation.params
+    changed = {key: with_programs(params[key], alone) for key in ("loop", "branches") if key in params}
+    return equation._replace(params={**params, **changed})
+
+
+# -- `checkpoint`
 
 
 # ---------------------------------------------------------------- names

@@ -18,16 +18,14 @@ import numpy as np
 
 from funcad.api.border import api, call_as, name_of, own_memory, shown, unaliased
 from funcad.backends.engines import program_of
+from funcad.control.backward_bodies import joined_tangents, kinds_of_tangents, masked_branch, masked_branches, parts_of
 from funcad.control.body import check_structure, leaf_path, prepare, to_agree, unified
-from funcad.control.call import compact, scatter
-from funcad.control.masked_forward import joined_tangents, kinds_of_tangents, masked_branch, parts_of
-from funcad.control.masked_loops import masked_branches
-from funcad.control.rewire import coerce, fill_zeros, interned, memoised, rewire, split, strip_literal
+from funcad.control.call import coerce, compact, fill_zeros, interned, memoised, rewire, scatter, strip_literal
 from funcad.control.while_loop import lane_by_lane
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.aval import StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.jaxpr import Jaxpr, Var, split
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, concrete_value, value_key
@@ -37,12 +35,9 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.primitives.placement import on_device_of
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.linearize import linearize_jaxpr
-from funcad.transforms.partial import Halves, partial_jaxpr, split_jaxpr, unknown_outputs
+from funcad.transforms.partial import Halves, linearize_jaxpr, partial_jaxpr, split_jaxpr, unknown_outputs
 from funcad.transforms.transpose import needs_of, transpose_jaxpr
 from funcad.unjitted.strides import Given
-
-__all__ = ["cond", "switch", "cond_p"]
 
 _INDEX = np.dtype(np.int64)
 _CALLED = "cond(pred, f, g, *operands) and switch(i, [f, g], *operands) call a branch with the operands"

@@ -12,8 +12,6 @@ from __future__ import annotations
 from math import comb
 from typing import NamedTuple
 
-__all__ = ["Schedule", "advances", "schedule", "blocks_of"]
-
 
 def _reach(slots: int, times: int) -> int:
     """How many blocks can be reversed if none is advanced more than so many times."""

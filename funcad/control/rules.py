@@ -1,4 +1,4 @@
-"""What the custom rules share: rules as programs, calls as pairs of trees, closures that are refused.
+"""What the custom rules share: rules as programs, calls as pairs of trees, closures that are refused or become arguments.
 
 Idea: a user's rule is an ordinary function. Where the values exist (grad and jvp outside jit and vmap) it simply runs on them,
 so Python `if` works in it. Where they do not, it is traced once into a program, in a staging trace, and the program is what
@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import check_tangents, flat_values, float0, name_of, shown, zeros_for
 from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
 from funcad.host.locks import lending
-from funcad.host.state import setting, state
-from funcad.host.where import Source
+from funcad.host.where import Source, setting, state
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
@@ -33,17 +31,9 @@ from funcad.masks.masked_rules import cleaned
 from funcad.primitives.axis_env import ProcessAxis
 from funcad.unjitted.following import FollowingTrace
 
-__all__ = [
-    "CustomRule",
-    "CustomCall",
-    "Target",
-    "recorder",
-    "is_following",
-    "closes_over_tracer",
-    "refuse_tracers",
-    "refuse_outside",
-    "user_code",
-]
+from funcad.api.border import (  # isort: skip
+    OutTree, api, check_leaves, check_tangents, flat_function, flat_values, float0, name_of, shown, zeros_for,
+)
 
 
 def recorder(leaves: Sequence[Any]) -> Any:
@@ -380,3 +370,55 @@ class CustomCall:
         given = out_tree.unflatten([zeros_for(o) if p is None else p for o, p in zip(outs, parts)])
         _, checked, _ = check_tangents(out, given, what, "output", "output_tangent")
         return outs, [None if p is None else t for p, t in zip(parts, checked)], out_tree
+
+
+# -- `closure_convert`: values that a function closes over become arguments
+
+
+@api
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Turn the traced values that `fun` closes over into arguments: `(converted, values)`.
+
+    `converted(*args, *values)` is `fun(*args)` for arguments with the structure, shapes and dtypes of `example_args`; so a
+    function can be handed to `custom_vjp` and its rules as a non-differentiable argument, with `values` beside it as ordinary
+    ones. Arrays that are not being traced stay inside. `fun` is traced with abstract values. As JAX's.
+    TypeError where an example is no array or number.
+
+    >>> import numpy as np, funcad
+    >>> def f(a):
+    ...     converted, values = funcad.closure_convert(lambda x: a * x, 1.0)
+    ...     return converted(3.0, *values) + len(values)
+    >>> float(funcad.grad(f)(2.0))
+    3.0
+    """
+    leaves, in_tree = flat_values((example_args, {}))
+    check_leaves(leaves, f"closure_convert of {name_of(fun)}: argument", example_args)
+    store = OutTree()
+    avals = [aval_of(x) for x in leaves]
+    jaxpr, captured = trace_function(
+        flat_function(fun, in_tree, store), avals, name=f"closure_convert({name_of(fun)})", staging=True
+    )
+    hoisted = [type(c) is Tracer for c in captured]
+    fixed = [None if h else c for c, h in zip(captured, hoisted)]
+    values = [c for c, h in zip(captured, hoisted) if h]
+    n_args = len(example_args)
+
+    @functools.wraps(fun)
+    @api
+    def converted(*args: Any) -> Any:
+        if len(args) != n_args + len(values):
+            raise TypeError(
+                f"{name_of(fun)}, converted by closure_convert, takes {n_args} argument(s) and the {len(values)} value(s) that "
+                f"closure_convert returned; got {len(args)}"
+            )
+        given, given_tree = flat_values((args[:n_args], {}))
+        if given_tree != in_tree:
+            raise TypeError(
+                f"{name_of(fun)}, converted by closure_convert: "
+                + tree.describe_difference(given_tree, in_tree, "the arguments", "the example arguments")
+            )
+        found = iter(args[n_args:])
+        consts = [next(found) if h else c for c, h in zip(fixed, hoisted)]
+        return store.tree.unflatten(eval_jaxpr(jaxpr, [*consts, *given]))
+
+    return converted, values

@@ -9,13 +9,11 @@ from funcad import tree
 from funcad.api.border import api, call_as, name_of, own_memory, shown
 from funcad.control.body import check_structure, prepare, strengthened, trace_carry
 from funcad.control.checkpoint import kept_by
-from funcad.control.rewire import split
 from funcad.control.scan_rules import scan_p
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.ir.jaxpr import split
 from funcad.primitives.loop import Loop
-
-__all__ = ["scan", "run_scan", "check_unroll"]
 
 
 def _length_of(what: str, xs: Any, leaves: list[Any], length: Any) -> int:

@@ -1,7 +1,7 @@
 """The primitive behind `scan`: one body, run over the leading axis of its inputs, and all its rules.
 
 `scan_p(consts, carry, xs) -> (carry, ys)`; with `length=None` it is the loop of unknown length: a leading operand counts the
-iterations, and xs and ys are stacks (see primitives/stack.py). That is the linear half of `while_loop`, so these rules give
+iterations, and xs and ys are stacks (see primitives/loop.py). That is the linear half of `while_loop`, so these rules give
 while loops reverse mode of every order. Derived bodies are memoised on the body. Traps: loop-invariant residuals are passed,
 not stacked; an instantiated zero tangent is a known value in a linear position: its cotangent is dropped; a finished lane (of a
 batched count) keeps its carry.
@@ -17,31 +17,36 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.engines import loop_program
-from funcad.control.backward_bodies import SplitBody, backward_body, linear_operands, read_operands, split_body
+from funcad.control.backward_bodies import (
+    SplitBody,
+    backward_body,
+    linear_operands,
+    loop_needs,
+    masked_backward,
+    masked_forward,
+    masks_itself,
+    read_operands,
+    split_body,
+    unmasked,
+)
 from funcad.control.body import LinearBody, jvp_body, linear_body
-from funcad.control.call import compact, scatter
-from funcad.control.masked_forward import masked_forward
-from funcad.control.masked_loops import loop_needs, masked_backward, masks_itself, unmasked
-from funcad.control.rewire import fixpoint, memoised, split, stacked, strip_literal, zeros_near
+from funcad.control.call import compact, fixpoint, memoised, scatter, stacked, strip_literal, zeros_near
 from funcad.control.scan_run import scan_in_python
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masks import begins_within, clean
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import lt
 from funcad.primitives.lanes import pick_lanes, select_lanes
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import Loop, lead
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
-from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import partial_jaxpr, unknown_outputs
-
-__all__ = ["scan_p", "transpose_linear"]
 
 # ---------------------------------------------------------------- running
 

@@ -17,23 +17,20 @@ from funcad import tree
 from funcad.api.border import api, name_of, own_memory
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
-from funcad.control.call import call, call_p, scatter
-from funcad.control.rewire import coerce, interned, rewire, split, strip_literal
+from funcad.control.call import call, call_p, coerce, interned, rewire, scatter, strip_literal
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.masks.masked_rules import cleaned
 from funcad.primitives.arithmetic import neg, sub
+from funcad.primitives.loop import lead, zero_value
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.stack import lead, zero_value
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.linearize import linearize_eval
+from funcad.transforms.partial import linearize_eval
 from funcad.transforms.transpose import transpose_jaxpr
-
-__all__ = ["custom_linear_solve", "custom_root", "linear_solve_p", "root"]
 
 
 def _strong(avals: Sequence[Any]) -> list[Any]:

@@ -19,12 +19,10 @@ import numpy as np
 from funcad.api.border import api, call_as, name_of, own_memory, shown
 from funcad.backends.engines import LONG_LOOP, loop_program, program_of
 from funcad.backends.interpreter import program_of_turns
-from funcad.control.backward_bodies import linear_operands, split_body
+from funcad.control.backward_bodies import linear_operands, masked_forward, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
-from funcad.control.call import compact, scatter
+from funcad.control.call import coerce, compact, fixpoint, interned, memoised, rewire, scatter, stacked, strip_literal
 from funcad.control.checkpoint import kept_by
-from funcad.control.masked_forward import masked_forward
-from funcad.control.rewire import coerce, fixpoint, interned, memoised, rewire, split, stacked, strip_literal
 from funcad.control.scan_rules import (
     batched_body,
     filled_tangents,
@@ -36,23 +34,20 @@ from funcad.control.scan_rules import (
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
 from funcad.host.progress import counted
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.jaxpr import Jaxpr, Var, split
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import and_
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop, WhileLoop, lead
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import partial_jaxpr, unknown_outputs
-
-__all__ = ["while_loop", "while_p"]
 
 _COUNT = Aval((), np.dtype(np.int64))
 

@@ -16,22 +16,11 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, dress_as, flat_values, float0, name_of, unaliased, zeros_for
-from funcad.api.pickling import Remade, with_rules
+from funcad.api.border import OutTree, Remade, api, dress_as, flat_values, float0, name_of, unaliased, with_rules, zeros_for
 from funcad.api.split_batch import wants_values
 from funcad.backends.engines import run_jaxpr
-from funcad.control.rules import (
-    CustomCall,
-    CustomRule,
-    Target,
-    is_following,
-    recorder,
-    refuse_outside,
-    refuse_tracers,
-    user_code,
-)
 from funcad.host.locks import lending
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.aval import is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
@@ -40,8 +29,9 @@ from funcad.ir.tracer import snapshot
 from funcad.primitives.arithmetic import add
 from funcad.transforms.batch import batch_jaxpr
 
-__all__ = ["custom_jvp", "custom_jvp_call_p", "traced_body", "jvp_on_values", "jvp_rule", "batch_body", "batched_jvp_rule"]
-
+from funcad.control.rules import (  # isort: skip
+    CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, refuse_tracers, user_code,
+)
 
 # ---------------------------------------------------------------- the recorded call
 

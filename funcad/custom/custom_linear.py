@@ -12,7 +12,7 @@ from typing import Any
 
 from funcad.control.rules import CustomRule
 from funcad.errors import MissingRuleError
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
@@ -24,8 +24,6 @@ from funcad.primitives.shape import zeros
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.transpose import transpose_eval
-
-__all__ = ["CustomLinear", "custom_linear", "custom_linear_p", "transposed"]
 
 
 class CustomLinear:

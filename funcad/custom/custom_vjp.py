@@ -18,44 +18,27 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import (
-    OutTree,
-    api,
-    check_leaves,
-    check_tangents,
-    dress_as,
-    flat_values,
-    float0,
-    name_of,
-    shown,
-    zeros_for,
-)
-from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
 from funcad.control.rules import CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, user_code
-from funcad.custom.custom_jvp import (
-    apply_jvp,
-    batch_body,
-    batched_jvp_rule,
-    call_plainly,
-    jvp_on_values,
-    jvp_rule,
-    refuse_symbolic_zeros,
-    traced_body,
-)
 from funcad.custom.custom_linear import CustomLinear, custom_linear, transposed
 from funcad.errors import TreeMismatchError
 from funcad.host.locks import lending
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
+from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.transforms.batch import batch_jaxpr
 from funcad.unjitted.linearizing import also_users
 
-__all__ = ["custom_vjp", "custom_vjp_call_p"]
-
+from funcad.api.border import (  # isort: skip
+    OutTree, Remade, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, shown, with_rules, zeros_for,
+)
+from funcad.custom.custom_jvp import (  # isort: skip
+    apply_jvp, batch_body, batched_jvp_rule, call_plainly, jvp_on_values, jvp_rule, refuse_symbolic_zeros, traced_body,
+)
 
 # ---------------------------------------------------------------- the linear equation of a call
 
@@ -428,3 +411,66 @@ def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
     call.detach()
     outs = custom_vjp_call_p(*consts, *leaves, jaxpr=jaxpr, rules=_rules_of(call, *rules), n_consts=len(consts))
     return out_tree.unflatten(outs)
+
+
+# -- `custom_gradient`: a function that returns its output together with its own pullback
+
+
+class _TracedVjp:
+    """The traced vjp function of `custom_gradient`, as a static residual."""
+
+    __slots__ = ("jaxpr", "in_tree")
+
+    def __init__(self, jaxpr: Jaxpr, in_tree: Any):
+        self.jaxpr = jaxpr
+        self.in_tree = in_tree
+
+
+class _OwnPullback(custom_vjp):
+    """What `custom_gradient` returns: rules that are made of the function itself."""
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        return self._target.f.__wrapped__, custom_gradient
+
+
+@api
+def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
+    """A function that computes its output and its own pullback: `fun(*args)` returns `(output, vjp_function)`.
+
+    `vjp_function(cotangent)` returns a tuple with one cotangent per argument (the cotangent itself if there is one argument).
+    It is traced with an abstract cotangent. As JAX's; forward mode works too.
+    TypeError where `fun` does not return such a pair, or the pullback another number of cotangents.
+
+    >>> import numpy as np, funcad
+    >>> square = funcad.custom_gradient(lambda x: (x * x, lambda ct: 3.0 * ct * x))
+    >>> float(funcad.grad(square)(2.0))
+    6.0
+    """
+
+    @functools.wraps(fun)
+    def value(*args: Any) -> Any:
+        return fun(*args)[0]
+
+    def fwd(*args: Any) -> tuple[Any, Any]:
+        out, pullback = fun(*args)
+        outs, out_tree = flat_values(out)
+        store = OutTree()
+
+        def flat(*cts: Any) -> list[Any]:
+            result = pullback(out_tree.unflatten(cts))
+            if len(args) == 1 and not (isinstance(result, tuple) and len(result) == 1):
+                result = (result,)
+            leaves, store.tree = flat_values(tuple(result))
+            return leaves
+
+        avals = [Aval(aval_of(o).shape, aval_of(o).dtype) for o in outs]
+        jaxpr, consts = trace_function(flat, avals, name=f"pullback of {name_of(fun)}")
+        return out, (consts, _TracedVjp(jaxpr, store.tree))
+
+    def bwd(residuals: tuple, ct: Any) -> tuple:
+        consts, pullback = residuals
+        return pullback.in_tree.unflatten(eval_jaxpr(pullback.jaxpr, [*consts, *tree.leaves(ct)]))
+
+    wrapped = _OwnPullback(value)
+    wrapped.defvjp(fwd, bwd)
+    return wrapped

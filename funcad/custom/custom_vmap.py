@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import OutTree, api, dress_as, flat_function, flat_values, name_of, unaliased
-from funcad.api.pickling import Remade, with_rules
+from funcad.api.border import OutTree, Remade, api, dress_as, flat_function, flat_values, name_of, unaliased, with_rules
 from funcad.backends.engines import run_jaxpr
 from funcad.control.call import call_p, compact, partial_call, scatter
 from funcad.control.rules import Target, refuse_tracers, user_code
 from funcad.errors import AxesMismatchError
 from funcad.host.locks import lending
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
@@ -30,8 +29,6 @@ from funcad.ir.tracer import has_value, snapshot
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
 from funcad.unjitted.following import follow
-
-__all__ = ["custom_vmap", "custom_vmap_call_p"]
 
 FlatRule = Callable[[int, Sequence[bool], Sequence[Any]], "tuple[list[Any], list[bool]]"]
 

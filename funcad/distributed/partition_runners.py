@@ -21,12 +21,9 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import shown
-from funcad.distributed.partition_files import filed
-from funcad.distributed.partition_tasks import GROUP, Part, PartitionWork, add_up, note
+from funcad.distributed.partition_tasks import GROUP, Part, PartitionWork, add_up, filed, note
 from funcad.host.progress import meter
 from funcad.host.real_types import is_a
-
-__all__ = ["Dask", "Here", "InExecutor", "InProcesses", "runner_of"]
 
 _PAUSE = 0.05  # seconds that a process takes to tell that it runs; starting one takes longer
 

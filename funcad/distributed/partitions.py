@@ -1,7 +1,7 @@
 """`sum_over`: the sum of a function of the parameters over partitions of data, wherever these are, with all derivatives.
 
 Idea: a `PartitionSum` says what is summed: a function, partitions, and the chain of derivations that the rules of the operation
-(primitives/partition_sum.py) asked for. It knows what comes out by looking at the first partition once, and hands the work to
+(primitives/collective.py) asked for. It knows what comes out by looking at the first partition once, and hands the work to
 whoever has the partitions (partition_runners.py).
 """
 
@@ -13,13 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.api.border import api, check_leaves, flat_values, name_of, shown
-from funcad.api.pickling import Transformed
+from funcad.api.border import Transformed, api, check_leaves, flat_values, name_of, shown
 from funcad.distributed.partition_runners import runner_of
 from funcad.distributed.partition_tasks import Avals, Carried, Jvp, Lanes, Part, PartitionWork, Pull, Push, Slope, Task
-from funcad.primitives.partition_sum import avals_of, numbers_behind, partition_sum
-
-__all__ = ["sum_over"]
+from funcad.primitives.collective import avals_of, numbers_behind, partition_sum
 
 
 class Partitions:

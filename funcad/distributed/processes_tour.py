@@ -7,8 +7,6 @@ import numpy as np
 from funcad import distributed, lax
 from funcad.api.grad import grad
 
-__all__ = ["main"]
-
 STEPS = 200
 
 

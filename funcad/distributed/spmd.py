@@ -1,4 +1,4 @@
-"""`spmd`: one function on many processes, whose collectives over a named axis go between them.
+"""`spmd`: one function on many processes; and what is made of it: broadcasts, gradients of means, `minimize`.
 
 Idea: the axis is bound to a communicator (`state.axis_env`), and what crosses the border has a derivative that knows of the
 other processes. What is replicated goes in through `enter`, which adds up the cotangents of all, and comes out through `leave`,
@@ -8,21 +8,27 @@ which seeds one. So `spmd(f)` on n processes is `vmap(f)` on their stacked argum
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-from funcad import tree
-from funcad.api.border import api, check_leaves, check_second, flat_values, name_of, shown
-from funcad.api.pickling import Transformed
-from funcad.distributed.communicator import Communicator, ambient
-from funcad.distributed.mpi_carrier import world
-from funcad.errors import AxesMismatchError
-from funcad.host.real_types import is_a
-from funcad.host.state import setting, state
-from funcad.ir.aval import aval_of, is_inexact
-from funcad.primitives.carried import enter, leave
+import numpy as np
 
-__all__ = ["current", "spmd"]
+from funcad import tree
+from funcad.api.border import Transformed, api, check_leaves, check_second, flat_values, name_of, shown
+from funcad.api.grad import value_and_grad as _value_and_grad
+from funcad.distributed.communicator import Communicator, ambient, world
+from funcad.errors import AxesMismatchError
+from funcad.flatten_util import ravel_pytree
+from funcad.host.real_types import is_a
+from funcad.host.where import outside, setting, state
+from funcad.ir.aval import aval_of, is_inexact, shape_of
+from funcad.primitives.axis_env import enter, gather_over, leave, reduce_over, single
+from funcad.primitives.collective import axis_index, pmean, psum
+from funcad.primitives.comparison import eq, select
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import broadcast_in_dim
+from funcad.scipy.optimize import minimize as _minimize
 
 
 def current(comm: Communicator | None = None) -> Communicator:
@@ -114,3 +120,166 @@ def _refuse_others(here: str, what: str, axes: list) -> None:
                 f"{here}: {what} holds 0 for what a process has of its own and None for what all have, got {axis!r}.\n"
                 "Remedy: 0 or None; every process gives its own part, not all of it."
             )
+
+
+# -- values from one process to all, parts of an array to each, and back
+
+
+def broadcast(x: Any, axis_name: Any, root: int = 0) -> Any:
+    """The value of one lane on all of them; x may be a pytree. ValueError if there is no such lane. JAX has none.
+
+    >>> import numpy as np, funcad
+    >>> from funcad import distributed
+    >>> funcad.vmap(lambda x: distributed.broadcast(x, "i", 1), axis_name="i")(np.array([1.0, 3.0]))
+    array([3., 3.])
+    """
+    name, size = single(axis_name, "broadcast")
+    if not 0 <= root < size:
+        raise ValueError(f"broadcast: root must be one of the {size} lanes, got {root!r}")
+    here = eq(axis_index(name), np.int64(root))
+
+    def one(leaf: Any) -> Any:
+        dtype = aval_of(leaf).dtype
+        if dtype.kind == "b":
+            return convert(one(convert(leaf, np.dtype(np.int8))), dtype)
+        nothing = dtype.type(-0.0) if dtype.kind in "fc" else dtype.type(0)  # which added to 0. and to -0. changes neither
+        shape = aval_of(leaf).shape
+        mask = broadcast_in_dim(here, shape=shape, axes=()) if shape else here
+        return psum(select(mask, leaf, nothing), name)
+
+    return tree.map(one, x)
+
+
+def shard(array: Any, comm: Communicator | None = None) -> Any:
+    """This process's part of the rows of an array that all have; x may be a pytree. Sizes differ by one row at most.
+
+    >>> import numpy as np
+    >>> from funcad import distributed
+    >>> distributed.on_threads(2, lambda rank: distributed.shard(np.arange(5)))
+    [array([0, 1, 2]), array([3, 4])]
+    """
+    over = current(comm)
+
+    def one(leaf: Any) -> Any:
+        start, stop = _rows(shape_of(leaf)[0], over.size, over.rank)
+        return leaf[start:stop]
+
+    return tree.map(one, array)
+
+
+def _rows(n: int, size: int, rank: int) -> tuple[int, int]:
+    each, more = divmod(n, size)
+    return rank * each + min(rank, more), (rank + 1) * each + min(rank + 1, more)
+
+
+def gather(part: Any, comm: Communicator | None = None) -> Any:
+    """The rows of all processes, one after the other, on every process: `gather(shard(x))` is x. The parts are plain arrays.
+
+    >>> import numpy as np
+    >>> from funcad import distributed
+    >>> distributed.on_threads(2, lambda rank: distributed.gather(np.full(rank + 1, rank)))
+    [array([0, 1, 1]), array([0, 1, 1])]
+    """
+    over = current(comm)
+
+    def one(leaf: Any) -> Any:
+        leaf = np.asarray(leaf)
+        sizes = gather_over(np.int64(leaf.shape[0]), over)
+        filled = np.zeros((int(sizes.max()), *leaf.shape[1:]), leaf.dtype)
+        filled[: leaf.shape[0]] = leaf
+        return np.concatenate([rows[:n] for rows, n in zip(gather_over(filled, over), sizes)])
+
+    return tree.map(one, part)
+
+
+# -- gradients of a loss that is a mean over the data of all processes
+
+
+@api
+def value_and_grad(loss: Callable[..., Any], comm: Communicator | None = None) -> Callable[..., tuple[Any, Any]]:
+    """(mean, gradient) of `loss(parameters, *data)` over the processes: each has data of its own, all have the parameters.
+
+    The loss is this process's alone; one sum of one array carries value and gradient, which are equal bit by bit on all
+    processes. A loss that calls collectives over these processes is warned of: its own gradient is a part of the whole one
+    only. Processes count equally, whatever the sizes of their data. Raises what `funcad.value_and_grad` raises. JAX has none.
+
+    >>> from funcad import distributed
+    >>> full = distributed.value_and_grad(lambda w, x: (w - x) ** 2)
+    >>> [tuple(map(float, v)) for v in distributed.on_threads(2, lambda rank: full(1.0, [2.0, 4.0][rank]))]
+    [(5.0, -4.0), (5.0, -4.0)]
+    """
+    local = _value_and_grad(loss)
+    warned = False
+
+    def everywhere(parameters: Any, *data: Any) -> tuple[Any, Any]:
+        nonlocal warned
+        over = current(comm)
+        before = over.asked, over.count
+        value, slope = local(parameters, *data)
+        if not warned and (over.asked, over.count) != before:
+            warned = True
+            warnings.warn(
+                f"value_and_grad of {name_of(loss)}: the loss calls collectives over the processes whose mean is taken, and "
+                "its gradient inside is this process's part only.\nRemedy: leave them out of the loss; or write "
+                "value_and_grad(spmd(loss, 'i', in_axes=(None, 0), out_axes=None)), with funcad's own value_and_grad.",
+                UserWarning,
+                stacklevel=outside(2),
+            )
+        flat, rebuilt = ravel_pytree((value, slope))
+        return rebuilt(reduce_over(flat, over) / np.asarray(over.size, flat.dtype))
+
+    return everywhere
+
+
+# -- `minimize` over data that lie in several processes, or in partitions
+
+
+_AXIS = "the processes of minimize"
+_METHODS = {"l-bfgs": "l-bfgs-b"}  # SciPy's has bounds in its name; other methods are called as SciPy calls them
+
+
+@api
+def minimize(
+    loss: Callable[..., Any],
+    parameters: Any,
+    *data: Any,
+    method: str = "l-bfgs",
+    tol: float | None = None,
+    bounds: Any = None,
+    callback: Any = None,
+    options: dict[str, Any] | None = None,
+    comm: Communicator | None = None,
+) -> Any:
+    """Minimize `loss(parameters, *data)`, the mean over the processes, each of which has data of its own; an OptimizeResult.
+
+    All processes call it, from equal parameters, and all get the same result, bit by bit: each runs the same solver on values
+    and gradients that were added up over all of them (CollectiveError, if a solver should go another way on one). The loss is
+    this process's alone and calls no collectives. Without data the loss is the whole function: one that `sum_over` made, say,
+    which has its data in partitions; no process waits for another then.
+
+    `method`: "l-bfgs"; "newton-cg", whose products with the Hessian are sums over the data too; or another of SciPy's. The
+    other options, and the result, whose x is like the parameters, are those of `funcad.scipy.optimize.minimize`; `comm` is as
+    `distributed.current` says. JAX has none.
+
+    >>> import numpy as np
+    >>> from funcad import distributed
+    >>> rows = np.arange(6.0)
+    >>> square = lambda m, x: np.mean((x - m) ** 2)
+    >>> fit = lambda rank: distributed.minimize(square, np.zeros(1), distributed.shard(rows)).x.round(6)
+    >>> distributed.on_threads(2, fit)
+    [array([2.5]), array([2.5])]
+    >>> total = distributed.sum_over(lambda m, x: np.sum((x - m) ** 2), distributed.chunks(rows, 4))
+    >>> distributed.minimize(total, np.zeros(1), method="newton-cg").x.round(6)
+    array([2.5])
+    """
+    if data:
+
+        def mean(w: Any, *own: Any) -> Any:
+            return pmean(loss(w, *own), _AXIS)
+
+        over_all = spmd(mean, _AXIS, in_axes=(None, *[0] * len(data)), out_axes=None, comm=comm, check=True)
+        fun = lambda w: over_all(w, *data)
+    else:
+        fun = loss
+    name = _METHODS.get(method.lower(), method)
+    return _minimize(fun, parameters, method=name, tol=tol, bounds=bounds, callback=callback, options=options)

@@ -21,7 +21,7 @@ from funcad.configuration import listeners as _listeners
 from funcad.doors.hanging import hang as _hang
 from funcad.doors.hanging import hang_learned as _hang_learned
 from funcad.doors.hanging import switched as _switched
-from funcad.host.state import tracing as _tracing
+from funcad.host.where import tracing as _tracing
 
 _listeners["doors"] = _switched
 _tracing.prepare = _hang

@@ -21,12 +21,10 @@ from funcad.host.where import caller, user_source
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.dispatch import find
 from funcad.numpy.index_plan import can_count
-from funcad.numpy.labelled import values_of
+from funcad.numpy.promote import values_of
 
 Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
 
-__all__ = ["Maker", "array_of", "of_lists", "ours", "by_name", "calling", "fromiter", "vectorized", "joined", "labelled"]
-__all__ += ["instead", "odeint"]
 
 
 def ours(name: str) -> Callable[..., Any]:

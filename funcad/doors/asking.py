@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import config
-from funcad.host.state import tracing
-from funcad.host.where import is_internal
+from funcad.host.where import is_internal, tracing
 from funcad.ir.tracer import Tracer
-
-__all__ = ["is_tracing", "holds_traced", "lists_traced", "any_traced", "users_call"]
 
 
 def is_tracing() -> bool:

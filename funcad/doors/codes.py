@@ -15,9 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from funcad.host.state import tracing
-
-__all__ = ["hang_code", "is_door", "restore_codes", "python_function"]
+from funcad.host.where import tracing
 
 # of a door: is a call for us, and who answers it
 Answer = tuple[Callable[[tuple, dict[str, Any]], bool], Callable[..., Any]]

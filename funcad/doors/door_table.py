@@ -27,8 +27,6 @@ from funcad.doors.scipy_answers import (
     sparse_reflected,
 )
 
-__all__ = ["IN_CODE", "IN_MODULES", "LEARNED"]
-
 
 def _all(answer: Maker, *names: str) -> dict[str, Maker]:
     return dict.fromkeys(" ".join(names).split(), answer)

@@ -21,13 +21,10 @@ from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.errors import RandomStateError
 from funcad.host.real_types import is_a
-from funcad.host.state import state
-from funcad.host.where import user_source
+from funcad.host.where import state, user_source
 from funcad.ir.aval import Aval
 from funcad.ir.trace import plain_values
 from funcad.primitives.host import HostCall, random_draw_p
-
-__all__ = ["drawing", "unseeded"]
 
 _own: list[np.random.RandomState] = []  # draws that nobody sees; made when the first is needed
 

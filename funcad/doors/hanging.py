@@ -21,11 +21,8 @@ from funcad.doors.answers import of_lists
 from funcad.doors.codes import hang_code, is_door, python_function, restore_codes
 from funcad.doors.door_table import IN_CODE, IN_MODULES, LEARNED
 from funcad.doors.modules import hang_modules, hang_more, lock, take_down
-from funcad.host.state import state, tracing
-from funcad.host.where import after_interrupts
+from funcad.host.where import after_interrupts, state, tracing
 from funcad.numpy.dispatch import find, whole_table
-
-__all__ = ["hang", "hang_learned", "switched"]
 
 
 def _recover() -> None:

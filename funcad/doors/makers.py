@@ -11,12 +11,9 @@ import numpy as np
 
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
-from funcad.host.needs import needs_buffers
-from funcad.host.state import state
-from funcad.host.where import is_internal
+from funcad.host.conversions import needs_buffers
+from funcad.host.where import is_internal, state
 from funcad.writes.plain import buffer
-
-__all__ = ["making", "making_of"]
 
 _FILLS = {"ndarray": 0, "zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
 

@@ -18,8 +18,6 @@ from funcad.doors.codes import Answer
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert, convert_p
 
-__all__ = ["CMATH", "MATH"]
-
 _DOUBLE, _COMPLEX = np.dtype(float), np.dtype(complex)
 
 

@@ -31,13 +31,11 @@ import numpy as np
 
 from funcad.configuration import config
 from funcad.doors.codes import Answer
-from funcad.host.state import tracing
-from funcad.host.where import is_internal
+from funcad.host.where import is_internal, tracing
 
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["Door", "hang_modules", "hang_more", "is_users", "lock", "take_down"]
 
 _FUNCAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _IMPORTING = "<frozen importlib._bootstrap>"

@@ -17,21 +17,6 @@ from funcad.doors.codes import Answer
 from funcad.host.where import user_source
 from funcad.scipy.door import scipy_function
 
-__all__ = [
-    "backend",
-    "distribution",
-    "frozen",
-    "interpolator",
-    "method_of",
-    "of_ufuncs",
-    "operator_product",
-    "solving",
-    "sparse_multiply",
-    "sparse_product",
-    "sparse_quotient",
-    "sparse_reflected",
-]
-
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
 
 

@@ -20,8 +20,6 @@ from typing import Any
 
 from funcad.configuration import config
 
-__all__ = ["Meter", "meter", "counted", "working", "wanted"]
-
 DELAY = 2.0  # seconds without a word
 EVERY = 0.2  # seconds between two updates on a terminal
 EVERY_LINE = 10.0  # the same in a file or a pipe, where each update is a line

@@ -1,4 +1,4 @@
-"""Types that values really have, and what a class needs that is to pass for another.
+"""Types that values really have, and how NumPy lays out its results.
 
 A traced value answers `isinstance` as what it stands for, by its `__class__`. Two answers come from elsewhere: `hasattr` and
 `collections.abc` look for methods in the class, where a traced number must have no length and be no iterable because traced
@@ -8,6 +8,7 @@ arrays are. So `Length` is there for arrays only, and `Unseen` keeps the methods
 from __future__ import annotations
 
 import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["is_a", "kind_of", "Length", "Unseen"]
 
 _Kind = TypeVar("_Kind")
 
@@ -69,3 +69,106 @@ class Unseen(type):
     @property
     def __mro__(cls) -> tuple[type, ...]:
         return ()
+
+
+# -- how NumPy lays out its results: memory order as a fact that primitives derive from that of their operands
+#
+# Idea: a layout is an array of the right shape, dtype and strides *with nothing behind it*: its views are NumPy's own views,
+# and nobody reads or writes it. A primitive's `layout(*layouts, **params)` gives what NumPy would give for these operands; None
+# stands for a literal among them. The rules below are those of NumPy's iterator for order="K". Trap: a view keeps strides,
+# which may be negative, zero or those of a slice; a new array has none of these, so the two are not the same fact.
+
+
+_BEFORE_2_1 = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # reshape has no copy=
+
+
+def contiguous(shape: tuple[int, ...], dtype: Any, axes: Sequence[int] | None = None) -> np.ndarray:
+    """The layout of a new array; `axes` from the outermost in memory to the innermost, by default C's."""
+    strides, step = [0] * len(shape), np.dtype(dtype).itemsize
+    for axis in reversed(range(len(shape)) if axes is None else axes):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides)
+
+
+def memory_axes(layouts: Sequence[np.ndarray]) -> list[int]:
+    """The axes from the outermost in memory to the innermost, as NumPy's iterator finds them for operands of one shape.
+
+    Of two axes the one with the longer stride is outside, if all operands agree; else they stay in C's order.
+    """
+    ndim = layouts[0].ndim
+    strides = [[abs(s) if n > 1 else 0 for s, n in zip(x.strides, x.shape)] for x in layouts]
+    axes = list(range(ndim))[::-1]  # from the innermost: an insertion sort
+    for start in range(1, ndim):
+        axis, place = axes[start], start
+        for i in reversed(range(start)):
+            pairs = [(s[axis], s[axes[i]]) for s in strides if s[axis] and s[axes[i]]]
+            if pairs:
+                if any([other <= own for own, other in pairs]):
+                    break
+                place = i
+        axes.insert(place, axes.pop(start))
+    return axes[::-1]
+
+
+def keep(*layouts: Any, **params: Any) -> Any:
+    """Of an operation element by element: a new array in the order that the operands have (order="K")."""
+    shaped = [x for x in layouts if x is not None]
+    return contiguous(shaped[0].shape, shaped[0].dtype, memory_axes(shaped)) if shaped else None
+
+
+def of_copy(layout: Any, **params: Any) -> Any:
+    """Of a conversion, or of a copy in order="K": here an axis of equal elements lies inside of the others."""
+    if layout is None:
+        return None
+    axes = sorted(range(layout.ndim), key=lambda i: -abs(layout.strides[i]) if layout.shape[i] > 1 else 0)
+    return contiguous(layout.shape, layout.dtype, axes)
+
+
+def same(layout: Any, **params: Any) -> Any:
+    """Of an operation that hands its operand on."""
+    return layout
+
+
+def of_reduction(layout: np.ndarray, *, axes: tuple[int, ...], **params: Any) -> np.ndarray:
+    if not axes:
+        return layout
+    left = [i for i in range(layout.ndim) if i not in axes]
+    kept = [left.index(i) for i in memory_axes([layout]) if i in left]
+    return contiguous(tuple([layout.shape[i] for i in left]), layout.dtype, kept)
+
+
+def of_reshape(layout: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    """A view where NumPy gives one, else a new array."""
+    found = view_of_reshape(layout, shape)
+    return contiguous(shape, layout.dtype) if found is None else found
+
+
+def view_of_reshape(layout: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The view, None if NumPy would have to copy. Whether memory is shared cannot be asked: there is none behind a layout."""
+    try:
+        if _BEFORE_2_1:
+            view = layout.view()
+            view.shape = shape
+            return view
+        return np.reshape(layout, shape, copy=False)
+    except (AttributeError, ValueError):  # it would have to copy
+        return None
+
+
+def native_dtype(dtype: Any) -> np.dtype:
+    """A dtype that the user names, in the machine's byte order: what is made by us has no other."""
+    found = np.dtype(dtype)
+    return found if found.isnative else found.newbyteorder("=")
+
+
+def ordinary(values: Any) -> Any:
+    """Arrays as programs compute with them: of NumPy's own class (no memmap, say), in the machine's byte order.
+
+    Avals tell neither apart. So what is traced is made ordinary where it enters: else it would depend on the engine, and on
+    the operations, whether a result is in the other byte order. The list itself, if there is nothing to do.
+    """
+    for x in values:
+        if not x.dtype.isnative if type(x) is np.ndarray else issubclass(type(x), np.ndarray):
+            return [np.asarray(v, native_dtype(v.dtype)) if is_a(v, np.ndarray) else v for v in values]
+    return values

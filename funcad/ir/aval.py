@@ -8,18 +8,42 @@ wrong shape, silently). `StackAval(element)` is the opaque run-time list that re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from funcad.host.conversions import conversion_of, no_aval
-from funcad.host.layout import native_dtype
-from funcad.host.real_types import is_a
-from funcad.ir.types import AnyAval, Value
+from funcad.host.real_types import is_a, native_dtype
 
-__all__ = ["Aval", "LiteralAval", "StackAval", "Stack", "aval_of", "is_inexact", "shape_of", "dtype_of"]
-__all__ += ["KINDS", "FLOAT0", "SCALAR_AVALS"]
+if TYPE_CHECKING:
+    from funcad.host.devices import DeviceArray
+    from funcad.host.where import Source
+    from funcad.ir.jaxpr import Literal, Var
+    from funcad.ir.tracer import Tracer
+
+
+# -- the words that types are said in, in ir/ and above
+#
+# `Value` is what a program computes with: an array of NumPy's or of a device, a number, a traced value, a loop's stack.
+# `Tangent` and `Cotangent` are values, or None for zero. An `Atom` stands for a value in an equation. `Any` is left where no
+# word fits: for `bind`, which gives one value or a list of them as the primitive has it, and for what a table holds that is
+# everybody's.
+
+
+Number: TypeAlias = "bool | int | float | complex | np.generic"
+Value: TypeAlias = "np.ndarray | DeviceArray | Number | Tracer | Stack"
+Tangent: TypeAlias = "Value | None"
+Cotangent: TypeAlias = "Value | None"
+AnyAval: TypeAlias = "Aval | StackAval"
+Atom: TypeAlias = "Var | Literal"
+Params: TypeAlias = dict[str, Any]  # of an equation: each primitive has its own
+Location: TypeAlias = "Source | None"  # of an equation, where the user wrote it
+Function = TypeVar("Function", bound=Callable[..., Any])  # what a decorator gives back with the signature that it was given
+
+
+# -- abstract values
+
 
 KINDS = "biufc"
 _FLOAT64 = np.dtype(np.float64)

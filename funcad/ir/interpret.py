@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
-from funcad.host.state import state
-from funcad.host.where import note_source
+from funcad.host.where import note_source, state
+from funcad.ir.aval import Value
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import AbstractTrace, bind, stage_constants
-from funcad.ir.types import Value
-
-__all__ = ["eval_jaxpr", "walk"]
 
 
 def walk(

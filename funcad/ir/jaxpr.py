@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.ir.aval import LiteralAval, aval_of
-from funcad.ir.types import AnyAval, Atom, Location, Number, Params
+from funcad.ir.aval import AnyAval, Atom, LiteralAval, Location, Number, Params, aval_of
 from funcad.show.pretty import format_equation, format_jaxpr
 
 if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
     from funcad.show.graph import Graph
 
-__all__ = ["Var", "Literal", "Equation", "Jaxpr", "subjaxprs", "literal_key", "split"]
 
 _Item = TypeVar("_Item")
 
@@ -93,7 +91,7 @@ class Jaxpr:
         self.equations = equations
         self.outputs = outputs
         self.memo: dict[Any, Any] = {}
-        self.modes: dict[int, Any] = _NO_MODES  # error modes of equations that run un-jitted, see host/user_warnings.py
+        self.modes: dict[int, Any] = _NO_MODES  # error modes of equations that run un-jitted, see host/devices.py
 
     @property
     def in_avals(self) -> list[AnyAval]:
@@ -161,7 +159,7 @@ class Jaxpr:
 
     def _repr_html_(self) -> str:
         """For notebooks; the module is loaded when something is shown."""
-        return importlib.import_module("funcad.show.html").jaxpr_html(self)
+        return importlib.import_module("funcad.show.graph").jaxpr_html(self)
 
     def graph(self) -> Graph:
         """The program as a picture (`Graph`: shown by notebooks, `.svg`, `.save(path)`); ValueError if it is very long."""
@@ -208,3 +206,31 @@ def split(values: Sequence[_Item], *sizes: int) -> list[list[_Item]]:
         start += n
     parts.append(list(values[start:]))
     return parts
+
+
+# -- dead code: drop the equations whose results nobody reads, and find the inputs that are then unused
+#
+# Effects are never dropped, except from a program that runs beside another which has them too. Used by transforms on the
+# programs that they derive; the compiler's own pass builds on it.
+
+
+def prune(jaxpr: Jaxpr, keep: Sequence[bool] | None = None, effects: bool = True) -> Jaxpr:
+    """The program with only the outputs flagged in `keep` (default: all) and the equations that they need, or `effects`."""
+    outputs = jaxpr.outputs if keep is None else tuple(o for o, k in zip(jaxpr.outputs, keep) if k)
+    live = {o for o in outputs if type(o) is Var}
+    kept = []
+    for equation in reversed(jaxpr.equations):
+        if any(o in live for o in equation.outputs) or (effects and equation_has_effects(equation)):
+            kept.append(equation)
+            live.update(a for a in equation.inputs if type(a) is Var)
+    if len(kept) == len(jaxpr.equations) and len(outputs) == len(jaxpr.outputs):
+        return jaxpr
+    return Jaxpr(jaxpr.inputs, tuple(reversed(kept)), outputs)
+
+
+def used_inputs(jaxpr: Jaxpr) -> list[bool]:
+    """Which inputs some equation or output reads."""
+    used = {o for o in jaxpr.outputs if type(o) is Var}
+    for equation in jaxpr.equations:
+        used.update(a for a in equation.inputs if type(a) is Var)
+    return [v in used for v in jaxpr.inputs]

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 import numpy as np
 
 from funcad.errors import MissingRuleError
+from funcad.ir.aval import Number, Params
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.trace import bind
-from funcad.ir.types import Number, Params
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["Primitive", "Reduction", "Said", "Undefined", "is_linear", "may_share", "not_linear"]
 
 
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
@@ -84,7 +83,7 @@ class Rules(TypedDict, total=False):
     adds: Callable[..., tuple[Primitive, tuple[Any, ...], Params]] | None
     # square(*operands, **params): the square of the result in operations that have all derivatives, or None (with `multiple`,
     # the number of the result comes first). `turns`: the slope of the result turns at 0, so that the square is worth asking
-    # for (with `multiple`, turns(i, jaxpr)). See primitives/squares.py
+    # for (with `multiple`, turns(i, jaxpr)). See primitives/families.py
     square: Callable[..., Any] | None
     turns: bool | Callable[[int, Jaxpr], bool]
     # how elements of (linear) operands reach the result, by which structural zeros behind masks are found; `elementwise` says
@@ -109,7 +108,7 @@ class Code(TypedDict, total=False):
     lowering: Callable[..., Any] | None  # lowering(*operands, **params): the same in operations that fuse; None where it is not
     # over(xp, x, *operands, **params), if its result is x with some elements written: does so in the caller's own x, returns it
     over: Callable[..., Any] | None
-    layout: Callable[..., Any] | None  # the memory order of NumPy's result, from those of the operands (host/layout.py)
+    layout: Callable[..., Any] | None  # the memory order of NumPy's result, from those of the operands (host/real_types.py)
     moves: Callable[..., str] | None  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
     label: str | None  # what NumPy calls it in its warnings
 

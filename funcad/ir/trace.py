@@ -20,22 +20,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.host.compute import compute
+from funcad.host.conversions import starts_again
+from funcad.host.devices import compute, error_mode
 from funcad.host.locks import Locks
-from funcad.host.needs import starts_again
-from funcad.host.state import open_traces, state, tracing
-from funcad.host.user_warnings import error_mode
-from funcad.host.where import user_source
-from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
+from funcad.host.where import open_traces, state, tracing, user_source
+from funcad.ir.aval import SCALAR_AVALS, AnyAval, Atom, Aval, LiteralAval, Location, Params, Value, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, may_fail, subjaxprs
 from funcad.ir.tracer import Tracer, array_type, concrete_value, leaked, snapshot, value_key
-from funcad.ir.types import AnyAval, Atom, Location, Params, Value
 
 if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
 
-__all__ = ["bind", "open_traces", "Trace", "AbstractTrace", "next_level", "trace_function", "leaked", "abstract_trace_of"]
-__all__ += ["any_tracer", "plain_values", "stage_constants", "run_in"]
 
 _levels = itertools.count(1)
 next_level = _levels.__next__

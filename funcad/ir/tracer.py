@@ -2,8 +2,8 @@
 
 One class for every transform. A tracer of an *abstract* trace (jit, vmap, scan bodies) has a variable and no value. A tracer
 of a *following* trace (jvp, grad outside jit) holds a primal, which is an array or an outer tracer, and a tangent, or None.
-What Python reads of it (`if`, `int`, `print`) is in api/python_values.py. Operators, attributes and NumPy's protocols are the
-functions of one table, `METHODS` of numpy/operators.py, put into the class by `funcad.numpy`: no call stands in between.
+What Python reads of it (`if`, `int`, `print`) is in api/lane_trace.py. Operators, attributes and NumPy's protocols are the
+functions of one table, `METHODS` of numpy/methods.py, put into the class by `funcad.numpy`: no call stands in between.
 `Tracer.namespace`, set once by `funcad`, is the package itself: the one upward reference. Trap: a tracer passes for an array or
 a number in every `isinstance`, so code of funcad's own asks for `type(x)`, or `is_a` of host/real_types.py.
 """
@@ -20,15 +20,12 @@ from funcad.host.conversions import leaked_error, no_hash
 from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
-from funcad.ir.aval import Aval, aval_of
-from funcad.ir.types import AnyAval, Value
+from funcad.ir.aval import AnyAval, Aval, Value, aval_of
 
 if TYPE_CHECKING:
     pass
 
 _NUMBERS = frozenset([float, np.float64])
-__all__ = ["Tracer", "snapshot", "value_key", "tangent_of"]
-__all__ += ["concrete_value", "array_type", "has_value", "leaked"]
 
 
 def has_value(x: Value) -> bool:

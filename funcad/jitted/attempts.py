@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from funcad import tree
 from funcad.api.border import OutTree, flat_function, name_of
-from funcad.api.python_values import as_truth
-from funcad.host.state import setting, state
+from funcad.api.lane_trace import as_truth
+from funcad.host.where import setting, state
 from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.code_reads import reads_of
 from funcad.jitted.jit_cache import Writes
@@ -23,8 +23,6 @@ from funcad.jitted.path_segments import Leaf
 from funcad.jitted.substitutes import Substitutes
 from funcad.jitted.watched import Found, Watched, look
 from funcad.unjitted.strides import Given
-
-__all__ = ["Attempt", "Attempts"]
 
 
 class Attempt(NamedTuple):
@@ -94,7 +92,7 @@ class Attempts:
             with arguments_kept(found, [*dynamic, *keywords.values()], self.title) as results:
                 result = (made.function() if self.numbers else f)(*arguments, **keywords)
                 results.append(result)
-                return result  # f is found in this cell by host/needs.py
+                return result  # f is found in this cell by host/conversions.py
 
         store, writes, given = OutTree(), Writes(), Given(leaves)
         given.commits = True  # see jit_writes.py

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 from funcad.host.where import is_internal
 
-__all__ = ["MISSING", "Reads", "content", "is_library", "reads_of", "stores_attribute"]
-
 MISSING: Any = object()
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"])
 _ASKING = frozenset(["getattr", "hasattr", "attrgetter", "vars", "__dict__"])  # whose names are strings

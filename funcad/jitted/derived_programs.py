@@ -1,4 +1,4 @@
-"""Jitted functions behind the derivatives of jitted functions, see api/jitted_derivatives.py.
+"""Jitted functions behind the derivatives of jitted functions, see api/vjp.py.
 
 Their programs are with those of the function, in its cache, so that two `jit(f)` share them as they share f's own.
 """
@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.jitted_derivatives import derivatives_by
-from funcad.host.state import state
+from funcad.api.vjp import derivatives_by
+from funcad.host.where import open_traces, state
 from funcad.ir.aval import SCALAR_AVALS
-from funcad.ir.trace import open_traces
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit import Core, Jitted
 from funcad.jitted.jit_cache import Cache
-
-__all__: list[str] = []
 
 
 class _Core(Core):

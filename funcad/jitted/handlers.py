@@ -22,8 +22,6 @@ from typing import Any
 from funcad.host.where import is_internal
 from funcad.jitted.code_reads import is_library
 
-__all__ = ["inside_try"]
-
 _KEEPING = (contextlib.suppress, contextlib.ExitStack)  # of the managers that come with Python
 
 

@@ -17,15 +17,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import api, check_leaves, dress_as, name_of, own_memory, positional_names
-from funcad.api.pickling import Remade
+from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.control.call import call_of
 from funcad.host.devices import device_in_use
-from funcad.host.layout import ordinary
-from funcad.host.state import setting, state
-from funcad.host.where import for_user, interrupted
+from funcad.host.real_types import ordinary
+from funcad.host.where import for_user, interrupted, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.trace import any_tracer, plain_values, trace_function
@@ -40,11 +38,9 @@ from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
-from funcad.passes.program_keys import value_key
+from funcad.passes.subprograms import value_key
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
-
-__all__ = ["jit", "Jitted", "disable_jit"]
 
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
 

@@ -23,15 +23,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.control.rewire import forget_interned
+from funcad.control.call import forget_interned
 from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.watched import Watched
 from funcad.primitives.axis_env import over_processes
-from funcad.show.tables import html_table
+from funcad.show.compile_log import html_table
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
-
-__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "Writes", "cache_for", "clear_caches", "CHANGED", "MAX_PROGRAMS"]
 
 MAX_PROGRAMS = 256  # per function; the least recently used goes first
 STALLED_AFTER = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it

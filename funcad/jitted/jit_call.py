@@ -27,15 +27,11 @@ import numpy as np
 
 from funcad.api.border import unshared
 from funcad.configuration import config
-from funcad.host.where import for_user, interrupted
+from funcad.host.where import for_user, interrupted, open_traces
 from funcad.ir.aval import SCALAR_AVALS
-from funcad.ir.trace import open_traces
 from funcad.jitted.jit_cache import Entry
-from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, TUPLE
-from funcad.tree.objects import OBJECT, STATIC
+from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
 from funcad.tree.treedef import LEAF
-
-__all__ = ["specialised_call", "written_calls"]
 
 _TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
 _MISSING: Any = object()

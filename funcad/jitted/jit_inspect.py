@@ -27,8 +27,6 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.primitives.placement import put
 
-__all__ = ["Lowered", "Compiled", "exported", "explained", "kernel_text", "labels_of", "profiled", "source_text"]
-
 
 def labels_of(in_tree: Any, names: Sequence[str]) -> list[str]:
     """The leaves as the function's author knows them: `params['w']`; `names` are those of the positional arguments."""
@@ -41,7 +39,7 @@ def labels_of(in_tree: Any, names: Sequence[str]) -> list[str]:
 
 def _compiled_program(entry: Entry) -> Jaxpr:
     """The program as the passes leave it, in groups."""
-    outputs, batch = [importlib.import_module(f"funcad.passes.{name}") for name in ("aliased_outputs", "example_loops")]
+    outputs, batch = [importlib.import_module(f"funcad.passes.{name}") for name in ("pipeline", "example_loops")]
     program: Jaxpr = batch.grouped(outputs.pipeline_end(entry.jaxpr))
     return program
 
@@ -75,12 +73,11 @@ def kernel_text(entry: Entry, leaves: Sequence[Any], name: str) -> str:
     """The kernels of the program as it would run on a device, in CUDA C++."""
     if entry.jaxpr.moves:
         raise ValueError(f"cuda of jit of {name}: there are no kernels, because the program moves arrays")
-    names = ("cuda.sketches", "cuda.kernel_listing", "cupy_program")
-    sketches, listings, programs = [importlib.import_module(f"funcad.backends.{module}") for module in names]
+    sketches, programs = [importlib.import_module(f"funcad.backends.{module}") for module in ("cuda.sketches", "cupy_program")]
     fused = programs.OnDevice(program_of(entry.jaxpr, "cuda"), sketches.on_paper).fused
     values = zip(fused.inputs, [*entry.consts, *leaves])
     known = {v: sketches.outline_of(x) for v, x in values if is_device(type(x))}
-    text: str = listings.listing(fused, known, name)
+    text: str = sketches.listing(fused, known, name)
     return text
 
 

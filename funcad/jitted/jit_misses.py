@@ -17,15 +17,12 @@ from typing import Any
 from funcad.api.border import name_of
 from funcad.configuration import config
 from funcad.host.progress import working
-from funcad.host.state import setting, state
-from funcad.host.where import user_source
+from funcad.host.where import setting, state, user_source
 from funcad.ir.aval import Aval
 from funcad.jitted.jit_cache import CHANGED, Cache, Signature
 from funcad.jitted.jit_inspect import labels_of
 from funcad.show.compile_log import CompileEvent, log
 from funcad.tree import describe_difference
-
-__all__ = ["explain_cache_misses", "missed"]
 
 MANY_SHAPES = 8
 _FAR = 10_000  # how much farther another structure is than another leaf

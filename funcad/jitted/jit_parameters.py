@@ -15,8 +15,6 @@ from funcad.api.border import name_of
 from funcad.errors import PlacementError
 from funcad.host.devices import NAMESPACES
 
-__all__ = ["check_parameters", "check_placement", "indices", "names", "refuse_unhashable", "resolve", "writable"]
-
 
 def indices(value: Any) -> tuple[int, ...]:
     if value is None:

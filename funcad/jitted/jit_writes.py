@@ -21,8 +21,6 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.writes.boxes import assign, root_of
 
-__all__ = ["commit", "may_commit"]
-
 
 def may_commit(entry: Entry, leaves: Sequence[Any]) -> bool:
     """Does the program mean what f means for these arguments?"""

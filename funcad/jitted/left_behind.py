@@ -28,8 +28,6 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.code_reads import MISSING, content, stores_attribute
 from funcad.jitted.watched import Found, dict_of
 
-__all__ = ["arguments_kept", "nothing_left"]
-
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into
 _DEEP = 3  # containers in containers

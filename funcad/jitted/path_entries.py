@@ -10,17 +10,14 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-from funcad.host.where import for_user, interrupted
+from funcad.host.where import for_user, interrupted, open_traces
 from funcad.ir.jaxpr import Jaxpr, Literal
-from funcad.ir.trace import open_traces
 from funcad.ir.tracer import Tracer
 from funcad.jitted.attempts import Attempt
 from funcad.jitted.jit_cache import Cache, Entry, Signature
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.paths import Paths
 from funcad.unjitted.strides import Given
-
-__all__ = ["entry_with_paths", "successors"]
 
 
 def _without_program(numbers: bool) -> Jaxpr:

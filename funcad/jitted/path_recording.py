@@ -24,24 +24,19 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.python_values import plain_value
+from funcad.api.lane_trace import plain_value
 from funcad.errors import BufferNeeded, PathError
-from funcad.host.devices import device_in_use, is_device
+from funcad.host.devices import device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
-from funcad.host.state import state
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import is_stored, note_source, user_source
-from funcad.ir.aval import aval_of
+from funcad.host.where import is_stored, note_source, state, user_source
+from funcad.ir.aval import Params, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer
-from funcad.ir.types import Params
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.placement import on_device_of, put
-
-__all__ = ["ANSWERS", "Recorder"]
 
 
 def _here(value: Any) -> Any:

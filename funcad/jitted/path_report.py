@@ -17,8 +17,6 @@ from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.unjitted.strides import Given
 
-__all__ = ["PathsExplanation", "one_program", "path_taken"]
-
 MOST_SHOWN = 20
 
 

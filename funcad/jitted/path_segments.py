@@ -17,11 +17,9 @@ from typing import Any
 from funcad.backends.engines import program_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
-from funcad.passes.program_keys import params_key
+from funcad.passes.subprograms import params_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim
-
-__all__ = ["Leaf", "Node", "Segments"]
 
 EAGER = 8  # segments of one function that are compiled at once, as its first program is
 

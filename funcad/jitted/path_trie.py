@@ -24,8 +24,6 @@ from funcad.jitted.path_segments import Leaf, Node, Segments
 from funcad.passes.together import APART
 from funcad.tree.treedef import LEAF
 
-__all__ = ["MAX_ANSWERS", "MAX_SEGMENTS", "PathStep", "Trie"]
-
 MAX_SEGMENTS = 128  # structures of segments, of one signature
 MAX_NODES = 50_000  # segments, of all turns of loops
 MAX_ANSWERS = 8  # of a guard on a number

@@ -26,9 +26,8 @@ from funcad.backends.interpreter import counters
 from funcad.configuration import config
 from funcad.control.call import call_of
 from funcad.errors import SharedMemoryError
-from funcad.host.devices import device_in_use
-from funcad.host.state import state
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.host.devices import device_in_use, restore_warnings, suppress_warnings
+from funcad.host.where import state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import any_tracer, trace_function
@@ -39,8 +38,6 @@ from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
 from funcad.unjitted.strides import Given
-
-__all__ = ["Paths"]
 
 UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
 NONE_KNOWN = 5  # so many, if no other call came between them,

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.pickling import Remade
+from funcad.api.border import Remade
 from funcad.host.real_types import is_a
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr, Var, subjaxprs
 from funcad.ir.trace import AbstractTrace
@@ -30,9 +30,6 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.code_reads import content, is_library
 from funcad.jitted.watch_steps import Watch, evaluated
 from funcad.primitives.host import HostCall
-
-__all__ = ["TELLING", "Substitutes", "Unsuited", "is_number"]
-
 
 TELLING = frozenset(["type", "id", "hasattr"])  # functions of Python's that tell a traced value from a number without a word
 

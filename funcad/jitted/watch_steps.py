@@ -22,9 +22,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.jitted.code_reads import MISSING
-from funcad.passes.program_keys import value_key
-
-__all__ = ["SCALARS", "Watch", "evaluated", "is_scalar", "reference", "shown", "written_out"]
+from funcad.passes.subprograms import value_key
 
 SCALARS = frozenset([bool, int, float, complex, str, bytes, type(None), slice, range, type(Ellipsis)])
 

@@ -30,9 +30,7 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.code_reads import MISSING, Reads, content, is_library, reads_of
 from funcad.jitted.substitutes import TELLING, Substitutes, is_number
 from funcad.jitted.watch_steps import Watch, evaluated, is_scalar, reference, shown, written_out
-from funcad.passes.program_keys import value_key
-
-__all__ = ["Found", "Watched", "look"]
+from funcad.passes.subprograms import value_key
 
 MOST_SCALARS = 64  # in a container that is watched by content
 MOST_ITEMS = 256  # in a container whose items are looked at

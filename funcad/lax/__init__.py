@@ -6,188 +6,66 @@ recorded. Differences from JAX are said at each function; the common ones: posit
 is shared equally among tied elements, and a Python number adapts to the dtype of the array beside it.
 """
 
+from funcad.configuration import public_names as _public_names
+
+# isort: off
 from funcad.api.tools import stop_gradient as stop_gradient
-from funcad.control.associative import associative_scan as associative_scan
-from funcad.control.cond import cond as cond
-from funcad.control.cond import switch as switch
-from funcad.control.loops import fori_loop as fori_loop
-from funcad.control.loops import map as map
+from funcad.control.cond import cond as cond, switch as switch
+from funcad.control.loops import associative_scan as associative_scan, fori_loop as fori_loop, map as map
 from funcad.control.scan import scan as scan
-from funcad.control.solve import custom_linear_solve as custom_linear_solve
-from funcad.control.solve import custom_root as custom_root
+from funcad.control.solve import custom_linear_solve as custom_linear_solve, custom_root as custom_root
 from funcad.control.while_loop import while_loop as while_loop
-from funcad.lax.contractions import ConvDimensionNumbers as ConvDimensionNumbers
-from funcad.lax.contractions import Precision as Precision
-from funcad.lax.contractions import batch_matmul as batch_matmul
-from funcad.lax.contractions import conv as conv
-from funcad.lax.contractions import conv_dimension_numbers as conv_dimension_numbers
-from funcad.lax.contractions import conv_general_dilated as conv_general_dilated
-from funcad.lax.contractions import conv_general_dilated_patches as conv_general_dilated_patches
-from funcad.lax.contractions import conv_transpose as conv_transpose
-from funcad.lax.contractions import conv_with_general_padding as conv_with_general_padding
-from funcad.lax.contractions import dot as dot
-from funcad.lax.contractions import dot_general as dot_general
-from funcad.lax.contractions import padtype_to_pads as padtype_to_pads
-from funcad.lax.lax_bits import bitcast_convert_type as bitcast_convert_type
-from funcad.lax.lax_bits import clz as clz
-from funcad.lax.lax_bits import convert_element_type as convert_element_type
-from funcad.lax.lax_bits import mulhi as mulhi
-from funcad.lax.lax_bits import population_count as population_count
-from funcad.lax.lax_bits import reduce_precision as reduce_precision
-from funcad.lax.lax_bits import shift_right_arithmetic as shift_right_arithmetic
-from funcad.lax.lax_bits import shift_right_logical as shift_right_logical
-from funcad.lax.lax_elementwise import RoundingMethod as RoundingMethod
-from funcad.lax.lax_elementwise import abs as abs
-from funcad.lax.lax_elementwise import acos as acos
-from funcad.lax.lax_elementwise import acosh as acosh
-from funcad.lax.lax_elementwise import add as add
-from funcad.lax.lax_elementwise import asin as asin
-from funcad.lax.lax_elementwise import asinh as asinh
-from funcad.lax.lax_elementwise import atan as atan
-from funcad.lax.lax_elementwise import atan2 as atan2
-from funcad.lax.lax_elementwise import atanh as atanh
-from funcad.lax.lax_elementwise import bessel_i0e as bessel_i0e
-from funcad.lax.lax_elementwise import bessel_i1e as bessel_i1e
-from funcad.lax.lax_elementwise import betainc as betainc
-from funcad.lax.lax_elementwise import bitwise_and as bitwise_and
-from funcad.lax.lax_elementwise import bitwise_not as bitwise_not
-from funcad.lax.lax_elementwise import bitwise_or as bitwise_or
-from funcad.lax.lax_elementwise import bitwise_xor as bitwise_xor
-from funcad.lax.lax_elementwise import cbrt as cbrt
-from funcad.lax.lax_elementwise import ceil as ceil
-from funcad.lax.lax_elementwise import clamp as clamp
-from funcad.lax.lax_elementwise import complex as complex
-from funcad.lax.lax_elementwise import conj as conj
-from funcad.lax.lax_elementwise import cos as cos
-from funcad.lax.lax_elementwise import cosh as cosh
-from funcad.lax.lax_elementwise import digamma as digamma
-from funcad.lax.lax_elementwise import div as div
-from funcad.lax.lax_elementwise import eq as eq
-from funcad.lax.lax_elementwise import erf as erf
-from funcad.lax.lax_elementwise import erf_inv as erf_inv
-from funcad.lax.lax_elementwise import erfc as erfc
-from funcad.lax.lax_elementwise import exp as exp
-from funcad.lax.lax_elementwise import exp2 as exp2
-from funcad.lax.lax_elementwise import expm1 as expm1
-from funcad.lax.lax_elementwise import floor as floor
-from funcad.lax.lax_elementwise import ge as ge
-from funcad.lax.lax_elementwise import gt as gt
-from funcad.lax.lax_elementwise import igamma as igamma
-from funcad.lax.lax_elementwise import igamma_grad_a as igamma_grad_a
-from funcad.lax.lax_elementwise import igammac as igammac
-from funcad.lax.lax_elementwise import imag as imag
-from funcad.lax.lax_elementwise import integer_pow as integer_pow
-from funcad.lax.lax_elementwise import is_finite as is_finite
-from funcad.lax.lax_elementwise import le as le
-from funcad.lax.lax_elementwise import lgamma as lgamma
-from funcad.lax.lax_elementwise import log as log
-from funcad.lax.lax_elementwise import log1p as log1p
-from funcad.lax.lax_elementwise import logistic as logistic
-from funcad.lax.lax_elementwise import lt as lt
-from funcad.lax.lax_elementwise import max as max
-from funcad.lax.lax_elementwise import min as min
-from funcad.lax.lax_elementwise import mul as mul
-from funcad.lax.lax_elementwise import ne as ne
-from funcad.lax.lax_elementwise import neg as neg
-from funcad.lax.lax_elementwise import nextafter as nextafter
-from funcad.lax.lax_elementwise import polygamma as polygamma
-from funcad.lax.lax_elementwise import pow as pow
-from funcad.lax.lax_elementwise import random_gamma_grad as random_gamma_grad
-from funcad.lax.lax_elementwise import real as real
-from funcad.lax.lax_elementwise import reciprocal as reciprocal
-from funcad.lax.lax_elementwise import rem as rem
-from funcad.lax.lax_elementwise import round as round
-from funcad.lax.lax_elementwise import rsqrt as rsqrt
-from funcad.lax.lax_elementwise import select as select
-from funcad.lax.lax_elementwise import select_n as select_n
-from funcad.lax.lax_elementwise import shift_left as shift_left
-from funcad.lax.lax_elementwise import sign as sign
-from funcad.lax.lax_elementwise import sin as sin
-from funcad.lax.lax_elementwise import sinh as sinh
-from funcad.lax.lax_elementwise import sqrt as sqrt
-from funcad.lax.lax_elementwise import square as square
-from funcad.lax.lax_elementwise import sub as sub
-from funcad.lax.lax_elementwise import tan as tan
-from funcad.lax.lax_elementwise import tanh as tanh
-from funcad.lax.lax_elementwise import zeta as zeta
-from funcad.lax.lax_indexing import GatherDimensionNumbers as GatherDimensionNumbers
-from funcad.lax.lax_indexing import GatherScatterMode as GatherScatterMode
-from funcad.lax.lax_indexing import ScatterDimensionNumbers as ScatterDimensionNumbers
-from funcad.lax.lax_indexing import dynamic_index_in_dim as dynamic_index_in_dim
-from funcad.lax.lax_indexing import dynamic_slice as dynamic_slice
-from funcad.lax.lax_indexing import dynamic_slice_in_dim as dynamic_slice_in_dim
-from funcad.lax.lax_indexing import dynamic_update_index_in_dim as dynamic_update_index_in_dim
-from funcad.lax.lax_indexing import dynamic_update_slice as dynamic_update_slice
-from funcad.lax.lax_indexing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
-from funcad.lax.lax_indexing import gather as gather
-from funcad.lax.lax_indexing import index_take as index_take
-from funcad.lax.lax_indexing import scatter as scatter
-from funcad.lax.lax_indexing import scatter_add as scatter_add
-from funcad.lax.lax_indexing import scatter_max as scatter_max
-from funcad.lax.lax_indexing import scatter_min as scatter_min
-from funcad.lax.lax_indexing import scatter_mul as scatter_mul
-from funcad.lax.lax_indexing import scatter_sub as scatter_sub
-from funcad.lax.lax_reductions import approx_max_k as approx_max_k
-from funcad.lax.lax_reductions import approx_min_k as approx_min_k
-from funcad.lax.lax_reductions import argmax as argmax
-from funcad.lax.lax_reductions import argmin as argmin
-from funcad.lax.lax_reductions import cumlogsumexp as cumlogsumexp
-from funcad.lax.lax_reductions import cummax as cummax
-from funcad.lax.lax_reductions import cummin as cummin
-from funcad.lax.lax_reductions import cumprod as cumprod
-from funcad.lax.lax_reductions import cumsum as cumsum
-from funcad.lax.lax_reductions import optimization_barrier as optimization_barrier
-from funcad.lax.lax_reductions import platform_dependent as platform_dependent
-from funcad.lax.lax_reductions import reduce as reduce
-from funcad.lax.lax_reductions import reduce_and as reduce_and
-from funcad.lax.lax_reductions import reduce_max as reduce_max
-from funcad.lax.lax_reductions import reduce_min as reduce_min
-from funcad.lax.lax_reductions import reduce_or as reduce_or
-from funcad.lax.lax_reductions import reduce_prod as reduce_prod
-from funcad.lax.lax_reductions import reduce_sum as reduce_sum
-from funcad.lax.lax_reductions import reduce_window as reduce_window
-from funcad.lax.lax_reductions import reduce_xor as reduce_xor
-from funcad.lax.lax_reductions import sort as sort
-from funcad.lax.lax_reductions import sort_key_val as sort_key_val
-from funcad.lax.lax_reductions import top_k as top_k
-from funcad.lax.shapes import broadcast as broadcast
-from funcad.lax.shapes import broadcast_in_dim as broadcast_in_dim
-from funcad.lax.shapes import broadcast_like as broadcast_like
-from funcad.lax.shapes import broadcast_shapes as broadcast_shapes
-from funcad.lax.shapes import broadcast_to_rank as broadcast_to_rank
-from funcad.lax.shapes import broadcasted_iota as broadcasted_iota
-from funcad.lax.shapes import collapse as collapse
-from funcad.lax.shapes import concatenate as concatenate
-from funcad.lax.shapes import dtype as dtype
-from funcad.lax.shapes import empty as empty
-from funcad.lax.shapes import expand_dims as expand_dims
-from funcad.lax.shapes import full as full
-from funcad.lax.shapes import full_like as full_like
-from funcad.lax.shapes import index_in_dim as index_in_dim
-from funcad.lax.shapes import iota as iota
-from funcad.lax.shapes import pad as pad
-from funcad.lax.shapes import reshape as reshape
-from funcad.lax.shapes import rev as rev
-from funcad.lax.shapes import shape_as_value as shape_as_value
-from funcad.lax.shapes import slice as slice
-from funcad.lax.shapes import slice_in_dim as slice_in_dim
-from funcad.lax.shapes import split as split
-from funcad.lax.shapes import squeeze as squeeze
-from funcad.lax.shapes import stack as stack
-from funcad.lax.shapes import tile as tile
-from funcad.lax.shapes import transpose as transpose
-from funcad.lax.shapes import unstack as unstack
-from funcad.names import public_names as _public_names
-from funcad.primitives.collective import all_gather as all_gather
-from funcad.primitives.collective import all_to_all as all_to_all
-from funcad.primitives.collective import axis_index as axis_index
-from funcad.primitives.collective import axis_size as axis_size
-from funcad.primitives.collective import pmax as pmax
-from funcad.primitives.collective import pmean as pmean
-from funcad.primitives.collective import pmin as pmin
-from funcad.primitives.collective import ppermute as ppermute
-from funcad.primitives.collective import pshuffle as pshuffle
-from funcad.primitives.collective import psum as psum
-from funcad.primitives.collective import psum_scatter as psum_scatter
+from funcad.lax.lax_bits import (
+    bitcast_convert_type as bitcast_convert_type, clz as clz, convert_element_type as convert_element_type, mulhi as mulhi,
+    population_count as population_count, reduce_precision as reduce_precision,
+    shift_right_arithmetic as shift_right_arithmetic, shift_right_logical as shift_right_logical,
+)  # fmt: skip
+from funcad.lax.lax_elementwise import (
+    RoundingMethod as RoundingMethod, abs as abs, acos as acos, acosh as acosh, add as add, asin as asin, asinh as asinh,
+    atan as atan, atan2 as atan2, atanh as atanh, bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e, betainc as betainc,
+    bitwise_and as bitwise_and, bitwise_not as bitwise_not, bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, cbrt as cbrt,
+    ceil as ceil, clamp as clamp, complex as complex, conj as conj, cos as cos, cosh as cosh, digamma as digamma, div as div,
+    eq as eq, erf as erf, erf_inv as erf_inv, erfc as erfc, exp as exp, exp2 as exp2, expm1 as expm1, floor as floor, ge as ge,
+    gt as gt, igamma as igamma, igamma_grad_a as igamma_grad_a, igammac as igammac, imag as imag, integer_pow as integer_pow,
+    is_finite as is_finite, le as le, lgamma as lgamma, log as log, log1p as log1p, logistic as logistic, lt as lt, max as max,
+    min as min, mul as mul, ne as ne, neg as neg, nextafter as nextafter, polygamma as polygamma, pow as pow,
+    random_gamma_grad as random_gamma_grad, real as real, reciprocal as reciprocal, rem as rem, round as round, rsqrt as rsqrt,
+    select as select, select_n as select_n, shift_left as shift_left, sign as sign, sin as sin, sinh as sinh, sqrt as sqrt,
+    square as square, sub as sub, tan as tan, tanh as tanh, zeta as zeta,
+)  # fmt: skip
+from funcad.lax.lax_indexing import (
+    GatherDimensionNumbers as GatherDimensionNumbers, GatherScatterMode as GatherScatterMode,
+    ScatterDimensionNumbers as ScatterDimensionNumbers, dynamic_index_in_dim as dynamic_index_in_dim,
+    dynamic_slice as dynamic_slice, dynamic_slice_in_dim as dynamic_slice_in_dim,
+    dynamic_update_index_in_dim as dynamic_update_index_in_dim, dynamic_update_slice as dynamic_update_slice,
+    dynamic_update_slice_in_dim as dynamic_update_slice_in_dim, gather as gather, index_take as index_take, scatter as scatter,
+    scatter_add as scatter_add, scatter_max as scatter_max, scatter_min as scatter_min, scatter_mul as scatter_mul,
+    scatter_sub as scatter_sub,
+)  # fmt: skip
+from funcad.lax.lax_reductions import (
+    ConvDimensionNumbers as ConvDimensionNumbers, Precision as Precision, approx_max_k as approx_max_k,
+    approx_min_k as approx_min_k, argmax as argmax, argmin as argmin, batch_matmul as batch_matmul, conv as conv,
+    conv_dimension_numbers as conv_dimension_numbers, conv_general_dilated as conv_general_dilated,
+    conv_general_dilated_patches as conv_general_dilated_patches, conv_transpose as conv_transpose,
+    conv_with_general_padding as conv_with_general_padding, cumlogsumexp as cumlogsumexp, cummax as cummax, cummin as cummin,
+    cumprod as cumprod, cumsum as cumsum, dot as dot, dot_general as dot_general, optimization_barrier as optimization_barrier,
+    padtype_to_pads as padtype_to_pads, platform_dependent as platform_dependent, reduce as reduce, reduce_and as reduce_and,
+    reduce_max as reduce_max, reduce_min as reduce_min, reduce_or as reduce_or, reduce_prod as reduce_prod,
+    reduce_sum as reduce_sum, reduce_window as reduce_window, reduce_xor as reduce_xor, sort as sort,
+    sort_key_val as sort_key_val, top_k as top_k,
+)  # fmt: skip
+from funcad.lax.shapes import (
+    broadcast as broadcast, broadcast_in_dim as broadcast_in_dim, broadcast_like as broadcast_like,
+    broadcast_shapes as broadcast_shapes, broadcast_to_rank as broadcast_to_rank, broadcasted_iota as broadcasted_iota,
+    collapse as collapse, concatenate as concatenate, dtype as dtype, empty as empty, expand_dims as expand_dims, full as full,
+    full_like as full_like, index_in_dim as index_in_dim, iota as iota, pad as pad, reshape as reshape, rev as rev,
+    shape_as_value as shape_as_value, slice as slice, slice_in_dim as slice_in_dim, split as split, squeeze as squeeze,
+    stack as stack, tile as tile, transpose as transpose, unstack as unstack,
+)  # fmt: skip
+from funcad.primitives.collective import (
+    all_gather as all_gather, all_to_all as all_to_all, axis_index as axis_index, axis_size as axis_size, pmax as pmax,
+    pmean as pmean, pmin as pmin, ppermute as ppermute, pshuffle as pshuffle, psum as psum, psum_scatter as psum_scatter,
+)  # fmt: skip
+# isort: on
 
 __dir__ = _public_names(globals())

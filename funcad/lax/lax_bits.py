@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.layout import native_dtype
+from funcad.host.real_types import native_dtype
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.lax.lax_operands import INTEGER, REAL_FLOAT, operands
+from funcad.lax.shapes import INTEGER, REAL_FLOAT, operands
 from funcad.primitives import arithmetic, comparison, conversion
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p
 

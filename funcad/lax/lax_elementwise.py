@@ -1,7 +1,7 @@
 """Elementwise functions with the names and the strictness of `jax.lax`: equal dtypes, equal shapes, no promotion.
 
 Each takes arrays or numbers and gives NumPy's results on NumPy arrays. All raise TypeError for operands of unequal or
-unsuitable dtype and of unequal shape (scalars may stand beside arrays); see lax_operands.py. `accuracy=` of JAX's functions is
+unsuitable dtype and of unequal shape (scalars may stand beside arrays); see shapes.py. `accuracy=` of JAX's functions is
 not taken: NumPy has one accuracy. Most are rows: the name, the kinds of dtype, what is bound, and the docstring.
 """
 
@@ -15,19 +15,8 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.lax.lax_operands import (
-    ANY,
-    BITS,
-    FLOAT,
-    INTEGER,
-    NUMBER,
-    ORDERED,
-    REAL_FLOAT,
-    equal_dtypes,
-    equal_shapes,
-    operands,
-)
-from funcad.primitives import arithmetic, comparison, conversion, extrema, powers, rounding, special, transcendental
+from funcad.lax.shapes import ANY, BITS, FLOAT, INTEGER, NUMBER, ORDERED, REAL_FLOAT, equal_dtypes, equal_shapes, operands
+from funcad.primitives import arithmetic, comparison, conversion, special, transcendental
 from funcad.primitives.shape import broadcast_in_dim
 
 
@@ -67,8 +56,8 @@ def _binary(name: str, kinds: str, bound: Callable[[Any, Any], Any], doc: str) -
 
 neg = _unary("neg", NUMBER, arithmetic.neg, "-x.")
 sign = _unary("sign", NUMBER, arithmetic.sign, "-1, 0 or 1; of complex x the number on the unit circle.")
-floor = _unary("floor", REAL_FLOAT, rounding.floor, "The largest integer <= x, as a float.")
-ceil = _unary("ceil", REAL_FLOAT, rounding.ceil, "The smallest integer >= x, as a float.")
+floor = _unary("floor", REAL_FLOAT, arithmetic.floor, "The largest integer <= x, as a float.")
+ceil = _unary("ceil", REAL_FLOAT, arithmetic.ceil, "The smallest integer >= x, as a float.")
 is_finite = _unary("is_finite", REAL_FLOAT, comparison.isfinite, "Is x neither infinite nor NaN? bool.")
 exp = _unary("exp", FLOAT, transcendental.exp, "e**x.")
 exp2 = _unary("exp2", FLOAT, transcendental.exp2, "2**x.")
@@ -107,8 +96,8 @@ bessel_i1e = _unary("bessel_i1e", REAL_FLOAT, special.i1e, "exp(-abs(x)) * i1(x)
 add = _binary("add", NUMBER, arithmetic.add, "x + y.")
 sub = _binary("sub", NUMBER, arithmetic.sub, "x - y.")
 mul = _binary("mul", NUMBER, arithmetic.mul, "x * y.")
-max = _binary("max", ORDERED, extrema.maximum, "The larger of x and y; NaN if one is; the derivative is shared at ties.")
-min = _binary("min", ORDERED, extrema.minimum, "The smaller of x and y; NaN if one is; the derivative is shared at ties.")
+max = _binary("max", ORDERED, arithmetic.maximum, "The larger of x and y; NaN if one is; the derivative is shared at ties.")
+min = _binary("min", ORDERED, arithmetic.minimum, "The smaller of x and y; NaN if one is; the derivative is shared at ties.")
 nextafter = _binary("nextafter", REAL_FLOAT, arithmetic.nextafter, "The next float after x in the direction of y.")
 eq = _binary("eq", ANY, comparison.eq, "x == y.")
 ne = _binary("ne", ANY, comparison.ne, "x != y.")
@@ -161,10 +150,10 @@ def div(x: Any, y: Any) -> Any:
     x, y = operands("div", NUMBER, x, y)
     if dtype_of(x).kind in FLOAT:
         return arithmetic.div(x, y)
-    return rounding.floor_divide(arithmetic.sub(x, rounding.fmod(x, y)), y)
+    return arithmetic.floor_divide(arithmetic.sub(x, arithmetic.fmod(x, y)), y)
 
 
-rem = _binary("rem", "iuf", rounding.fmod, "The remainder of div, with the sign of x (C's fmod).")
+rem = _binary("rem", "iuf", arithmetic.fmod, "The remainder of div, with the sign of x (C's fmod).")
 
 
 def pow(x: Any, y: Any) -> Any:
@@ -174,8 +163,8 @@ def pow(x: Any, y: Any) -> Any:
         if is_a(y, (int, np.integer)):
             return integer_pow(x, int(y))
         x, y = equal_shapes("pow", [x, conversion.convert(y, dtype_of(x))])
-        return powers.pow(x, y)
-    return powers.pow(*operands("pow", FLOAT, x, y))
+        return transcendental.pow(x, y)
+    return transcendental.pow(*operands("pow", FLOAT, x, y))
 
 
 def integer_pow(x: Any, y: int) -> Any:
@@ -201,8 +190,8 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     """
     x = _one("round", REAL_FLOAT, x)
     if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
-        return rounding.rint(x)
-    whole = rounding.trunc(x)
+        return arithmetic.rint(x)
+    whole = arithmetic.trunc(x)
     half = dtype_of(x).type(0.5)
     away = comparison.ge(arithmetic.abs_(arithmetic.sub(x, whole)), half)
     return comparison.select(away, arithmetic.add(whole, arithmetic.sign(x)), whole)
@@ -236,7 +225,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     array([0. , 0.5, 1. ])
     """
     low, x, high = operands("clamp", ORDERED, min, x, max)
-    return extrema.clamp(x, low, high)
+    return arithmetic.clamp(x, low, high)
 
 
 def _condition(name: str, pred: Any, x: Any) -> Any:

@@ -1,8 +1,8 @@
 """Dynamic slices, gather and scatter, with the names and semantics of `jax.lax`.
 
 `gather` and `scatter` read and write windows: `start_indices[..., k]` is where a window starts along the operand's axis
-`start_index_map[k]`. Here a window becomes index arrays for the canonical forms of `primitives/scatter.py`. Windows that do
-not fit are treated by `mode`: "clip" (the default of a gather) moves them inside, "fill" (or "drop", the default of a
+`start_index_map[k]`. Here a window becomes index arrays for the canonical forms of `primitives/basic_indexing.py`. Windows that
+do not fit are treated by `mode`: "clip" (the default of a gather) moves them inside, "fill" (or "drop", the default of a
 scatter) reads `fill_value` and writes nothing, "promise_in_bounds" does not look (NumPy's IndexError, and negative indices
 count from the end).
 """
@@ -18,12 +18,12 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.lax.lax_operands import ANY, axis_in, equal_dtypes
-from funcad.primitives import arithmetic, basic_indexing, comparison, computed_slices, extrema
+from funcad.lax.shapes import ANY, axis_in, equal_dtypes
+from funcad.primitives import arithmetic, basic_indexing, comparison, computed_slices
+from funcad.primitives.basic_indexing import gather as _gather
+from funcad.primitives.basic_indexing import scatter as _scatter
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_all
-from funcad.primitives.scatter import gather as _gather
-from funcad.primitives.scatter import scatter as _scatter
 from funcad.primitives.shape import broadcast_in_dim, pad, reshape, slice_p, transpose
 
 _INT64 = np.dtype(np.int64)
@@ -47,7 +47,7 @@ def _starts(name: str, operand: Any, start_indices: Any, negative: bool | Sequen
     for start, wraps in zip(starts, flags):
         if dtype_of(start).kind not in "iu" or shape_of(start) != ():
             raise TypeError(f"lax.{name}: starts must be integer scalars, got {aval_of(start)}")
-        result.append(start if wraps else extrema.maximum(start, dtype_of(start).type(0)))
+        result.append(start if wraps else arithmetic.maximum(start, dtype_of(start).type(0)))
     return result
 
 
@@ -241,7 +241,7 @@ class _Windows:
     def clip(self) -> None:
         for d, start in self.starts.items():
             last = np.int64(self.shape[d] - self.sizes[d])
-            self.starts[d] = extrema.minimum(extrema.maximum(start, np.int64(0)), last)
+            self.starts[d] = arithmetic.minimum(arithmetic.maximum(start, np.int64(0)), last)
 
     def index_arrays(self) -> list[Any]:
         n = len(self.batch)

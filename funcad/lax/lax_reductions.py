@@ -1,4 +1,4 @@
-"""Reductions, windows, cumulative functions, sorting, with the names and semantics of `jax.lax`.
+"""Reductions, cumulative operations, sorting, and contractions.
 
 `reduce` and `reduce_window` know the usual monoids (add, mul, max, min, and, or, by the functions of funcad.lax, funcad.numpy,
 NumPy and `operator`) and hand them to their primitives. Any other associative function is folded pairwise; its derivative is
@@ -7,6 +7,7 @@ that of the fold.
 
 from __future__ import annotations
 
+import enum
 import operator
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -19,20 +20,26 @@ from funcad.host.devices import NAMESPACES, namespace_of
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax import lax_elementwise
-from funcad.lax.lax_operands import ANY, BITS, NUMBER, ORDERED, axes_in, axis_in, equal_dtypes, operands
-from funcad.lax.shapes import concatenate, pad, slice_in_dim
-from funcad.primitives import arithmetic, comparison, conversion, cumulative, extrema, reduction, sorting, window
-from funcad.primitives.barrier import optimization_barrier as _barrier
+from funcad.primitives import arithmetic, comparison, contraction, conversion, convolution, reduction, sorting
+from funcad.primitives.contraction import permute
+from funcad.primitives.convolution import ConvDimensionNumbers as ConvDimensionNumbers
+from funcad.primitives.convolution import conv_dimension_numbers as conv_dimension_numbers
+from funcad.primitives.convolution import conv_general_dilated as conv_general_dilated
 from funcad.primitives.convolution import padding_pairs
-from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
+from funcad.primitives.fused import optimization_barrier as _barrier
+from funcad.primitives.shape import broadcast_in_dim, reshape, rev, slice_p, transpose
 from funcad.tree import flatten, unflatten
+
+from funcad.lax.shapes import (  # isort: skip
+    ANY, BITS, NUMBER, ORDERED, axes_in, axis_in, concatenate, equal_dtypes, operands, pad, slice_in_dim,
+)
 
 _MONOIDS: dict[Any, str] = {}
 for _name, _functions in {
     "add": (lax_elementwise.add, arithmetic.add, operator.add, np.add),
     "mul": (lax_elementwise.mul, arithmetic.mul, operator.mul, np.multiply),
-    "max": (lax_elementwise.max, extrema.maximum, np.maximum),
-    "min": (lax_elementwise.min, extrema.minimum, np.minimum),
+    "max": (lax_elementwise.max, arithmetic.maximum, np.maximum),
+    "min": (lax_elementwise.min, arithmetic.minimum, np.minimum),
     "and": (lax_elementwise.bitwise_and, comparison.and_, operator.and_, np.bitwise_and, np.logical_and),
     "or": (lax_elementwise.bitwise_or, comparison.or_, operator.or_, np.bitwise_or, np.logical_or),
 }.items():
@@ -60,8 +67,8 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
 _COMBINE: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add,
     "mul": arithmetic.mul,
-    "max": extrema.maximum,
-    "min": extrema.minimum,
+    "max": arithmetic.maximum,
+    "min": arithmetic.minimum,
     "and": comparison.and_,
     "or": comparison.or_,
 }
@@ -72,7 +79,7 @@ def _neutral(name: str, dtype: np.dtype) -> Any:
         return dtype.type(0)
     if name in ("mul", "and"):
         return dtype.type(1)
-    return dtype.type(window.lowest(dtype) if name == "max" else window.highest(dtype))
+    return dtype.type(convolution.lowest(dtype) if name == "max" else convolution.highest(dtype))
 
 
 def _is_neutral(value: Any, name: str, dtype: np.dtype) -> bool:
@@ -175,13 +182,13 @@ def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:
 def reduce_max(operand: Any, axes: Sequence[int]) -> Any:
     """The maximum over axes; of nothing the dtype's lowest value. The derivative is shared at ties."""
     x, axes = _axes_of("reduce_max", ORDERED, operand, axes)
-    return reduce(x, window.lowest(dtype_of(x)), lax_elementwise.max, axes)
+    return reduce(x, convolution.lowest(dtype_of(x)), lax_elementwise.max, axes)
 
 
 def reduce_min(operand: Any, axes: Sequence[int]) -> Any:
     """The minimum over axes; of nothing the dtype's highest value. The derivative is shared at ties."""
     x, axes = _axes_of("reduce_min", ORDERED, operand, axes)
-    return reduce(x, window.highest(dtype_of(x)), lax_elementwise.min, axes)
+    return reduce(x, convolution.highest(dtype_of(x)), lax_elementwise.min, axes)
 
 
 def reduce_and(operand: Any, axes: Sequence[int]) -> Any:
@@ -246,8 +253,8 @@ def reduce_window(
         raise ValueError(f"lax.reduce_window: all parameters need one positive entry for each axis of {aval_of(x)}")
     if shape_of(init) != ():
         raise TypeError(f"lax.reduce_window: init_value must be a scalar, got {aval_of(init)}")
-    spread = [window.dilated(n, b) for n, b in zip(shape, base)]
-    reach = [window.dilated(k, d) for k, d in zip(size, dilation)]
+    spread = [convolution.dilated(n, b) for n, b in zip(shape, base)]
+    reach = [convolution.dilated(k, d) for k, d in zip(size, dilation)]
     pads = padding_pairs(spread, reach, strides, padding)
     name = _monoid(computation, dtype_of(x))
     if name in _WINDOWS:
@@ -256,7 +263,7 @@ def reduce_window(
     combine = computation if name is None else _COMBINE[name]
     neutral = init if name is None else _neutral(name, dtype_of(x))
     x = pad(x, neutral, [(low, high, b - 1) for (low, high), b in zip(pads, base)])
-    out = window.windows_shape(
+    out = convolution.windows_shape(
         shape_of(x), window=size, strides=strides, padding=((0, 0),) * len(shape), base_dilation=ones, window_dilation=dilation
     )
     result = _fill(init, out)
@@ -270,11 +277,11 @@ def reduce_window(
 
 
 _WINDOWS: dict[Any, Callable[..., Any]] = {
-    "add": window.reduce_window_sum,
-    "max": window.reduce_window_max,
-    "min": window.reduce_window_min,
-    "and": window.reduce_window_min,
-    "or": window.reduce_window_max,
+    "add": convolution.reduce_window_sum,
+    "max": convolution.reduce_window_max,
+    "min": convolution.reduce_window_min,
+    "and": convolution.reduce_window_min,
+    "or": convolution.reduce_window_max,
 }
 
 
@@ -288,27 +295,27 @@ def _cumulative(name: str, kinds: str, f: Callable[..., Any], operand: Any, axis
 
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     """Running sums along an axis, in the operand's dtype; from the end if reverse."""
-    return _cumulative("cumsum", NUMBER, cumulative.cumsum, operand, axis, reverse)
+    return _cumulative("cumsum", NUMBER, reduction.cumsum, operand, axis, reverse)
 
 
 def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     """Running products along an axis, in the operand's dtype; from the end if reverse."""
-    return _cumulative("cumprod", NUMBER, cumulative.cumprod, operand, axis, reverse)
+    return _cumulative("cumprod", NUMBER, reduction.cumprod, operand, axis, reverse)
 
 
 def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     """Running maxima along an axis; from the end if reverse."""
-    return _cumulative("cummax", ORDERED, cumulative.cummax, operand, axis, reverse)
+    return _cumulative("cummax", ORDERED, reduction.cummax, operand, axis, reverse)
 
 
 def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     """Running minima along an axis; from the end if reverse."""
-    return _cumulative("cummin", ORDERED, cumulative.cummin, operand, axis, reverse)
+    return _cumulative("cummin", ORDERED, reduction.cummin, operand, axis, reverse)
 
 
 def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     """Running log(sum(exp(x))) along an axis, without overflow; from the end if reverse."""
-    return _cumulative("cumlogsumexp", "f", cumulative.cumlogsumexp, operand, axis, reverse)
+    return _cumulative("cumlogsumexp", "f", reduction.cumlogsumexp, operand, axis, reverse)
 
 
 # ---- sorting
@@ -389,3 +396,207 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **
     if f is None:
         raise NotImplementedError(f"lax.platform_dependent: no function for {names[0]} and no default")
     return f(*args)
+
+
+# -- products of matrices and convolutions, with the names and arguments of `jax.lax`
+#
+# `precision` may be given everywhere and changes nothing: NumPy and CuPy compute with the full precision of the operands.
+
+
+class Precision(enum.Enum):
+    """JAX's names of precisions; all mean the operands' own."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+
+def _pairs(name: str, dimension_numbers: Any) -> Any:
+    try:
+        (cx, cy), (bx, by) = dimension_numbers
+        pairs = [tuple([int(i) for i in axes]) for axes in (cx, cy, bx, by)]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"lax.{name}: dimension_numbers is ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)), got "
+            f"{dimension_numbers!r}"
+        ) from None
+    return (pairs[0], pairs[1]), (pairs[2], pairs[3])
+
+
+def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    """Sum of products over contracted axes, for each index of the batch axes; result: batch, free axes of lhs, of rhs.
+
+    >>> dot_general(np.ones((2, 3)), np.ones((2, 3)), (((1,), (1,)), ((0,), (0,))))
+    array([3., 3.])
+    """
+    numbers = _pairs("dot_general", dimension_numbers)
+    if preferred_element_type is None:
+        lhs, rhs = equal_dtypes("dot_general", ANY, (lhs, rhs))
+        return contraction.dot_general(lhs, rhs, dimension_numbers=numbers)
+    dtype = np.dtype(preferred_element_type)
+    if dtype_of(lhs) != dtype_of(rhs):
+        lhs, rhs = [contraction.convert(x, np.promote_types(dtype_of(lhs), dtype_of(rhs))) for x in (lhs, rhs)]
+    return contraction.dot_general(lhs, rhs, dimension_numbers=numbers, preferred_dtype=dtype)
+
+
+def dot(lhs: Any, rhs: Any, *, dimension_numbers: Any = None, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    """The product of vectors and matrices; with dimension_numbers as dot_general.
+
+    >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    np.float64(11.0)
+    """
+    if dimension_numbers is None:
+        nl, nr = len(shape_of(lhs)), len(shape_of(rhs))
+        if nl not in (1, 2) or nr not in (1, 2) or shape_of(lhs)[-1] != shape_of(rhs)[0]:
+            raise ValueError(
+                f"lax.dot: {aval_of(lhs)} and {aval_of(rhs)} are not vectors or matrices that fit; give dimension_numbers "
+                "for other products"
+            )
+        dimension_numbers = (((nl - 1,), (0,)), ((), ()))
+    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+    """Products of the matrices in the last two axes; all other axes are equal."""
+    n = len(shape_of(lhs))
+    if n < 2 or len(shape_of(rhs)) != n:
+        raise ValueError(f"lax.batch_matmul: operands must have equal ranks >= 2, got {aval_of(lhs)}, {aval_of(rhs)}")
+    batch = tuple(range(n - 2))
+    return dot_general(lhs, rhs, (((n - 1,), (n - 2,)), (batch, batch)), precision)
+
+
+def conv(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Convolution of lhs (N, C, *S) with rhs (O, C, *K), without dilation; see conv_general_dilated."""
+    return conv_general_dilated(lhs, rhs, window_strides, padding, preferred_element_type=preferred_element_type)
+
+
+def conv_with_general_padding(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Convolution of lhs (N, C, *S) with rhs (O, C, *K); see conv_general_dilated."""
+    return conv_general_dilated(
+        lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, preferred_element_type=preferred_element_type
+    )
+
+
+def _transposed_padding(k: int, s: int, padding: str) -> tuple[int, int]:
+    """Padding with which stride becomes dilation: SAME gives s times the size, VALID every place that the kernel reaches."""
+    if padding == "SAME":
+        total = k + s - 2
+        before = k - 1 if s > k - 1 else -(-total // 2)
+    elif padding == "VALID":
+        total = k + s - 2 + max(k - s, 0)
+        before = k - 1
+    else:
+        raise ValueError(f'lax.conv_transpose: padding is "SAME", "VALID" or pairs of integers, got {padding!r}')
+    return before, total - before
+
+
+_CHANNELS_LAST = {2: ("NC", "IO", "NC"), 3: ("NHC", "HIO", "NHC"), 4: ("NHWC", "HWIO", "NHWC"), 5: ("NHWDC", "HWDIO", "NHWDC")}
+
+
+def conv_transpose(
+    lhs: Any,
+    rhs: Any,
+    strides: Sequence[int],
+    padding: Any,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    transpose_kernel: bool = False,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Convolution whose strides enlarge ("deconvolution"): lhs is dilated by the strides.
+
+    By default the channels are last: (N, *S, C) with kernels (*K, I, O). `transpose_kernel=True` reverses the kernel and
+    exchanges its I and O, which gives the transpose of conv_general_dilated towards lhs. Pairs of padding are those of the
+    dilated input.
+
+    >>> conv_transpose(np.ones((1, 2, 1)), np.ones((2, 1, 1)), (2,), "SAME").ravel()
+    array([1., 1., 1., 1.])
+    """
+    ndim = len(shape_of(lhs))
+    if dimension_numbers is None:
+        if ndim not in _CHANNELS_LAST:
+            raise ValueError(f"lax.conv_transpose: no default dimension_numbers for {ndim} axes")
+        dimension_numbers = _CHANNELS_LAST[ndim]
+    numbers = conv_dimension_numbers(shape_of(lhs), shape_of(rhs), dimension_numbers)
+    kernel = [shape_of(rhs)[i] for i in numbers.rhs_spec[2:]]
+    dilation = (1,) * len(kernel) if rhs_dilation is None else tuple(rhs_dilation)
+    if isinstance(padding, str):
+        windows = [convolution.dilated(k, d) for k, d in zip(kernel, dilation)]
+        padding = [_transposed_padding(k, s, padding.upper()) for k, s in zip(windows, strides)]
+    if transpose_kernel:
+        rhs = rev(rhs, axes=tuple(sorted(numbers.rhs_spec[2:])))
+        perm = list(range(ndim))
+        out, in_ = numbers.rhs_spec[:2]
+        perm[out], perm[in_] = in_, out
+        rhs = permute(rhs, perm)
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        (1,) * len(kernel),
+        padding,
+        tuple(strides),
+        dilation,
+        numbers,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: Any
+) -> list[tuple[int, int]]:
+    """The pairs (low, high) that "SAME", "SAME_LOWER" or "VALID" stand for.
+
+    >>> padtype_to_pads((5,), (3,), (1,), "SAME")
+    [(1, 1)]
+    """
+    return list(padding_pairs(in_shape, window_shape, window_strides, padding))
+
+
+def conv_general_dilated_patches(
+    lhs: Any,
+    filter_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The windows of lhs that a convolution reads, as features in the order (C, *filter_shape)."""
+    spatial = len(filter_shape)
+    rhs_shape = (1,) * (spatial + 2)
+    numbers = conv_dimension_numbers(shape_of(lhs), rhs_shape, dimension_numbers)
+    size = int(np.prod(filter_shape, dtype=int))
+    channels = shape_of(lhs)[numbers.lhs_spec[1]]
+    picks = np.eye(size, dtype=dtype_of(lhs)).reshape((size, 1, *filter_shape))
+    kernel = np.concatenate([picks] * channels, axis=0)
+    kernel = permute(kernel, [list(numbers.rhs_spec).index(i) for i in range(spatial + 2)])
+    return conv_general_dilated(
+        lhs,
+        kernel,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        numbers,
+        feature_group_count=channels,
+        preferred_element_type=preferred_element_type,
+    )

@@ -17,41 +17,21 @@ from typing import Any
 import numpy as np
 
 from funcad.host.locks import SMALL
-from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, is_inexact, shape_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, Params, Value, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
-from funcad.ir.types import Params, Value
-from funcad.masks.masks import (
-    CALM,
-    COMPUTED,
-    NAN,
-    WHOLE,
-    LazyBools,
-    Mask,
-    Masked,
-    bools_of,
-    clean,
-    constant,
-    either,
-    harmless,
-    has_no_nan,
-    kinds_of,
-    mask_of,
-    nonzero,
-    numbers_of,
-    reach_of,
-    whole_of,
-)
 from funcad.primitives.arithmetic import add, sub
 from funcad.primitives.comparison import and_, not_, or_
+from funcad.primitives.loop import is_stack, stack_empty, stack_select
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
-from funcad.primitives.stack import is_stack, stack_empty, stack_select
 
-__all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "owned", "push", "rule_of"]
-__all__ += ["whole_mask_of", "with_mask", "with_whole"]
+from funcad.masks.masks import (  # isort: skip
+    CALM, COMPUTED, NAN, WHOLE, LazyBools, Mask, Masked, bools_of, clean, constant, either, harmless, has_no_nan, kinds_of,
+    mask_of, nonzero, numbers_of, reach_of, whole_of,
+)
 
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}

@@ -40,46 +40,15 @@ from typing import Any
 import numpy as np
 
 from funcad.host.devices import device_in_use, namespace_of
-from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
+from funcad.ir.aval import AnyAval, Aval, Params, StackAval, Value, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
-from funcad.ir.types import AnyAval, Params, Value
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
+from funcad.primitives.loop import add_values, is_stack, stack_empty, stack_select
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
-from funcad.primitives.stack import add_values, is_stack, stack_empty, stack_select
-
-__all__ = [
-    "CALM",
-    "EVERY",
-    "NAN",
-    "WHOLE",
-    "COMPUTED",
-    "LazyBools",
-    "Mask",
-    "Masked",
-    "begins",
-    "begins_within",
-    "bools_of",
-    "clean",
-    "constant",
-    "either",
-    "either_bools",
-    "handed_on",
-    "harmless",
-    "has_no_nan",
-    "is_followed",
-    "kinds_of",
-    "mask_of",
-    "needed",
-    "nonzero",
-    "numbers_of",
-    "reach_of",
-    "transposed",
-    "whole_of",
-]
 
 WHOLE, EVERY = 1, 2  # what is needed of a mask: only whether the whole value is zero, or which elements
 CALM = frozenset([None, "pointwise", "sums"])  # no mask begins here

@@ -8,41 +8,75 @@ it cannot make NaN.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import pi
 from math import sqrt as _sqrt
 from typing import Any
 
-from funcad.ir.aval import shape_of
-from funcad.nn.nn_operands import operand, operands, real_operand
-from funcad.numpy.axes import axis_of
+import numpy as np
+
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.tracer import Tracer
+from funcad.numpy.promote import as_array, axis_of, broadcast, promote_dtype, result_dtype
 from funcad.primitives import activation
-from funcad.primitives.arithmetic import (
-    abs_,
-    add,
-    div,
-    hypot,
-    mul,
-    neg,
-    reciprocal,
-    sqrt,
-    square,
-)
+from funcad.primitives.arithmetic import abs_, add, div, hypot, maximum, mul, neg, reciprocal, sqrt, square
+from funcad.primitives.arithmetic import clamp as _clamp
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import gt, lt, select
 from funcad.primitives.conversion import stop_gradient
-from funcad.primitives.extrema import clamp as _clamp
-from funcad.primitives.extrema import maximum
 from funcad.primitives.special import ndtr
 from funcad.primitives.transcendental import exp, expm1, log, log1p, logistic
 from funcad.primitives.transcendental import tanh as _tanh
 
-__all__ = [
-    "identity", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "swish", "mish", "sigmoid",
-    "hard_sigmoid", "hard_silu", "hard_swish", "sparse_plus", "sparse_sigmoid", "log_sigmoid", "tanh", "hard_tanh",
-    "softplus", "squareplus", "soft_sign", "glu",
-    "log1mexp", "smooth_abs", "safe_sqrt", "safe_log", "shifted_log",
-    "safe_reciprocal", "safe_divide", "clamp",
-]  # fmt: skip
+# -- arguments of `funcad.nn` as its primitives take them: strong floats of one dtype and one shape
+
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+def operand(x: Any) -> Any:
+    """x as a strong float or complex value; integers and bools become float64, float32 stays float32."""
+    if (type(x) is Tracer or type(x) is np.ndarray) and dtype_of(x).kind in "fc" and not aval_of(x).weak:
+        return x
+    x = as_array(x)
+    aval = aval_of(x)
+    if type(x) in (int, float, bool):
+        return np.float64(x)
+    return promote_dtype([x], aval.dtype if aval.dtype.kind in "fc" else _FLOAT64)[0]
+
+
+def real_operand(x: Any, what: str) -> Any:
+    """As `operand`; complex numbers raise."""
+    x = operand(x)
+    if dtype_of(x).kind == "c":
+        raise TypeError(f"{what} is not defined for complex numbers, got {aval_of(x)}; take np.real or np.abs first")
+    return x
+
+
+def operands(*args: Any) -> Sequence[Any]:
+    """The arguments in one float dtype and one shape (NumPy's promotion); Python scalars beside arrays stay scalars."""
+    values = [as_array(a) for a in args]
+    dtype, weak = result_dtype(values)
+    if dtype.kind not in "fc":
+        dtype = _FLOAT64
+    values = promote_dtype(values, dtype)
+    if weak:  # Python scalars only: a function's result is strong
+        values = [np.float64(v) if type(v) is float else operand(v) for v in values]
+    return broadcast(values)
+
+
+def same_dtype(*args: Any) -> list[Any]:
+    """The arguments as floats of one dtype, each in its own shape."""
+    values = [operand(a) for a in args]
+    return promote_dtype(values, np.result_type(*[dtype_of(v) for v in values]))
+
+
+def broadcasts(small: tuple, shape: tuple) -> bool:
+    """Does an array of the first shape broadcast to the second?"""
+    return len(small) <= len(shape) and all(n in (1, m) for n, m in zip(small[::-1], shape[::-1]))
+
+
+# -- activations
 
 
 def identity(x: Any) -> Any:

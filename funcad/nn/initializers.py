@@ -18,15 +18,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from funcad import random
+from funcad.configuration import public_names
 from funcad.host.devices import namespace_of
-from funcad.host.layout import native_dtype
-from funcad.host.real_types import is_a
+from funcad.host.real_types import is_a, native_dtype
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.names import public_names
-from funcad.numpy.axes import axis_of, move, shape_argument
+from funcad.numpy.promote import axis_of, move, shape_argument
 from funcad.primitives.basic_indexing import basic_place_p
 from funcad.primitives.conversion import convert, make_complex
-from funcad.show.docstrings import also_says
+from funcad.show.pretty import also_says
 
 __all__ = [
     "Initializer",

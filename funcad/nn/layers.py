@@ -1,4 +1,4 @@
-"""Layers as functions of their parameters: linear maps, embeddings, dropout.
+"""Layers: dense ones, convolutions, pooling.
 
 Nothing is stored: parameters are arguments (pytrees of arrays in the user's hands). Normalisation is in norms.py,
 attention in attention.py, convolution in convolution.py.
@@ -6,26 +6,30 @@ attention in attention.py, convolution in convolution.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, shape_of
-from funcad.nn.nn_operands import operand, operands, same_dtype
-from funcad.numpy.axes import array_of, axes_of, axis_of
+from funcad import lax
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.nn.activations import operand, operands, real_operand, same_dtype
+from funcad.numpy.promote import array_of, axes_of, axis_of
 from funcad.numpy.searching import take
-from funcad.primitives.arithmetic import add, mul
+from funcad.primitives import convolution as windows
+from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.collective import axis_index, axis_size
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.contraction import dot_general
 from funcad.primitives.conversion import convert
+from funcad.primitives.convolution import padding_pairs
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import kept_axes
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to
 from funcad.random import bernoulli
-
-__all__ = ["one_hot", "slice_range", "linear", "embedding", "bmm", "dropout"]
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int | str = -1) -> Any:
@@ -158,3 +162,237 @@ def dropout(key: Any, x: Any, rate: float = 0.5, *, broadcast_axes: Any = (), de
     kept = bernoulli(key, 1.0 - rate, tuple([1 if i in shared else n for i, n in enumerate(shape)]))
     scaled = mul(x, 1.0 / (1.0 - rate)) if rate < 1 else x
     return select(broadcast_to(kept, shape), scaled, 0.0)
+
+
+# -- convolution layers: `funcad.lax.conv_general_dilated` with the arguments of a layer
+
+
+_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def _each(what: str, name: str, value: Any, count: int) -> tuple[int, ...]:
+    values = (value,) * count if is_a(value, int) else tuple(value)
+    if len(values) != count or min(values, default=1) < 1:
+        raise ValueError(f"nn.{what}: {name} must be a positive integer, or {count} of them, one per axis, got {value!r}")
+    return values
+
+
+def _layout(what: str, x: Any, kernel: Any, data_format: str | None, kernel_format: str | None) -> tuple[str, str, str]:
+    """The letters of input, kernel and output; channels are last unless the format says otherwise."""
+    rank = len(shape_of(x))
+    if rank != len(shape_of(kernel)) or not 3 <= rank <= 5 and data_format is None:
+        raise ValueError(
+            f"nn.{what}: x must be (batch, *spatial, channels) and the kernel (*window, in, out) with 1, 2 or 3 spatial "
+            f"axes, got shapes {shape_of(x)} and {shape_of(kernel)}; use funcad.vmap or x[None] for a single example"
+        )
+    data = data_format or f"N{_SPATIAL[rank - 2]}C"
+    spatial = "".join([letter for letter in data if letter not in "NC"])
+    last = data.endswith("C")
+    return data, kernel_format or (f"{spatial}IO" if last else f"OI{spatial}"), data
+
+
+def _with_bias(what: str, out: Any, bias: Any, data: str) -> Any:
+    if bias is None:
+        return out
+    bias, channels = operand(bias), shape_of(out)[data.index("C")]
+    if shape_of(bias) != (channels,):
+        raise ValueError(f"nn.{what}: the bias must have shape ({channels},), got {shape_of(bias)}")
+    return add(*operands(out, broadcast_in_dim(bias, shape=shape_of(out), axes=(data.index("C"),))))
+
+
+def _padding(padding: Any, count: int) -> Any:
+    """An int pads every end alike; an int per axis, both of its ends."""
+    if isinstance(padding, str):
+        return padding
+    pads = (padding,) * count if is_a(padding, int) else tuple(padding)
+    return [(p, p) if is_a(p, int) else tuple(p) for p in pads]
+
+
+def conv(
+    x: Any,
+    kernel: Any,
+    bias: Any = None,
+    strides: int | Sequence[int] = 1,
+    padding: Any = "VALID",
+    *,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    data_format: str | None = None,
+    kernel_format: str | None = None,
+) -> Any:
+    """The correlation of x with a kernel, plus a bias per channel: what networks call convolution, in 1, 2 or 3 axes.
+
+    x is (batch, *spatial, channels) and the kernel (*window, in channels // groups, out channels), "NHWC" and "HWIO"; with
+    `data_format="NCHW"` the kernel is "OIHW" unless `kernel_format` says otherwise (PyTorch's layout). padding is "VALID",
+    "SAME", "SAME_LOWER", an int, or pairs; the kernel is dilated by `dilation`, and moves by `strides`, an int or one per axis.
+    ValueError where the shapes do not fit.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.conv(np.array([[[1.0], [2.0], [4.0]]]), np.array([[[-1.0]], [[1.0]]]), np.array([0.5])).ravel()
+    array([1.5, 2.5])
+    """
+    x, kernel = same_dtype(x, kernel)
+    layout = _layout("conv", x, kernel, data_format, kernel_format)
+    count = len(shape_of(x)) - 2
+    out = lax.conv_general_dilated(
+        x,
+        kernel,
+        _each("conv", "strides", strides, count),
+        _padding(padding, count),
+        rhs_dilation=_each("conv", "dilation", dilation, count),
+        dimension_numbers=layout,
+        feature_group_count=groups,
+    )
+    return _with_bias("conv", out, bias, layout[2])
+
+
+def conv_transpose(
+    x: Any,
+    kernel: Any,
+    bias: Any = None,
+    strides: int | Sequence[int] = 1,
+    padding: Any = "SAME",
+    *,
+    dilation: int | Sequence[int] = 1,
+    data_format: str | None = None,
+    kernel_format: str | None = None,
+    transpose_kernel: bool = False,
+) -> Any:
+    """A convolution whose strides enlarge x ("deconvolution"); arguments as of conv, meaning as `funcad.lax.conv_transpose`.
+
+    `bias`, `dilation`, `data_format` and `kernel_format` are those of `conv`. Pairs as padding are those of the dilated input.
+    `transpose_kernel=True` reverses the kernel and exchanges its channels: the transpose of `conv` towards its input.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.conv_transpose(np.array([[[1.0], [2.0]]]), np.array([[[1.0]], [[3.0]]]), strides=2).ravel()
+    array([3., 1., 6., 2.])
+    """
+    x, kernel = same_dtype(x, kernel)
+    layout = _layout("conv_transpose", x, kernel, data_format, kernel_format)
+    count = len(shape_of(x)) - 2
+    out = lax.conv_transpose(
+        x,
+        kernel,
+        _each("conv_transpose", "strides", strides, count),
+        _padding(padding, count),
+        rhs_dilation=_each("conv_transpose", "dilation", dilation, count),
+        dimension_numbers=layout,
+        transpose_kernel=transpose_kernel,
+    )
+    return _with_bias("conv_transpose", out, bias, layout[2])
+
+
+# -- pooling: maxima, minima and means over moving windows of spatial axes
+
+
+def _spatial_axes(what: str, x: Any, count: int, axes: Any, data_format: str | None) -> list[int]:
+    ndim = len(shape_of(x))
+    if data_format is not None:
+        if axes is not None:
+            raise TypeError(f"nn.{what}: give axes or data_format, not both")
+        if len(data_format) != ndim or len(set(data_format)) != ndim or "C" not in data_format:
+            raise ValueError(f"nn.{what}: data_format {data_format!r} must name the {ndim} axes of {aval_of(x)}, as 'NHWC'")
+        return [i for i, letter in enumerate(data_format) if letter not in "NC"]
+    if axes is None:  # between the batch axis, if there is one, and the channels
+        first = max(ndim - 1 - count, 0)
+        return list(range(first, first + count))
+    return [a + ndim if a < 0 else a for a in axes]
+
+
+def _parameters(what: str, x: Any, window: Any, strides: Any, padding: Any, axes: Any, data_format: Any) -> dict[str, tuple]:
+    ndim = len(shape_of(x))
+    count = 1 if is_a(window, int) else len(window)
+    places = _spatial_axes(what, x, count, axes, data_format)
+    sizes = (window,) * (len(places) if data_format else 1) if is_a(window, int) else tuple(window)
+    moves = sizes if strides is None else (strides,) * len(sizes) if is_a(strides, int) else tuple(strides)
+    if len(places) != len(sizes) or len(moves) != len(sizes) or any(not 0 <= a < ndim for a in places) or ndim < len(sizes):
+        raise ValueError(
+            f"nn.{what}: window {window}, strides {strides} and axes {tuple(places)} do not fit each other and {aval_of(x)}"
+        )
+    if len(set(places)) != len(places) or min((*sizes, *moves), default=1) < 1:
+        raise ValueError(f"nn.{what}: window {window} and strides {strides} must be positive, axes {tuple(places)} different")
+    full_window, full_strides, pads = [1] * ndim, [1] * ndim, [(0, 0)] * ndim
+    pairs = padding_pairs([shape_of(x)[a] for a in places], sizes, moves, padding)
+    for a, k, s, pair in zip(places, sizes, moves, pairs):
+        full_window[a], full_strides[a], pads[a] = k, s, pair
+    ones = (1,) * ndim
+    return {
+        "window": tuple(full_window),
+        "strides": tuple(full_strides),
+        "padding": tuple(pads),
+        "base_dilation": ones,
+        "window_dilation": ones,
+    }
+
+
+def max_pool(
+    x: Any,
+    window: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: Any = "VALID",
+    *,
+    axes: Sequence[int] | None = None,
+    data_format: str | None = None,
+) -> Any:
+    """The maximum of every window.
+
+    x has shape (*batch, *spatial, channels), and the window one size per spatial axis. `axes` names the spatial axes if they
+    are elsewhere, or `data_format` names all of them: "NCHW" (an int as window is then the size along each of H and W).
+    `strides` is the window by default (windows side by side); padding is "VALID", "SAME", "SAME_LOWER" or pairs, and never
+    wins. The derivative is shared at ties. ValueError where the arguments do not fit, TypeError for complex numbers.
+
+    >>> import numpy as np
+    >>> max_pool(np.array([1.0, 3.0, 2.0, 0.0]), 2, axes=(0,))
+    array([3., 2.])
+    """
+    x = real_operand(x, "max_pool")
+    return windows.reduce_window_max(x, **_parameters("max_pool", x, window, strides, padding, axes, data_format))
+
+
+def min_pool(
+    x: Any,
+    window: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: Any = "VALID",
+    *,
+    axes: Sequence[int] | None = None,
+    data_format: str | None = None,
+) -> Any:
+    """The minimum of every window; arguments as of max_pool.
+
+    `x`, `window`, `strides`, `padding` and `data_format` are those of `max_pool`.
+
+    >>> import numpy as np
+    >>> min_pool(np.array([1.0, 3.0, 2.0, 0.0]), 2, axes=(0,))
+    array([1., 0.])
+    """
+    x = real_operand(x, "min_pool")
+    return windows.reduce_window_min(x, **_parameters("min_pool", x, window, strides, padding, axes, data_format))
+
+
+def avg_pool(
+    x: Any,
+    window: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: Any = "VALID",
+    *,
+    axes: Sequence[int] | None = None,
+    data_format: str | None = None,
+    count_include_pad: bool = True,
+) -> Any:
+    """The mean of every window; arguments as of max_pool.
+
+    Padding counts as zeros (as in Flax and PyTorch) or, with `count_include_pad=False`, not at all.
+    `x`, `window`, `strides`, `padding` and `data_format` are those of `max_pool`.
+
+    >>> import numpy as np
+    >>> avg_pool(np.array([1.0, 3.0, 2.0, 0.0]), 2, axes=(0,))
+    array([2., 1.])
+    """
+    x = operand(x)
+    parameters = _parameters("avg_pool", x, window, strides, padding, axes, data_format)
+    total = windows.reduce_window_sum(x, **parameters)
+    if count_include_pad or all(pair == (0, 0) for pair in parameters["padding"]):
+        return mul(total, dtype_of(x).type(1 / prod(parameters["window"])))
+    ones = broadcast_in_dim(dtype_of(x).type(1), shape=shape_of(x), axes=())
+    return div(total, windows.reduce_window_sum(*on_device_of((ones,), (x,)), **parameters))

@@ -12,25 +12,18 @@ from math import prod
 from typing import Any
 
 from funcad.ir.aval import dtype_of, shape_of
+from funcad.nn.activations import operands, real_operand
 from funcad.nn.layers import one_hot
-from funcad.nn.nn_operands import operands, real_operand
-from funcad.numpy.axes import axis_of
+from funcad.numpy.promote import axis_of
 from funcad.primitives import activation
-from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
+from funcad.primitives.arithmetic import abs_, add, clamp, div, mul, neg, sqrt, square, sub
+from funcad.primitives.basic_indexing import gather
 from funcad.primitives.comparison import and_, eq, ge, gt, isinf, lt, select
-from funcad.primitives.extrema import clamp
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.scatter import gather
 from funcad.primitives.shape import transpose
 from funcad.primitives.transcendental import exp, log
-from funcad.show.docstrings import also_says
-
-__all__ = [
-    "mse_loss", "mae_loss", "huber_loss", "smooth_l1_loss", "cross_entropy", "softmax_cross_entropy",
-    "binary_cross_entropy", "sigmoid_binary_cross_entropy", "kl_div_loss", "cosine_similarity_loss",
-    "hinge_loss", "poisson_loss", "log_cosh_loss",
-]  # fmt: skip
+from funcad.show.pretty import also_says
 
 _REDUCTIONS = ("mean", "sum", "none")
 
@@ -263,7 +256,10 @@ def log_cosh_loss(prediction: Any, target: Any, reduction: str = "mean") -> Any:
     return _reduced("log_cosh_loss", activation.log_cosh(sub(p, t)), reduction)
 
 
-for _loss in [globals()[name] for name in __all__]:
+for _loss in (
+    mse_loss, mae_loss, huber_loss, smooth_l1_loss, cross_entropy, softmax_cross_entropy, binary_cross_entropy,
+    sigmoid_binary_cross_entropy, kl_div_loss, cosine_similarity_loss, hinge_loss, poisson_loss, log_cosh_loss,
+):  # fmt: skip
     also_says(
         _loss,
         "The first two arguments are real arrays, a prediction and a target, which broadcast. `reduction` is 'mean', 'sum' or\n"

@@ -17,7 +17,7 @@ import funcad.numpy as fnp
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.axes import array_of
+from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import make_complex
 
 __all__ = ["acosh", "broadcast_arrays", "clip", "expm1", "finfo", "floor_divide", "iinfo", "meshgrid", "pow", "sign"]

@@ -11,27 +11,25 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import WriteError
+from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
-from funcad.host.needs import given
 from funcad.host.real_types import is_a
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy.aliases import aliased, as_array_of_rank_0, fresh
-from funcad.numpy.axes import array_of, expand, shape_argument
-from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
+from funcad.numpy.dispatch import TABLE, anew, implements, is_traced, laid_out, order_of, where_am_i
 from funcad.numpy.joining import stack
-from funcad.numpy.memory_order import anew, laid_out, order_of
-from funcad.numpy.promote import as_array, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
-from funcad.show.docstrings import mirrors, named_after
+from funcad.show.pretty import mirrors, named_after
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import layout_of, lies_like
 from funcad.writes.boxes import ViewStep, linked
 
-__all__ = ["array", "asarray"]
+from funcad.numpy.promote import (  # isort: skip
+    aliased, array_of, as_array, as_array_of_rank_0, expand, fresh, promote_dtype, result_dtype, shape_argument,
+)
 
 
 def library(device: Any = None, like: Any = None) -> Any:

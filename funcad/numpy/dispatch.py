@@ -14,47 +14,155 @@ import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from inspect import cleandoc
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
-from funcad.host.devices import device_in_use, namespace_of
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
+from funcad.host.real_types import contiguous, memory_axes, of_copy
 from funcad.host.where import user_source
-from funcad.ir.aval import SCALAR_AVALS, aval_of
-from funcad.ir.tracer import Tracer
-from funcad.ir.types import Function
-from funcad.numpy.aliases import aliased
-from funcad.numpy.destinations import add_at, function_out, out_given, warn_where, with_out, write_out
-from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
-from funcad.numpy.special_points import documented
-from funcad.numpy.views import viewing
+from funcad.ir.aval import SCALAR_AVALS, Function, aval_of
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.promote import aliased, as_array, overrides, promote_for, same_aval, strong, with_integer
+from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_where, with_out, write_out
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
+from funcad.show.pretty import REST
+from funcad.unjitted.nested import with_value
 from funcad.unjitted.remembered import remembered
+from funcad.unjitted.strides import doubt, layout_of, layouts_of
 
-__all__ = [
-    "TABLE",
-    "QUICK",
-    "find",
-    "lifted",
-    "public_function",
-    "alias_of",
-    "implements",
-    "elementwise_ufunc",
-    "checked_options",
-    "array_ufunc",
-    "array_function",
-    "ufunc_of_tracer",
-    "function_of_tracer",
-    "is_traced",
-    "refuse",
-    "where_am_i",
-    "whole_table",
-]
+# -- what derivatives are where a function has none, or an infinite one: ties, kinks, ends of domains
+#
+# THE TABLE says it once, for the docstrings of the functions, which print it, and for the tests, which compute it: arguments,
+# the slope in each argument that has one, and the second derivative in the first. The two rules behind it: where a slope turns,
+# the first derivative is 0 (times the outer slope) and the next NaN; at ties, whoever is equal has an equal share.
+
+
+_INF, _NAN = np.inf, np.nan
+
+
+class Point(NamedTuple):
+    """`second` is None where there is none to tell."""
+
+    args: tuple[Any, ...]
+    slopes: tuple[Any, ...]
+    second: Any = None
+
+    def __str__(self) -> str:
+        at, slopes = (", ".join([str(x).replace("nan", "NaN") for x in given]) for given in (self.args, self.slopes))
+        words = ["derivative", "derivatives"][len(self.slopes) > 1] if not isinstance(self.slopes[0], list) else "gradient"
+        more = "" if self.second is None else f", the second derivative {str(self.second).replace('nan', 'NaN')}"
+        return f"at ({at}) the {words} {'are' if words[-1] == 's' else 'is'} {slopes}{more}"
+
+
+_ABS = (Point((0.0,), (0.0,), 0.0),)
+_STEP = (Point((1.0,), (0.0,), 0.0),)
+_TIE = (Point((1.0, 1.0), (0.5, 0.5), 0.0),)
+_LOG = (Point((0.0,), (_INF,), -_INF),)
+_REST = (Point((2.0, 1.0), (1.0, -2.0), 0.0),)
+_QUOTIENT = (Point((1.0, 0.0), (_INF, -_INF), 0.0),)
+_NORM = (Point(([0.0, 0.0],), ([0.0, 0.0],), [[_NAN, _NAN], [_NAN, _NAN]]),)
+_MIDDLE = (Point(([1.0, 1.0, 3.0],), ([0.0, 1.0, 0.0],)),)
+_LARGEST = (Point(([1.0, 1.0, 0.0],), ([0.5, 0.5, 0.0],)),)
+_SMALLEST = (Point(([0.0, 0.0, 1.0],), ([0.5, 0.5, 0.0],)),)
+_SPREAD = (Point(([1.0, 1.0],), ([0.0, 0.0],), [[_NAN, _NAN], [_NAN, _NAN]]),)
+_OF_ALL = (Point(([0.0, 2.0, 3.0],), ([6.0, 0.0, 0.0],)), Point(([0.0, 0.0, 3.0],), ([0.0, 0.0, 0.0],)))
+_SKIPPED = (Point(([_NAN, 1.0],), ([0.0, 1.0],)),)
+
+POINTS: dict[str, tuple[Point, ...]] = {
+    **dict.fromkeys(["numpy.abs", "numpy.absolute", "numpy.fabs", "numpy.sign"], _ABS),
+    **dict.fromkeys(["numpy.floor", "numpy.ceil", "numpy.trunc", "numpy.rint", "numpy.round", "numpy.fix"], _STEP),
+    **dict.fromkeys(["numpy.maximum", "numpy.minimum", "numpy.fmax", "numpy.fmin"], _TIE),
+    **dict.fromkeys(["numpy.log", "numpy.log2", "numpy.log10", "scipy.special.logit", "scipy.special.ndtri"], _LOG),
+    **dict.fromkeys(["numpy.mod", "numpy.remainder", "numpy.fmod"], _REST),
+    **dict.fromkeys(["numpy.divide", "numpy.true_divide"], _QUOTIENT),
+    **dict.fromkeys(["numpy.linalg.norm", "numpy.linalg.vector_norm"], _NORM),
+    **dict.fromkeys(["numpy.max", "numpy.amax"], _LARGEST),
+    **dict.fromkeys(["numpy.min", "numpy.amin"], _SMALLEST),
+    **dict.fromkeys(["numpy.nansum", "numpy.nanprod", "numpy.nanmean"], _SKIPPED),
+    **dict.fromkeys(["scipy.special.psi", "scipy.special.digamma"], (Point((0.0,), (_INF,), -_INF),)),
+    **dict.fromkeys(["scipy.special.rel_entr", "scipy.special.kl_div"], (Point((0.0, 1.0), (-_INF,), _INF),)),
+    "numpy.sqrt": (Point((0.0,), (_INF,), -_INF),),
+    "numpy.cbrt": (Point((0.0,), (_INF,)),),
+    "numpy.reciprocal": (Point((0.0,), (-_INF,), _INF),),
+    "numpy.hypot": (Point((0.0, 0.0), (0.0, 0.0), _NAN),),
+    "numpy.log1p": (Point((-1.0,), (_INF,), -_INF),),
+    "numpy.arcsin": (Point((1.0,), (_INF,), _INF),),
+    "numpy.arccos": (Point((1.0,), (-_INF,), -_INF),),
+    "numpy.arccosh": (Point((1.0,), (_INF,), -_INF),),
+    "numpy.arctanh": (Point((1.0,), (_INF,), _INF),),
+    "numpy.arctan2": (Point((0.0, 0.0), (_NAN, _NAN), _NAN),),
+    "numpy.angle": (Point((0.0,), (_NAN,), _NAN),),
+    "numpy.power": (
+        Point((0.0, 2.0), (0.0, 0.0), 2.0),
+        Point((0.0, 0.5), (_INF, 0.0), -_INF),
+        Point((0.0, 0.0), (0.0, -_INF), 0.0),
+    ),
+    "numpy.logaddexp": (Point((-_INF, -_INF), (0.5, 0.5), 0.25),),
+    "numpy.sinc": (Point((0.0,), (0.0,), -(np.pi**2) / 3),),
+    "numpy.heaviside": (Point((0.0, 0.5), (0.0, 1.0), 0.0),),
+    "numpy.floor_divide": (Point((2.0, 1.0), (0.0, 0.0), 0.0),),
+    "numpy.copysign": (Point((0.0, 1.0), (1.0, 0.0), 0.0),),
+    "numpy.clip": (Point((1.0, 0.0, 1.0), (0.5, 0.0, 0.5), 0.0),),
+    "numpy.nan_to_num": (Point((_NAN,), (0.0,), 0.0),),
+    "numpy.ptp": (Point(([1.0, 1.0, 0.0],), ([0.5, 0.5, -1.0],)),),
+    "numpy.nanmax": (Point(([_NAN, 1.0, 1.0],), ([0.0, 0.5, 0.5],)),),
+    "numpy.nanmin": (Point(([_NAN, 1.0, 1.0],), ([0.0, 0.5, 0.5],)),),
+    "numpy.prod": _OF_ALL,
+    "numpy.cumprod": (Point(([0.0, 2.0],), ([3.0, 0.0],)),),
+    "numpy.std": _SPREAD,
+    "numpy.nanstd": _SPREAD,
+    "numpy.median": _MIDDLE,
+    "numpy.linalg.det": (Point(([[1.0, 1.0], [1.0, 1.0]],), ([[1.0, -1.0], [-1.0, 1.0]],)),),
+    "numpy.linalg.slogdet": (Point(([[1.0, 1.0], [1.0, 1.0]],), ([[_NAN, _NAN], [_NAN, _NAN]],)),),
+    "numpy.linalg.eigvalsh": (Point(([[1.0, 0.0], [0.0, 1.0]],), ([[1.0, 0.0], [0.0, 1.0]],)),),
+    "numpy.linalg.svdvals": (Point(([[1.0, 0.0], [0.0, 1.0]],), ([[1.0, 0.0], [0.0, 1.0]],)),),
+    "scipy.special.xlogy": (Point((0.0, 0.0), (-_INF, 0.0), 0.0),),
+    "scipy.special.xlog1py": (Point((0.0, -1.0), (-_INF, 0.0), 0.0),),
+    "scipy.special.entr": (Point((0.0,), (_INF,), -_INF),),
+    "scipy.special.erfinv": (Point((1.0,), (_INF,), _INF),),
+    "scipy.special.gamma": (Point((0.0,), (-_INF,), _INF),),
+    "scipy.special.gammaln": (Point((0.0,), (-_INF,), _INF),),
+    "scipy.special.exp1": (Point((0.0,), (-_INF,), _INF),),
+    "scipy.special.spence": (Point((0.0,), (-_INF,)),),
+    "scipy.special.huber": (Point((1.0, 1.0), (0.0, 1.0), 0.0),),
+    "scipy.special.logsumexp": (Point(([-_INF, -_INF],), ([0.5, 0.5],)),),
+    "scipy.special.k0": (Point((0.0,), (-_INF,), _INF),),
+    "scipy.special.y0": (Point((0.0,), (_INF,)),),
+    "scipy.special.ellipk": (Point((1.0,), (_INF,)),),
+}
+
+_RESULTS = {
+    "copy": "Of traced values the result is a new array.",
+    "view": "Of traced values the result is a view where {library}'s is one: writing it writes the argument.",
+    "same": "Of traced values the result is the argument itself where {library} gives that.",
+}
+
+
+def documented(name: str, own: str | None, alias: str = "copy") -> str:
+    """The docstring of funcad's function for "numpy.sum" or "scipy.special.gamma", with the text that it has of its own."""
+    library = "NumPy" if name.startswith("numpy") else "SciPy"
+    if own is None:
+        text = (
+            f"`{name}`: the same arguments, results and errors, on traced values too.\n\n"
+            f"Parameters, shapes, dtypes, what it returns and raises are {library}'s: where nothing is traced, this is\n"
+            f"`{name}` itself. {_RESULTS[alias].format(library=library)}"
+        )
+    else:
+        text = f"{cleandoc(own)}\n\n{REST} `{name}`."
+    if name not in POINTS:
+        return text
+    points = ";\n".join(map(str, POINTS[name]))
+    return f"{text}\n\nSpecial points: {points}."
+
+
+# -- one table
+
 
 TABLE: dict[Any, Callable[..., Any]] = {}
 QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> what a tape may write down, see `_written_down`; None: the ufunc
@@ -160,7 +268,7 @@ def implements(
 ) -> Callable[[Function], Function]:
     """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
 
-    `alias`: what NumPy's results share with the operands (see aliases.py, and `alias_of`). A name that this version of NumPy
+    `alias`: what NumPy's results share with the operands (see promote.py, and `alias_of`). A name that this version of NumPy
     does not have is public all the same, computed by the implementation; `always` asks for that too (functions that have an
     option more than NumPy's). `lift`: array arguments beside abstract ones are read by reference (see `capture_as_inputs`), for
     functions made of several operations, some of them on those arguments alone. `by_kind`: what it does depends on the kinds of
@@ -463,7 +571,7 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 # -- functions
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
-LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", "polynomials", "histograms", "sets", "bit_patterns", "bessel")])
+LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", "polynomials", "histograms", "sets", "rare")])
 
 
 def whole_table() -> dict[Any, Callable[..., Any]]:
@@ -498,3 +606,99 @@ def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         "Remedy: write it with functions that funcad.numpy has, wrap it in funcad.custom_jvp or funcad.pure_callback, or take "
         "funcad.stop_gradient of the arguments first if no derivative is wanted."
     )
+
+
+# -- `order=`: reading a traced value as it lies in memory, and giving it another memory order
+#
+# Values do not depend on memory order, except through order="K" and order="A", which read elements as they lie in memory; what
+# these would find in plain NumPy is known (unjitted/strides.py) or refused, never guessed. A copy in another order has the same
+# values: outside jit and vmap the array behind it is laid out anew; inside, the trace notes how NumPy would lay it out.
+
+
+def order_of(order: Any, allowed: str, default: str) -> str:
+    """An argument `order`, checked in NumPy's words."""
+    if order is None:
+        return default
+    if isinstance(order, str) and order.upper() in allowed and len(order) == 1:
+        return order.upper()
+    names = ", ".join([repr(c) for c in allowed])
+    raise ValueError(f"order must be one of {names} (got {order!r})")
+
+
+def _known_layout(x: Any, what: str, order: str) -> np.ndarray:
+    layout = layout_of(x)
+    if layout is None:
+        raise TypeError(
+            f"{what} with order={order!r}{where_am_i()} reads a traced {aval_of(x)} as it lies in memory, and how NumPy would "
+            "lay it out is not known here: only of arguments, captured arrays, their views, and what was computed from them "
+            "element by element or by sums.\nRemedy: order='C' or order='F', which say in which order the elements are read."
+        )
+    return layout
+
+
+def is_fortran(x: Any, what: str) -> bool:
+    """What order="A" asks: does x lie in Fortran's order, and not in C's?"""
+    shape = aval_of(x).shape
+    if len([n for n in shape if n != 1]) < 2 or 0 in shape:
+        return False
+    flags = _known_layout(x, what, "A").flags
+    return flags.f_contiguous and not flags.c_contiguous
+
+
+def in_order(x: Any, what: str) -> list[int]:
+    """The axes of x from the outermost in memory to the innermost: what order="K" asks."""
+    shape = aval_of(x).shape
+    if len([n for n in shape if n != 1]) < 2 or 0 in shape:
+        return list(range(len(shape)))
+    return memory_axes([_known_layout(x, what, "K")])
+
+
+def laid_out(x: Any, order: str) -> Any:
+    """A traced x as a copy in this order would lie in memory; with "K" and "A" as it is, where nothing is known of it."""
+    if type(x) is not Tracer:
+        return x
+    aval = aval_of(x)
+    long = len([n for n in aval.shape if n != 1])
+    if not long or 0 in aval.shape:
+        return x
+    if long == 1:  # all orders are one; but x may lie in steps, or backwards
+        order = "C"
+    value = concrete_value(x)
+    if type(value) is np.ndarray:
+        if _lies_in(value, order) or order in "KA" and layout_of(x, ask=False) is None:
+            return x
+        return with_value(x, np.array(value, order=order, copy=True))
+    if type(value) is not Tracer:
+        return x
+    own = layout_of(x)  # asked for: what is recorded depends on it, and calls with other strides have a program of their own
+    if order in "KA" if own is None else _lies_in(own, order):
+        return x
+    made = reshape(x, shape=aval.shape)
+    inner = concrete_value(made)
+    layouts_of(inner.owner)[inner.atom] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
+    return made
+
+
+def anew(x: Any) -> Any:
+    """A result that NumPy makes in memory of its own, one element after the other; of its program nothing is known.
+
+    A number that is broadcast may lie in steps of 0, and is taken for a number beside a device's arrays: it stays so there.
+    """
+    value = concrete_value(x)
+    if type(x) is Tracer and type(value) is np.ndarray and not (value.flags.c_contiguous or device_in_use()):
+        x = with_value(x, np.ascontiguousarray(value))
+    return doubt(x)
+
+
+def _lies_in(layout: np.ndarray, order: str) -> bool:
+    """Would a copy in this order have the same strides?"""
+    flags = layout.flags
+    return flags.c_contiguous if order == "C" else flags.f_contiguous if order == "F" else flags.forc
+
+
+def _copied(aval: Any, own: Any, order: str) -> np.ndarray:
+    if order == "K":
+        return of_copy(own)
+    if order == "C" or order == "A" and not own.flags.f_contiguous:
+        return contiguous(aval.shape, aval.dtype)
+    return contiguous(aval.shape, aval.dtype, range(len(aval.shape))[::-1])

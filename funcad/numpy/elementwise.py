@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions: arithmetic, powers, transcendental functions, rounding.
+"""NumPy's elementwise functions: arithmetic, transcendental functions, rounding, comparison, logic and bits, choices.
 
 A function's result is strong (`np.multiply(x, 2.0)` is a np.float64) where an operator's between Python scalars is weak; which
 dtype an operand is converted to is NumPy's own table of loops (`promote_for`).
@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError
-from funcad.host.needs import given
+from funcad.host.conversions import given
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
-from funcad.numpy.aliases import apart, arrays, as_number, fresh, numbers
-from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
-from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
-from funcad.numpy.memory_order import laid_out
-from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strong
-from funcad.primitives import arithmetic, comparison, conversion, extrema, mantissa, powers, rounding, transcendental
+from funcad.numpy.dispatch import QUICK, TABLE, checked_options, elementwise_ufunc, implements, laid_out, refuse, where_am_i
+from funcad.numpy.reductions import truth
+from funcad.primitives import arithmetic, comparison, conversion, transcendental
+from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import broadcast_to
+from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import doubt
+
+from funcad.numpy.promote import (  # isort: skip
+    apart, array_of, arrays, as_array, as_number, broadcast, fresh, numbers, promote, promote_dtype, promote_for, result_dtype,
+    same_aval, strong,
+)
 
 ARITHMETIC = "iufc"
 REAL = "iuf"
@@ -38,9 +43,9 @@ multiply = elementwise_ufunc("multiply", arithmetic.product, ARITHMETIC, reduce=
 divide = elementwise_ufunc("divide", arithmetic.div)
 negative = elementwise_ufunc("negative", arithmetic.neg, ARITHMETIC)
 positive = elementwise_ufunc("positive", lambda x: as_number(fresh(laid_out(x, "K"))), ARITHMETIC)
-floor_divide = elementwise_ufunc("floor_divide", rounding.floor_divide, REAL)
-remainder = elementwise_ufunc("remainder", rounding.mod, REAL)
-fmod = elementwise_ufunc("fmod", rounding.fmod, REAL)
+floor_divide = elementwise_ufunc("floor_divide", arithmetic.floor_divide, REAL)
+remainder = elementwise_ufunc("remainder", arithmetic.mod, REAL)
+fmod = elementwise_ufunc("fmod", arithmetic.fmod, REAL)
 absolute = elementwise_ufunc("absolute", arithmetic.abs_, ARITHMETIC)
 fabs = elementwise_ufunc("fabs", arithmetic.abs_, FLOAT)
 sign = elementwise_ufunc("sign", arithmetic.sign, ARITHMETIC, by_kind=False)
@@ -48,14 +53,14 @@ square = elementwise_ufunc("square", arithmetic.square, ARITHMETIC)
 sqrt = elementwise_ufunc("sqrt", arithmetic.sqrt)
 cbrt = elementwise_ufunc("cbrt", arithmetic.cbrt, FLOAT)
 reciprocal = elementwise_ufunc("reciprocal", arithmetic.reciprocal, ARITHMETIC)
-floor = elementwise_ufunc("floor", rounding.floor, FLOAT, by_kind=False)
-ceil = elementwise_ufunc("ceil", rounding.ceil, FLOAT, by_kind=False)
-trunc = elementwise_ufunc("trunc", rounding.trunc, FLOAT, by_kind=False)
-rint = elementwise_ufunc("rint", rounding.rint, by_kind=False)
-maximum = elementwise_ufunc("maximum", extrema.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax)
-minimum = elementwise_ufunc("minimum", extrema.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin)
-fmax = elementwise_ufunc("fmax", extrema.fmax, ARITHMETIC)
-fmin = elementwise_ufunc("fmin", extrema.fmin, ARITHMETIC)
+floor = elementwise_ufunc("floor", arithmetic.floor, FLOAT, by_kind=False)
+ceil = elementwise_ufunc("ceil", arithmetic.ceil, FLOAT, by_kind=False)
+trunc = elementwise_ufunc("trunc", arithmetic.trunc, FLOAT, by_kind=False)
+rint = elementwise_ufunc("rint", arithmetic.rint, by_kind=False)
+maximum = elementwise_ufunc("maximum", arithmetic.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax)
+minimum = elementwise_ufunc("minimum", arithmetic.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin)
+fmax = elementwise_ufunc("fmax", arithmetic.fmax, ARITHMETIC)
+fmin = elementwise_ufunc("fmin", arithmetic.fmin, ARITHMETIC)
 copysign = elementwise_ufunc("copysign", arithmetic.copysign, FLOAT)
 nextafter = elementwise_ufunc("nextafter", arithmetic.nextafter, FLOAT)
 hypot = elementwise_ufunc("hypot", arithmetic.hypot, FLOAT)
@@ -88,10 +93,10 @@ logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
 _UNARY = "sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p".split()
 QUICK.update({getattr(np, n): (getattr(transcendental, n), None) for n in _UNARY})
 QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt, arithmetic.square_p, arithmetic.reciprocal)})
-_OTHERS = (arithmetic.abs_, extrema.maximum, extrema.minimum, transcendental.logaddexp, transcendental.arctan2)
+_OTHERS = (arithmetic.abs_, arithmetic.maximum, arithmetic.minimum, transcendental.logaddexp, transcendental.arctan2)
 QUICK.update({p.ufunc: (p, p.ufunc) for p in _OTHERS})
 QUICK.update({np.add: (arithmetic.add, operator.add), np.subtract: (arithmetic.sub, operator.sub)})
-QUICK.update({np.power: (powers.pow_p, operator.pow)})  # of constant exponents the operators know more
+QUICK.update({np.power: (transcendental.pow_p, operator.pow)})  # of constant exponents the operators know more
 QUICK.update({np.multiply: (arithmetic.mul, operator.mul), np.divide: (arithmetic.div, operator.truediv)})
 
 
@@ -131,7 +136,7 @@ def power_of(x: Any, y: Any) -> Any:
     n = exponent_of(y)
     kind = aval_of(x).dtype.kind
     if n is None or kind == "b":
-        return powers.pow(x, y)
+        return transcendental.pow(x, y)
     if kind in "iu":
         if n < 0:
             raise ValueError("Integers to negative integer powers are not allowed.")
@@ -142,7 +147,7 @@ def power_of(x: Any, y: Any) -> Any:
         return arithmetic.sqrt(x)
     if n == int(n) if math.isfinite(n) and abs(n) < 2**31 else False:
         return arithmetic.integer_pow(x, int(n))
-    return powers.pow(x, y)
+    return transcendental.pow(x, y)
 
 
 power = elementwise_ufunc("power", power_of, ARITHMETIC, by_kind=False)
@@ -202,7 +207,7 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if aval.dtype.kind in "biu":
         if decimals < 0 and aval.dtype.kind != "b":
             scale = 10**-decimals
-            return conversion.convert(arithmetic.mul(rounding.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
+            return conversion.convert(arithmetic.mul(arithmetic.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
         return fresh(strong(a))
     if decimals == 0:
         return rint(a)
@@ -277,13 +282,13 @@ def divmod_(x1: Any, x2: Any, /, **options: Any) -> tuple:
 
 @implements("modf")
 def modf(x: Any, /, **options: Any) -> tuple:
-    return mantissa.modf(*promote_for(np.sin, (x,), checked_options(np.modf, (), options).get("dtype")))
+    return arithmetic.modf(*promote_for(np.sin, (x,), checked_options(np.modf, (), options).get("dtype")))
 
 
 @implements("frexp")
 def frexp(x: Any, /, **options: Any) -> tuple:
     refuse("np.frexp", **checked_options(np.frexp, (), options))
-    return mantissa.frexp(*promote_for(np.sin, (x,)))
+    return arithmetic.frexp(*promote_for(np.sin, (x,)))
 
 
 @implements("ldexp")
@@ -292,4 +297,295 @@ def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
     x, n = strong(as_array(x1)), strong(as_array(x2))
     (x,) = promote_for(np.sin, (x,))
     x, n = broadcast([x, n])
-    return mantissa.ldexp(x, n)
+    return arithmetic.ldexp(x, n)
+
+
+# -- comparison, logic, bits and tests of values: bool or integer results, which carry no derivative
+
+
+ANY = "biufc"
+INTEGER = "biu"
+
+
+def compare(bound: Callable[..., Any], python: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """A comparison in which a Python integer may lie outside the other operand's dtype, as NumPy allows."""
+    try:
+        operands = promote(x, y)
+    except OverflowError:
+        answer = python(x if type(x) is int else 0, y if type(y) is int else 0)
+        other = aval_of(y if type(x) is int else x)
+        return broadcast_to(np.bool_(answer), other.shape) if other.shape else np.bool_(answer)
+    return bound(*operands)
+
+
+def _comparison(name: str, bound: Callable[..., Any], python: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    public = elementwise_ufunc(name, bound, ANY)
+    fast = TABLE[getattr(np, name)]
+
+    def implementation(x: Any, y: Any, *, dtype: Any = None) -> Any:
+        if dtype is not None and np.dtype(dtype) != np.dtype(bool):
+            refuse(f"np.{name}", dtype=dtype)
+        if type(x) is int or type(y) is int:
+            return strong(compare(bound, python, x, y))
+        return fast(x, y)
+
+    TABLE[getattr(np, name)] = implementation
+    return public
+
+
+equal = _comparison("equal", comparison.eq, operator.eq)
+not_equal = _comparison("not_equal", comparison.ne, operator.ne)
+less = _comparison("less", comparison.lt, operator.lt)
+less_equal = _comparison("less_equal", comparison.le, operator.le)
+greater = _comparison("greater", comparison.gt, operator.gt)
+greater_equal = _comparison("greater_equal", comparison.ge, operator.ge)
+
+logical_and = elementwise_ufunc("logical_and", comparison.logical_and, ANY, reduce=reductions.all_)
+logical_or = elementwise_ufunc("logical_or", comparison.logical_or, ANY, reduce=reductions.any_)
+logical_xor = elementwise_ufunc("logical_xor", comparison.logical_xor, ANY)
+logical_not = elementwise_ufunc("logical_not", comparison.logical_not, ANY)
+
+bitwise_and = elementwise_ufunc("bitwise_and", comparison.and_, INTEGER)
+bitwise_or = elementwise_ufunc("bitwise_or", comparison.or_, INTEGER)
+bitwise_xor = elementwise_ufunc("bitwise_xor", comparison.xor, INTEGER)
+invert = elementwise_ufunc("invert", comparison.not_, INTEGER)
+left_shift = elementwise_ufunc("left_shift", comparison.shift_left, "iu")
+right_shift = elementwise_ufunc("right_shift", comparison.shift_right, "iu")
+
+isnan = elementwise_ufunc("isnan", comparison.isnan, ANY)
+isinf = elementwise_ufunc("isinf", comparison.isinf, ANY)
+isfinite = elementwise_ufunc("isfinite", comparison.isfinite, ANY)
+signbit = elementwise_ufunc("signbit", comparison.signbit, "f")
+
+
+@implements("isposinf")
+def isposinf(x: Any, out: Any = None) -> Any:
+    refuse("np.isposinf", out=out)
+    return comparison.logical_and(isinf(x), logical_not(signbit(x)))
+
+
+@implements("isneginf")
+def isneginf(x: Any, out: Any = None) -> Any:
+    refuse("np.isneginf", out=out)
+    return comparison.logical_and(isinf(x), signbit(x))
+
+
+def _constant(x: Any, value: bool) -> Any:
+    return library(like=x).full(shape_of(x), value)[()]
+
+
+@implements("isreal")
+def isreal(x: Any) -> Any:
+    x = array_of(x)
+    if aval_of(x).dtype.kind != "c":
+        return _constant(x, True)
+    return equal(conversion.imag(x), 0.0)
+
+
+@implements("iscomplex")
+def iscomplex(x: Any) -> Any:
+    x = array_of(x)
+    return not_equal(conversion.imag(x), 0.0) if aval_of(x).dtype.kind == "c" else _constant(x, False)
+
+
+@implements("isclose")
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    a, b = promote(array_of(a), array_of(b))
+    if aval_of(b).dtype.kind in "biu":
+        a, b = conversion.convert(a, np.dtype(float)), conversion.convert(b, np.dtype(float))
+    a, b = conversion.stop_gradient(a), conversion.stop_gradient(b)
+    with np.errstate(invalid="ignore", over="ignore"):
+        bound = np.add(atol, np.multiply(rtol, np.abs(b)))
+        close = np.less_equal(np.abs(np.subtract(a, b)), bound)
+        close = np.logical_or(np.logical_and(close, np.isfinite(b)), np.equal(a, b))
+    if equal_nan:
+        close = np.logical_or(close, np.logical_and(np.isnan(a), np.isnan(b)))
+    return close
+
+
+@implements("allclose")
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """`numpy.allclose`; a traced bool where the values are not known yet."""
+    return _python_bool(reductions.all_(isclose(a, b, rtol, atol, equal_nan)))
+
+
+def _python_bool(x: Any) -> Any:
+    return x if type(x) is Tracer else bool(x)
+
+
+@implements("array_equal")
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """`numpy.array_equal`; a traced bool where the values are not known yet."""
+    a1, a2 = array_of(a1), array_of(a2)
+    if shape_of(a1) != shape_of(a2):
+        return False
+    same = equal(a1, a2)
+    if equal_nan:
+        same = logical_or(same, logical_and(isnan(a1), isnan(a2)))
+    return _python_bool(reductions.all_(same))
+
+
+@implements("array_equiv")
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """`numpy.array_equiv`; a traced bool where the values are not known yet."""
+    a1, a2 = array_of(a1), array_of(a2)
+    try:
+        np.broadcast_shapes(shape_of(a1), shape_of(a2))
+    except ValueError:
+        return False
+    return _python_bool(reductions.all_(equal(a1, a2)))
+
+
+# -- choosing
+
+
+def choice(condition: Any, x: Any, y: Any) -> Any:
+    """`np.where` with three arguments."""
+    trace = x.owner if type(x) is Tracer else y.owner if type(y) is Tracer else None
+    if trace is not None and trace.tape is not None and type(condition) is np.ndarray:
+        out = trace.tape.choice(condition, x, y)
+        if out is not None:
+            return out
+    return _remembered_choice(condition, x, y)
+
+
+def _choice(condition: Any, x: Any, y: Any) -> Any:
+    if type(condition) is np.ndarray and condition.dtype == bool and same_aval(x, y):  # the common case of a plain mask
+        aval = x.aval if type(x) is Tracer else y.aval
+        if aval.shape == condition.shape and not aval.weak:
+            return comparison.select(condition, x, y)
+    mask, x, y = reductions.truth(condition), as_array(x), as_array(y)
+    dtype = result_dtype([x, y])[0]
+    x, y = promote_dtype([x, y], dtype)
+    if is_a(x, (int, float, complex)) and is_a(y, (int, float, complex)):
+        x = dtype.type(x)
+    return comparison.select(*broadcast([mask, x, y]))
+
+
+_remembered_choice = remembered(_choice, numbers=True)
+
+
+# -- questions about shape and dtype, answered without a value
+
+
+def _plain(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
+    answer.__name__ = name
+    return implements(name)(answer)
+
+
+shape = _plain("shape", lambda a: shape_of(array_of(a)))
+ndim = _plain("ndim", lambda a: len(shape_of(array_of(a))))
+
+
+@implements("size")
+def size(a: Any, axis: Any = None) -> int:
+    own = shape_of(array_of(a))
+    if axis is None:
+        return int(np.prod(own, dtype=np.int64))
+    return int(np.prod([own[i] for i in (axis if isinstance(axis, tuple) else (axis,))], dtype=np.int64))
+
+
+iscomplexobj = _plain("iscomplexobj", lambda x: aval_of(array_of(x)).dtype.kind == "c")
+isrealobj = _plain("isrealobj", lambda x: aval_of(array_of(x)).dtype.kind != "c")
+
+
+@implements("isscalar")
+def isscalar(element: Any) -> bool:
+    """`numpy.isscalar`: also true for a traced number, not for a traced array of rank 0."""
+    return np.isscalar(element)
+
+
+def _stand_in(x: Any) -> Any:
+    """What NumPy's dtype functions can look at instead of a traced value."""
+    if type(x) is not Tracer:
+        return x
+    aval = x.aval
+    if aval.weak:
+        return {"b": False, "i": 0, "f": 0.0, "c": 0j}[aval.dtype.kind]
+    return aval.dtype
+
+
+@implements("result_type")
+def result_type(*arrays_and_dtypes: Any) -> np.dtype:
+    return np.result_type(*[_stand_in(x) for x in arrays_and_dtypes])
+
+
+@implements("can_cast")
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    return np.can_cast(aval_of(from_).dtype if type(from_) is Tracer else from_, to, casting)
+
+
+@implements("common_type")
+def common_type(*arrays: Any) -> Any:
+    return np.common_type(*[np.empty(0, aval_of(array_of(a)).dtype) for a in arrays])
+
+
+@implements("min_scalar_type")
+def min_scalar_type(a: Any) -> np.dtype:
+    return aval_of(a).dtype
+
+
+# -- choosing among arrays by conditions or positions: select, piecewise and choose, which are made of `where`
+
+
+@implements("select")
+@arrays
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not condlist:
+        raise ValueError("select with an empty condition list is not possible")
+    for i, condition in enumerate(condlist):
+        if aval_of(array_of(condition)).dtype != bool:
+            raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
+    result = default
+    for condition, chosen in zip(reversed(condlist), reversed(choicelist)):
+        result = choice(condition, chosen, result)
+    return np.asarray(result, order="C") if type(result) is np.ndarray else doubt(result)
+
+
+@implements("piecewise")
+@arrays
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """`numpy.piecewise`; every function is applied to all of x (masked elements get no derivative from it)."""
+    x = array_of(x)
+    if not isinstance(condlist, (list, tuple)) or not np.ndim(condlist[0]) and shape_of(x):
+        condlist = [condlist]
+    conditions = [truth(c) for c in condlist]
+    functions = list(funclist)
+    if len(functions) not in (len(conditions), len(conditions) + 1):
+        raise ValueError(
+            f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are expected"
+        )
+    dtype = aval_of(x).dtype
+    if len(functions) == len(conditions) + 1:
+        conditions.append(np.logical_not(np.any(np.stack(conditions), axis=0)))
+    result = broadcast_to(dtype.type(0), shape_of(x))
+    for condition, function in zip(conditions, functions):
+        value = function(_inside(x, condition), *args, **kw) if callable(function) else function
+        result = choice(condition, convert(array_of(value), dtype), result)
+    return doubt(result)
+
+
+def _inside(x: Any, condition: Any) -> Any:
+    """x where the condition holds, elsewhere its stop_gradient: no derivative leaks from there."""
+    return choice(condition, x, stop_gradient(x))
+
+
+@implements("choose")
+@numbers
+@apart
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    refuse("np.choose", out=out)
+    index, options = array_of(a), [array_of(c) for c in choices]
+    n = len(options)
+    if mode == "wrap":
+        index = np.remainder(index, n)
+    elif mode == "clip":
+        index = np.clip(index, 0, n - 1)
+    elif type(concrete_value(index)) is not Tracer and np.any((concrete_value(index) < 0) | (concrete_value(index) >= n)):
+        raise ValueError("invalid entry in choice array")
+    result = options[-1]
+    for i in range(n - 2, -1, -1):
+        result = choice(np.equal(index, i), options[i], result)
+    return doubt(broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result))))

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import public_names
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.names import public_names
-from funcad.numpy.aliases import fresh
-from funcad.numpy.axes import array_of, axes_of
 from funcad.numpy.creation import astype, library
 from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.promote import array_of, axes_of, fresh
 from funcad.primitives.conversion import complex_dtype, conj, convert
 from funcad.primitives.fourier import SWAPPED
 from funcad.primitives.fourier import fft as _transform

@@ -16,12 +16,12 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
-from funcad.numpy.axes import array_of, expand
 from funcad.numpy.dispatch import implements
+from funcad.numpy.promote import array_of, expand
 from funcad.numpy.searching import value_of
+from funcad.primitives.basic_indexing import gather
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.scatter import gather
 from funcad.primitives.shape import reshape
 
 _FLOAT = np.dtype(float)

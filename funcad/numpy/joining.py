@@ -12,12 +12,8 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
-from funcad.numpy.aliases import apart, arrays
-from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
-from funcad.numpy.dispatch import implements, refuse, where_am_i
+from funcad.numpy.dispatch import anew, implements, laid_out, refuse, where_am_i
 from funcad.numpy.index_plan import can_count
-from funcad.numpy.memory_order import anew, laid_out
-from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
 from funcad.primitives.basic_indexing import stack_p
 from funcad.primitives.conversion import convert
@@ -25,9 +21,11 @@ from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
-from funcad.show.docstrings import mirrors, named_after
+from funcad.show.pretty import mirrors, named_after
 
-__all__ = ["join"]
+from funcad.numpy.promote import (  # isort: skip
+    apart, array_of, arrays, axis_of, beside, expand, move, promote_dtype, ravelled, result_dtype, shape_argument,
+)
 
 
 def _in_one_dtype(arrays: Sequence[Any], dtype: Any) -> list[Any]:

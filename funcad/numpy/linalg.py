@@ -13,35 +13,40 @@ Only what NumPy decides by values differs on traced values whose values are not 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.linalg import LinAlgError
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.tracer import Tracer
-from funcad.names import public_names
+from funcad.configuration import public_names
+from funcad.host.devices import NAMESPACES, restore_warnings, suppress_warnings
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
+from funcad.ir.trace import abstract_trace_of, trace_function
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import linear
-from funcad.numpy.axes import array_of, expand, permute
 from funcad.numpy.dispatch import implements
-from funcad.numpy.linalg_norms import cond as cond
-from funcad.numpy.linalg_norms import matrix_norm as matrix_norm
-from funcad.numpy.linalg_norms import norm as norm
-from funcad.numpy.linalg_norms import vector_norm as vector_norm
-from funcad.numpy.linalg_operands import common, known_array, same_stack, square, stack_of_matrices
 from funcad.numpy.linear import linalg_outer as outer
 from funcad.numpy.linear import multi_dot as multi_dot
+from funcad.numpy.promote import array_of, convert_in, expand, permute
 from funcad.numpy.shaping import linalg_diagonal as diagonal
 from funcad.numpy.shaping import linalg_trace as trace
 from funcad.numpy.shaping import matrix_transpose
-from funcad.primitives import eigen, factorizations, linear_systems
+from funcad.primitives import eigen, factorizations, linear_systems, norms
+from funcad.primitives.arithmetic import abs_, div, mul
 from funcad.primitives.arithmetic import square as squared
-from funcad.primitives.comparison import ge, gt, select
+from funcad.primitives.comparison import and_, ge, gt, isnan, ne, not_, select
 from funcad.primitives.contraction import matmul as _matmul
 from funcad.primitives.conversion import convert, imag, real, stop_gradient
 from funcad.primitives.families import REAL
-from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.linear_systems import square_aval
+from funcad.primitives.matrix_functions import symmetric_function
+from funcad.primitives.reduction import reduce_any, reduce_max, reduce_min, reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, full, reshape
+from funcad.primitives.transcendental import pow
+from funcad.unjitted.following import follow
 
 __all__ = [
     "LinAlgError",
@@ -77,6 +82,208 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+# -- operands of linear algebra: NumPy's dtypes, shapes and errors
+
+
+_UNSUPPORTED = (np.dtype(np.float16), np.dtype(np.longdouble), np.dtype(np.clongdouble))
+
+
+def common(*arrays: Any) -> list[Any]:
+    """The operands in the one dtype in which NumPy computes: float64 for integers."""
+    xs = [array_of(a) for a in arrays]
+    dtypes = []
+    for x in xs:
+        dtype = dtype_of(x)
+        if dtype.kind not in "fc":
+            dtype = np.dtype(np.float64)
+        elif dtype in _UNSUPPORTED and dtype.itemsize not in (4, 8):
+            raise TypeError(f"array type {dtype.name} is unsupported in linalg")
+        dtypes.append(dtype)
+    target = np.result_type(*dtypes)
+    trace = abstract_trace_of(xs)
+    return [x if dtype_of(x) == target else convert_in(trace, x, target) for x in xs]
+
+
+def stack_of_matrices(a: Any) -> Any:
+    """The operand as floats; LinAlgError if it is no stack of matrices."""
+    (x,) = common(a)
+    ndim = len(shape_of(x))
+    if ndim < 2:
+        raise LinAlgError(f"{ndim}-dimensional array given. Array must be at least two-dimensional")
+    return x
+
+
+def square(a: Any) -> Any:
+    x = stack_of_matrices(a)
+    shape = shape_of(x)
+    if shape[-1] != shape[-2]:
+        raise LinAlgError("Last 2 dimensions of the array must be square")
+    return x
+
+
+def same_stack(*xs: Any) -> list[Any]:
+    """Stacks of matrices with their leading axes broadcast against each other."""
+    lead = np.broadcast_shapes(*[shape_of(x)[:-2] for x in xs])
+    return [broadcast_to(x, (*lead, *shape_of(x)[-2:])) for x in xs]
+
+
+def known_array(x: Any) -> Any:
+    """The array behind x if it has a value now, otherwise None."""
+    value = concrete_value(x)
+    return value if is_a(value, (np.ndarray, np.generic)) or type(value) in NAMESPACES else None
+
+
+# -- norms and condition numbers
+#
+# Conventions where a norm has no derivative. At 0 the slope is 0, which every norm's subgradient contains; times an infinite
+# slope outside (`log(norm(x))`) that is nan, and so is the derivative of the slope where it turns: at 0 in norms of order p >
+# 1, whereas norms made of absolute values and maxima are linear on both sides and have the second derivative 0. Powers of
+# Euclidean norms are exact: `norm(x)**2` has all derivatives. Between equal candidates of a maximum or minimum (elements, rows,
+# largest singular values) the derivative is shared. The nuclear norm has its right first and second derivatives at equal
+# singular values; at singular values 0 it has the subgradient of least norm, whose derivative is nan. The values of Euclidean
+# norms neither overflow nor underflow; NumPy's do.
+
+
+_INF = float("inf")
+
+
+def _maximum(x: Any, axis: int) -> Any:
+    """The largest of numbers >= 0, 0 if there are none."""
+    shape = shape_of(x)
+    if not shape[axis]:
+        return full(Aval((*shape[:axis], *shape[axis + 1 :]), dtype_of(x)), 0)
+    return reduce_max(x, axes=(axis,))
+
+
+def _minimum(x: Any, axis: int) -> Any:
+    if not shape_of(x)[axis]:
+        raise ValueError("zero-size array to reduction operation minimum which has no identity")
+    return reduce_min(x, axes=(axis,))
+
+
+def _vector(x: Any, ord: Any, axis: int) -> Any:
+    if ord is None or ord == 2:
+        return norms.norm(x, axes=(axis,))
+    if isinstance(ord, str):
+        raise ValueError(f"Invalid norm order '{ord}' for vectors")
+    if ord == _INF:
+        return _maximum(abs_(x), axis)
+    if ord == -_INF:
+        return _minimum(abs_(x), axis)
+    if ord == 0:
+        nonzero = ne(x, dtype_of(x).type(0))
+        return reduce_sum(convert(nonzero, REAL(dtype_of(x))), axes=(axis,))
+    size = abs_(x)
+    if ord == 1:
+        return reduce_sum(size, axes=(axis,))
+    ord = float(ord)
+    total = reduce_sum(pow(size, ord), axes=(axis,))
+    return norms.rooted(total, ord) if ord > 1 else pow(total, 1.0 / ord)
+
+
+def _matrix(x: Any, ord: Any) -> Any:
+    """Over the last two axes."""
+    columns, rows = len(shape_of(x)) - 1, len(shape_of(x)) - 2
+    if ord in (None, "fro", "f"):
+        return norms.norm(x, axes=(rows, columns))
+    if ord == "nuc":
+        return factorizations.nuclear_norm(stack_of_matrices(x))
+    if ord in (2, -2):
+        s = eigen.svdvals(stack_of_matrices(x))
+        extreme = _maximum(s, rows) if ord == 2 else _minimum(s, rows)
+        return norms.norm(extreme, axes=())  # its slope at 0: of zero matrices any direction is a singular vector
+    if ord in (1, -1):
+        return (_maximum if ord == 1 else _minimum)(reduce_sum(abs_(x), axes=(rows,)), rows)
+    if ord in (_INF, -_INF):
+        return (_maximum if ord == _INF else _minimum)(reduce_sum(abs_(x), axes=(columns,)), rows)
+    raise ValueError("Invalid norm order for matrices.")
+
+
+@implements("linalg.norm", by_kind=True)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """`numpy.linalg.norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
+    x = array_of(x)
+    if dtype_of(x).kind not in "fc":
+        x = convert(x, np.dtype(float))
+    shape = shape_of(x)
+    ndim = len(shape)
+    if axis is None:
+        axes: tuple = tuple(range(ndim))
+        if ord is None or ord in ("f", "fro") and ndim == 2 or ord == 2 and ndim == 1:
+            result = norms.norm(x, axes=axes)
+            return reshape(result, shape=(1,) * ndim) if keepdims else result
+    elif isinstance(axis, tuple):
+        axes = axis
+    else:
+        try:
+            axes = (int(axis),)
+        except Exception as error:
+            raise TypeError("'axis' must be None, an integer or a tuple of integers") from error
+    if len(axes) == 1:
+        axes = (normalize_axis_index(axes[0], ndim),)
+        result = _vector(x, ord, axes[0])
+    elif len(axes) == 2:
+        axes = tuple([normalize_axis_index(a, ndim) for a in axes])
+        if axes[0] == axes[1]:
+            raise ValueError("Duplicate axes given.")
+        rest = [i for i in range(ndim) if i not in axes]
+        result = _matrix(permute(x, (*rest, *axes)), ord)
+    else:
+        raise ValueError("Improper number of dimensions to norm.")
+    return reshape(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else result
+
+
+@implements("linalg.vector_norm", by_kind=True)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """`numpy.linalg.vector_norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
+    x = array_of(x)
+    shape = shape_of(x)
+    ndim = len(shape)
+    if axis is None:
+        axes = tuple(range(ndim))
+        result = norm(reshape(x, shape=(aval_of(x).size,)), ord, axis=0)
+    elif isinstance(axis, tuple):
+        axes = normalize_axis_tuple(axis, ndim)
+        rest = [i for i in range(ndim) if i not in axes]
+        count = 1
+        for i in axes:
+            count *= shape[i]
+        result = norm(reshape(permute(x, (*axes, *rest)), shape=(count, *[shape[i] for i in rest])), ord, axis=0)
+    else:
+        axes = (normalize_axis_index(axis, ndim),)
+        result = norm(x, ord, axis=axes[0])
+    return reshape(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else result
+
+
+@implements("linalg.matrix_norm")
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """`numpy.linalg.matrix_norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
+    return norm(x, ord, axis=(-2, -1), keepdims=keepdims)
+
+
+@implements("linalg.cond")
+def cond(x: Any, p: Any = None) -> Any:
+    x = stack_of_matrices(x)
+    shape = shape_of(x)
+    if 0 in shape[-2:]:
+        raise LinAlgError("cond is not defined on empty arrays")
+    with np.errstate(all="ignore"):  # as NumPy's: a singular matrix has the condition number inf
+        if p is None or p in (2, -2):
+            s = eigen.svdvals(x)
+            first, last = s[..., 0], s[..., -1]
+            result = div(last, first) if p == -2 else div(first, last)
+        else:
+            x = square(x)
+            result = mul(norm(x, p, axis=(-2, -1)), norm(linear_systems.inv(x, strict=False), p, axis=(-2, -1)))
+        missing = reduce_any(isnan(x), axes=(len(shape) - 2, len(shape) - 1))
+        return select(and_(isnan(result), not_(missing)), _INF, result)
+
+
+# -- linear algebra under NumPy's names, differentiable
+
+
 __dir__ = public_names(globals())
 
 _ONE = np.ones((1, 1))
@@ -400,3 +607,79 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
             f"{shape_of(x1)[axis]} and {shape_of(x2)[axis]} dimensional instead."
         )
     return linear.cross(x1, x2, axis=axis)
+
+
+# -- `funm_sym`: a function of a Hermitian matrix, differentiable at equal eigenvalues
+#
+# The public name is `funcad.scipy.linalg.funm_sym`. Trap: the function may not close over values that are being traced, because
+# its derivatives are taken when a rule runs, outside the trace that these values belong to.
+
+
+class _Derivatives:
+    """f and all its derivatives, element by element; equal if made of the same functions."""
+
+    __slots__ = ("func", "dfunc")
+
+    def __init__(self, func: Callable[..., Any], dfunc: Callable[..., Any] | None):
+        self.func = func
+        self.dfunc = dfunc
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Derivatives and (self.func, self.dfunc) == (other.func, other.dfunc)
+
+    def __hash__(self) -> int:
+        return hash((self.func, self.dfunc))
+
+    def __repr__(self) -> str:
+        return getattr(self.func, "__name__", repr(self.func))
+
+    def __call__(self, order: int, x: Any) -> Any:
+        if not order:
+            return self.func(x)
+        if order == 1 and self.dfunc is not None:
+            return self.dfunc(x)
+        ones = full(Aval(shape_of(x), dtype_of(x)), 1)
+        token = suppress_warnings()
+        try:
+            (out,), (t,) = follow(lambda y: [self(order - 1, y)], [x], [ones])
+        finally:
+            restore_warnings(token)
+        return full(Aval(shape_of(out), dtype_of(out)), 0) if t is None else t
+
+
+def _check(f: Callable[..., Any], argument: str, dtype: np.dtype) -> None:
+    jaxpr, captured = trace_function(lambda x: [f(x)], [Aval((2,), dtype)], name=f"funm_sym: {argument}")
+    if any(type(c) is Tracer for c in captured):
+        raise TypeError(
+            f"funm_sym: {argument} uses a value that is being traced, whose derivative would be lost.\n"
+            "Let the matrix carry it (exp(c * x) of a is exp of c * a), or take funcad.stop_gradient of the value."
+        )
+    shape = jaxpr.out_avals[0].shape
+    if shape != (2,):
+        raise ValueError(f"funm_sym: {argument} must act element by element; for an argument of shape (2,) it gave {shape}")
+
+
+def funm_sym(a: Any, func: Callable[..., Any], dfunc: Callable[..., Any] | None = None) -> Any:
+    """The function `func` of Hermitian matrices: v diag(func(w)) v^H, with the eigenvalues w and eigenvectors v of a.
+
+    a: shape (..., n, n), of which the lower triangle is read; the result has a's shape. `func` acts element by element on
+    real arrays (np.exp, np.log, lambda x: x**0.5 ...); `dfunc` is its derivative, taken by funcad if not given. Derivatives
+    of every order are right and finite wherever func is smooth, at equal eigenvalues too: use it in place of eigenvectors,
+    which have none there. Gradients are Hermitian, as those of `numpy.linalg.eigh`. `func` must not use values that
+    are being traced. Neither SciPy nor JAX has it; `scipy.linalg.funm` is for general matrices.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.numpy.linalg import funm_sym
+    >>> np.round(funcad.grad(lambda a: np.trace(funm_sym(a, np.sqrt)))(4 * np.eye(2)), 6)
+    array([[0.25, 0.  ],
+           [0.  , 0.25]])
+    """
+    a = array_of(a)
+    if dtype_of(a).kind not in "fc":
+        a = convert(a, np.dtype(np.float64))
+    square_aval("funm_sym", Aval(shape_of(a), dtype_of(a)))
+    dtype = np.dtype(np.float32) if dtype_of(a).itemsize == (8 if dtype_of(a).kind == "c" else 4) else np.dtype(np.float64)
+    _check(func, "func", dtype)
+    if dfunc is not None:
+        _check(dfunc, "dfunc", dtype)
+    return symmetric_function(a, _Derivatives(func, dfunc))

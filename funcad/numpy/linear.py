@@ -12,13 +12,14 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.aliases import arrays, numbers
-from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import QUICK, implements, refuse
-from funcad.numpy.promote import promote, promote_dtype, result_dtype, same_aval
 from funcad.primitives import arithmetic, contraction
 from funcad.primitives.conversion import conj
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
+
+from funcad.numpy.promote import (  # isort: skip
+    array_of, arrays, axis_of, expand, move, numbers, promote, promote_dtype, ravelled, result_dtype, same_aval,
+)
 
 
 def _same_dtype(*arrays: Any, dtype: Any = None) -> list[Any]:

@@ -9,20 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.pickling import Transformed
+from funcad.api.border import Transformed
 from funcad.api.vmap import vmap
 from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
-from funcad.numpy.axes import array_of, axis_of, move, shape_argument
 from funcad.numpy.dispatch import implements, is_traced
-from funcad.numpy.promote import as_array, beside, result_dtype
+from funcad.numpy.promote import array_of, as_array, axis_of, beside, move, result_dtype, shape_argument
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, reshape
-
-__all__ = ["vectorize", "apply_along_axis", "apply_over_axes", "unravel_index", "ravel_multi_index"]
 
 _ARGUMENT = re.compile(r"\(([^()]*)\)")
 

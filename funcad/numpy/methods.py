@@ -1,4 +1,4 @@
-"""Attributes and methods of traced values that NumPy arrays have: `x.T`, `x.sum()`, `x.at[i].set(v)` ...
+"""Attributes, methods and operators of traced values.
 
 Idea: `Tracer.__getattr__` asks `attribute` for what the class itself does not have; each entry is the function of
 funcad.numpy that does the work. Methods that write in place are those of writing.py.
@@ -8,24 +8,39 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from funcad.api.python_values import plain_value
+from funcad.api.lane_trace import CONVERSIONS, as_truth, plain_value
+from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
+from funcad.host.where import open_traces, state
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy import choosing, elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
-from funcad.numpy.aliases import aliased, apart, fresh
-from funcad.numpy.destinations import with_out
-from funcad.numpy.dispatch import where_am_i
-from funcad.numpy.memory_order import laid_out, order_of
-from funcad.primitives.conversion import convert
+from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
+from funcad.numpy.dispatch import function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
+from funcad.numpy.indexing import getitem
+from funcad.numpy.views import with_out
+from funcad.numpy.writing import in_place, setitem
+from funcad.passes.subprograms import params_key
+from funcad.primitives import arithmetic, comparison, transcendental
+from funcad.primitives.arithmetic import add as add_p
+from funcad.primitives.arithmetic import div
+from funcad.primitives.arithmetic import mul as mul_p
+from funcad.primitives.arithmetic import neg as neg_p
+from funcad.primitives.arithmetic import sub as sub_p
+from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.placement import put
 
-__all__ = ["PROPERTIES", "attribute"]
+from funcad.numpy.promote import (  # isort: skip
+    aliased, apart, as_array, as_number, broadcast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
+    result_dtype, same_aval, with_integer,
+)
 
 
 @aliased("same")
@@ -112,7 +127,7 @@ def _dlpack_device(x: Any) -> Any:
     return np.asarray(x).__dlpack_device__()
 
 
-METHODS: dict[str, Callable[..., Any]] = {
+ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "all": reductions.all_,
     "any": reductions.any_,
     "argmax": reductions.argmax,
@@ -121,7 +136,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "argsort": searching.argsort,
     "astype": astype,
     "block_until_ready": _block_until_ready,
-    "choose": choosing.choose,
+    "choose": elementwise.choose,
     "clip": elementwise.clip,
     "compress": lambda x, condition, axis=None: searching.compress(condition, x, axis),
     "conj": _conjugate,
@@ -172,7 +187,7 @@ def _for_traced(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.__wrapped__ if public else function  # type: ignore[attr-defined]
 
 
-METHODS = {name: with_out(_for_traced(method), name) for name, method in METHODS.items()}
+ARRAY_METHODS = {name: with_out(_for_traced(method), name) for name, method in ARRAY_METHODS.items()}
 
 
 def _device(x: Any) -> Any:
@@ -227,7 +242,7 @@ _REMEDIES = {
 
 def attribute(x: Any, name: str) -> Any:
     """The attribute or bound method of a traced value."""
-    method = METHODS.get(name)
+    method = ARRAY_METHODS.get(name)
     if method is not None:
         return functools.partial(method, x)
     get = ATTRIBUTES.get(name)
@@ -239,6 +254,420 @@ def attribute(x: Any, name: str) -> Any:
         return NUMBERS[name](x)
     remedy = _REMEDIES.get(name)
     if remedy is None:
-        near = difflib.get_close_matches(name, [*METHODS, *ATTRIBUTES], 1)
+        near = difflib.get_close_matches(name, [*ARRAY_METHODS, *ATTRIBUTES], 1)
         remedy = f"np.{name}(x)" if hasattr(np, name) else f"x.{near[0]}" if near else "the functions of funcad.numpy"
     raise AttributeError(f"a traced {x.aval} has no attribute {name!r}.\nRemedy: {remedy}.", name=name, obj=x)
+
+
+# -- what Python's operators do with traced values, and the one table of what is put into the class `Tracer`: `METHODS`
+#
+# Idea: an operator between Python scalars stays weak (`x * 2.0` of a Python float x is a Python float), where a NumPy
+# function's result is strong. An operand that is no array and no number gets NotImplemented, so that it has its say. The fast
+# path costs one comparison of avals: operands that agree already go straight to the primitive.
+
+
+_INT = np.dtype(int)
+_FLOAT = np.dtype(float)
+
+
+def _arithmetic(function: Any, x: Any, y: Any) -> Any:
+    """The general way: promotion, and Python's own rule that bools count as integers."""
+    pair = with_integer(x, y)
+    if pair is not None:
+        return function(*pair)
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    operands = promote(x, y)
+    if aval_of(operands[0]).weak and aval_of(operands[1]).weak and aval_of(operands[0]).dtype.kind == "b":
+        operands = promote_dtype(operands, _INT, weak=True)
+    return function(*operands)
+
+
+def add(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = tape.binary(add_p, operator.add, x, y)
+        if out is not None:
+            return out
+    if same_aval(x, y):
+        return bind(add_p, x, y)
+    out = let_numpy_broadcast(add_p, x, y)
+    return _arithmetic(arithmetic.add, x, y) if out is None else out
+
+
+def sub(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = tape.binary(sub_p, operator.sub, x, y)
+        if out is not None:
+            return out
+    if same_aval(x, y):
+        return bind(sub_p, x, y)
+    out = let_numpy_broadcast(sub_p, x, y)
+    return _arithmetic(_subtract, x, y) if out is None else out
+
+
+def _subtract(x: Any, y: Any) -> Any:
+    aval = aval_of(x)
+    if aval.dtype.kind == "b" and not aval.weak:
+        raise TypeError(
+            "numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` operator, or the "
+            "logical_xor function instead."
+        )
+    return arithmetic.sub(x, y)
+
+
+def mul(x: Any, y: Any) -> Any:
+    if x is y and x.owner.turned:
+        out = arithmetic.exact_power(x, 2)
+        if out is not None:
+            return out
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = tape.binary(mul_p, operator.mul, x, y)
+        if out is not None:
+            return out
+    if same_aval(x, y):
+        return bind(mul_p, x, y)
+    out = let_numpy_broadcast(mul_p, x, y)
+    return _arithmetic(arithmetic.product, x, y) if out is None else out
+
+
+def truediv(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = tape.binary(div, operator.truediv, x, y)
+        if out is not None:
+            return out
+    if same_aval(x, y):
+        return bind(div, x, y)
+    out = let_numpy_broadcast(div, x, y)
+    return _divide(x, y) if out is None else out
+
+
+def _divide(x: Any, y: Any) -> Any:
+    """Quotients of integers are computed in float64, so that a Python integer need not fit the other operand's dtype."""
+    pair = with_integer(x, y)
+    if pair is not None:
+        return arithmetic.div(*pair)
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    operands = [as_array(a) for a in (x, y)]
+    dtype, weak = result_dtype(operands)
+    return arithmetic.div(*broadcast(promote_dtype(operands, _FLOAT if dtype.kind in "biu" else dtype, weak)))
+
+
+def _loop(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
+    """Operators whose bools NumPy computes in int8."""
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    operands = promote(x, y)
+    a, b = aval_of(operands[0]), aval_of(operands[1])
+    if a.dtype.kind == "b":
+        operands = promote_dtype(operands, _INT if a.weak and b.weak else np.dtype(np.int8), weak=a.weak and b.weak)
+    elif a.dtype.kind == "c" and ufunc in (np.floor_divide, np.remainder):
+        ufunc.resolve_dtypes((a.dtype, a.dtype, None))  # NumPy's TypeError
+    return function(*operands)
+
+
+def floordiv(x: Any, y: Any) -> Any:
+    return _loop(arithmetic.floor_divide, np.floor_divide, x, y)
+
+
+def mod(x: Any, y: Any) -> Any:
+    return _loop(arithmetic.mod, np.remainder, x, y)
+
+
+def divmod_(x: Any, y: Any) -> Any:
+    quotient = floordiv(x, y)
+    return quotient if quotient is NotImplemented else (quotient, mod(x, y))
+
+
+def pow(x: Any, y: Any, modulo: Any = None) -> Any:
+    """x ** y; constant exponents go to square, sqrt and integer powers."""
+    if modulo is not None:
+        return NotImplemented
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = _power_on_tape(tape, x, y)
+        if out is not None:
+            return out
+    if type(x) is Tracer and x.aval.dtype.kind in "fc":
+        if type(y) is int and abs(y) < 2**31:
+            return arithmetic.integer_pow(x, y)
+        if type(y) is float and y == 0.5 and not x.aval.weak:
+            return arithmetic.sqrt(x)
+    elif type(y) is int and y == 2 and type(x) is Tracer and x.aval.dtype.kind == "b" and not x.aval.weak:
+        return arithmetic.square(convert(x, np.dtype(np.int8)))  # NumPy squares, and the square of a bool is int8
+    return _loop(transcendental.pow, np.power, x, y)
+
+
+def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
+    """The power by the short ways of a tape, as `pow` would choose it; None for everything else."""
+    n = y if type(y) is int else int(y) if type(y) is float and y.is_integer() else None
+    if n is not None:
+        if tape.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
+            return None
+        run, params, bits = _integer_power(n)
+        return tape.unary(arithmetic.integer_pow_p, run, x, params, bits)
+    return None if type(y) is float and y == 0.5 else tape.binary(transcendental.pow_p, operator.pow, x, y)
+
+
+@functools.lru_cache(maxsize=256)
+def _integer_power(n: int) -> tuple:
+    params = {"n": n}
+    return functools.partial(arithmetic.integer_pow_p.impl, np, n=n), params, params_key(params)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    out = None if tape is None else tape.product(x, y)
+    if out is not None:
+        return out
+    return linear.matmul_of(x, y) if is_operand(x) and is_operand(y) else NotImplemented
+
+
+def _bits(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    operands = promote(x, y)
+    dtype = aval_of(operands[0]).dtype
+    if dtype.kind not in "biu":
+        ufunc.resolve_dtypes((dtype, dtype, None))  # NumPy's TypeError
+    return function(*operands)
+
+
+def and_(x: Any, y: Any) -> Any:
+    return _bits(comparison.and_, np.bitwise_and, x, y)
+
+
+def or_(x: Any, y: Any) -> Any:
+    return _bits(comparison.or_, np.bitwise_or, x, y)
+
+
+def xor(x: Any, y: Any) -> Any:
+    return _bits(comparison.xor, np.bitwise_xor, x, y)
+
+
+def _shift(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
+    if is_operand(x) and is_operand(y) and result_dtype([as_array(a) for a in (x, y)])[0].kind == "b":
+        return _loop(function, ufunc, x, y)
+    return _bits(function, ufunc, x, y)
+
+
+def lshift(x: Any, y: Any) -> Any:
+    return _shift(comparison.shift_left, np.left_shift, x, y)
+
+
+def rshift(x: Any, y: Any) -> Any:
+    return _shift(comparison.shift_right, np.right_shift, x, y)
+
+
+_COMPARED = frozenset([np.ndarray, np.float64, float, int])
+
+
+def _known(operation: Any, x: Any, y: Any) -> Any:
+    """A comparison of floats that a tape knows: NumPy's own, of their values; None for everything else."""
+    trace = (x if type(x) is Tracer else y).owner
+    if trace.tape is None or open_traces:
+        return None
+    p = x.primal if type(x) is Tracer and x.owner is trace else x
+    q = y.primal if type(y) is Tracer and y.owner is trace else y
+    for a in (p, q):
+        if type(a) not in _COMPARED or type(a) is np.ndarray and a.dtype.kind != "f":
+            return None
+    return given(operation(p, q))
+
+
+def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:
+    if same_aval(x, y):
+        out = function(x, y)
+    elif (pair := with_integer(x, y)) is not None:
+        out = function(*pair)
+    elif is_operand(x) and is_operand(y):
+        out = elementwise.compare(function, python, x, y)
+    else:
+        return NotImplemented
+    return as_truth(out) if state.identities else out
+
+
+def _weak_kind(x: Any) -> Any:
+    """The Python type that a scalar is or stands for; None for what is strong."""
+    if type(x) is not Tracer:
+        return type(x) if type(x) in (bool, int, float, complex) else None
+    aval = x.aval
+    return (complex if aval.dtype.kind == "c" else float) if aval.weak else None
+
+
+def _order(function: Any, python: Any, x: Any, y: Any) -> Any:
+    """Python does not order complex numbers, NumPy does."""
+    kinds = _weak_kind(x), _weak_kind(y)
+    if complex in kinds and None not in kinds:
+        return NotImplemented
+    return _compare(function, python, x, y)
+
+
+def eq(x: Any, y: Any) -> Any:
+    if y is None or is_a(y, str):
+        return _nothing_equal(x, False)
+    out = _known(operator.eq, x, y)
+    return _compare(comparison.eq, int.__eq__, x, y) if out is None else out
+
+
+def ne(x: Any, y: Any) -> Any:
+    if y is None or is_a(y, str):
+        return _nothing_equal(x, True)
+    out = _known(operator.ne, x, y)
+    return _compare(comparison.ne, int.__ne__, x, y) if out is None else out
+
+
+def _nothing_equal(x: Any, answer: bool) -> Any:
+    """Comparison with None or a string: False for each element, as NumPy says."""
+    shape = shape_of(x)
+    return np.full(shape, answer) if shape else answer
+
+
+def lt(x: Any, y: Any) -> Any:
+    out = _known(operator.lt, x, y)
+    return _order(comparison.lt, int.__lt__, x, y) if out is None else out
+
+
+def le(x: Any, y: Any) -> Any:
+    out = _known(operator.le, x, y)
+    return _order(comparison.le, int.__le__, x, y) if out is None else out
+
+
+def gt(x: Any, y: Any) -> Any:
+    out = _known(operator.gt, x, y)
+    return _order(comparison.gt, int.__gt__, x, y) if out is None else out
+
+
+def ge(x: Any, y: Any) -> Any:
+    out = _known(operator.ge, x, y)
+    return _order(comparison.ge, int.__ge__, x, y) if out is None else out
+
+
+def _weak_bool(x: Any) -> Any:
+    aval = aval_of(x)
+    return bind(convert_p, x, dtype=_INT, weak=True) if aval.weak and aval.dtype.kind == "b" else x
+
+
+def neg(x: Any) -> Any:
+    tape = x.owner.tape if type(x) is Tracer else None
+    if tape is not None:
+        out = tape.unary(neg_p, operator.neg, x)
+        if out is not None:
+            return out
+    aval = aval_of(x)
+    if aval.dtype.kind == "b" and not aval.weak:
+        raise TypeError(
+            "The numpy boolean negative, the `-` operator, is not supported, use the `~` operator or the logical_not function "
+            "instead."
+        )
+    return arithmetic.neg(_weak_bool(x))
+
+
+def pos(x: Any) -> Any:
+    aval = aval_of(x)
+    if aval.dtype.kind == "b" and not aval.weak:
+        np.positive(True)  # NumPy's TypeError
+    return _weak_bool(x) if aval.weak else as_number(fresh(x))
+
+
+def absolute(x: Any) -> Any:
+    tape = x.owner.tape if type(x) is Tracer else None
+    if tape is not None:
+        out = tape.unary(arithmetic.abs_, operator.abs, x)
+        if out is not None:
+            x.owner.turned = True
+            return out
+    return arithmetic.abs_(_weak_bool(x))
+
+
+def invert(x: Any) -> Any:
+    aval = aval_of(x)
+    if aval.dtype.kind not in "biu":
+        np.invert.resolve_dtypes((aval.dtype, None))  # NumPy's TypeError
+    return comparison.not_(_weak_bool(x))
+
+
+def round_(x: Any, digits: Any = None) -> Any:
+    """`round(x)`: an integer, which has no derivative; with digits a float of which the derivative is 0."""
+    if digits is not None:
+        return elementwise.round_(x, digits)
+    if shape_of(x):
+        raise TypeError("round() of an array: use np.round(x)")
+    value = concrete_value(x)
+    return round(value) if type(value) is not Tracer else convert(elementwise.round_(x), _INT)
+
+
+def contains(x: Any, item: Any) -> Any:
+    """`item in x`: is any element equal to it?"""
+    found = eq(x, item)
+    return False if found is NotImplemented else np.any(found)
+
+
+@aliased("view")
+def elements(x: Any) -> Iterator[Any]:
+    """`iter(x)`: along the first axis."""
+    shape = shape_of(x)
+    if not shape:
+        raise TypeError("iteration over a 0-d array")
+    return (getitem(x, i) for i in range(shape[0]))
+
+
+_API_VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")
+
+
+def array_namespace(x: Any, api_version: Any = None) -> Any:
+    """`funcad.numpy.array_api`, as `__array_namespace__` gives it."""
+    if api_version not in _API_VERSIONS:
+        raise ValueError(f'Version "{api_version}" of the Array API Standard is not supported.')
+    return Tracer.namespace.numpy.array_api
+
+
+# -- the methods
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The method of the right operand."""
+    return lambda y, x: function(x, y)
+
+
+_BINARY = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "truediv": truediv,
+    "floordiv": floordiv,
+    "mod": mod,
+    "divmod": divmod_,
+    "pow": pow,
+    "matmul": matmul,
+    "and": and_,
+    "or": or_,
+    "xor": xor,
+    "lshift": lshift,
+    "rshift": rshift,
+}
+_UFUNCS = {  # whose rules of casting `x op= y` follows
+    **{name: getattr(np, name) for name in ("add", "matmul")},
+    **{"sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder},
+    **{"pow": np.power, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+    **{"lshift": np.left_shift, "rshift": np.right_shift},
+}
+METHODS: dict[str, Any] = {  # of the class `Tracer`, which funcad/numpy/__init__.py puts there
+    **{f"__{name}__": function for name, function in _BINARY.items()},
+    **{f"__r{name}__": _reflected(function) for name, function in _BINARY.items()},
+    **{f"__i{name}__": in_place(_BINARY[name], ufunc) for name, ufunc in _UFUNCS.items()},
+    **{f"__{function.__name__}__": function for function in (eq, ne, lt, le, gt, ge, neg, pos, invert, getitem, setitem)},
+    **CONVERSIONS,
+    "__abs__": absolute,
+    "__round__": round_,
+    "__contains__": contains,
+    "__iter__": elements,
+    "__getattr__": attribute,
+    "__array_ufunc__": ufunc_of_tracer,
+    "__array_function__": function_of_tracer,
+    "__array_namespace__": array_namespace,
+}

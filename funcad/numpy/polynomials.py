@@ -13,17 +13,13 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.numpy.aliases import apart
-from funcad.numpy.axes import array_of
 from funcad.numpy.calculus import convolve
 from funcad.numpy.dispatch import implements
-from funcad.numpy.linalg import eigvals, inv, lstsq
-from funcad.numpy.linalg_operands import known_array
+from funcad.numpy.linalg import eigvals, inv, known_array, lstsq
+from funcad.numpy.promote import apart, array_of
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import complex_dtype, convert, real
 from funcad.primitives.shape import concatenate, reshape
-
-__all__ = ["polyfit", "roots", "poly", "polydiv"]
 
 
 def _inexact(x: Any) -> Any:

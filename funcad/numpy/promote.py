@@ -1,4 +1,4 @@
-"""NumPy's promotion and broadcasting, made explicit.
+"""Operands made definite: promotion and broadcasting, axes and shapes, and which results share an operand's memory.
 
 `promote(x, y, ...)` gives operands of one dtype and one shape, ready for an elementwise primitive: conversions and broadcasts
 become equations. NEP 50: Python scalars (weak) adapt to the dtype of what they meet, NumPy scalars and arrays do not; scalars
@@ -9,44 +9,69 @@ shape () needs no conversion, because primitives give strong results as soon as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from _thread import get_ident
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from funcad.host.conversions import their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
-from funcad.host.layout import native_dtype
-from funcad.host.real_types import is_a
-from funcad.host.state import state
-from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
+from funcad.host.real_types import is_a, native_dtype
+from funcad.host.where import state, tracing, user_source
+from funcad.ir.aval import KINDS, SCALAR_AVALS, Function, aval_of, shape_of
 from funcad.ir.trace import abstract_trace_of, bind
-from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy.labelled import is_labelled, values_of
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.primitives.arithmetic import neg
+from funcad.primitives.comparison import or_
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import device_put_p, on_device_of
-from funcad.primitives.shape import broadcast_in_dim, shape_of_two
+from funcad.primitives.shape import broadcast_in_dim, reshape, shape_of_two, transpose
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.nested import with_value
+from funcad.writes.boxes import Box, is_array
 
-__all__ = [
-    "promote",
-    "promote_for",
-    "promote_dtype",
-    "promote_shaped",
-    "same_aval",
-    "with_integer",
-    "is_operand",
-    "overrides",
-    "strong",
-    "as_array",
-    "beside",
-    "result_dtype",
-    "convert_in",
-    "broadcast",
-    "broadcast_in",
-    "let_numpy_broadcast",
-]
+# -- pandas' Series, DataFrames and Indexes beside traced values: they are the arrays of their values
+#
+# A traced value has no labels, so elements are taken by position, where pandas would align two Series by their labels. That is
+# the same unless one has the labels of the other in another order: which raises, once both were met in one trace.
+
+
+def is_labelled(kind: type) -> bool:
+    """Is it a class of pandas' that has labels?"""
+    return hasattr(kind, "__pandas_priority__") and kind is not Tracer
+
+
+def values_of(x: Any) -> np.ndarray:
+    """The values of a Series, a DataFrame or an Index, whose labels are as those that were met before."""
+    met = tracing.threads.get(get_ident())
+    if met is not None:
+        for labels in (getattr(x, "index", None), getattr(x, "columns", None)):
+            if labels is not None:
+                _compare(labels, met.setdefault(len(labels), []))
+    return np.asarray(x)
+
+
+def _compare(labels: Any, met: list[Any]) -> None:
+    for known in met:
+        if known is labels or known.equals(labels):
+            return
+        if len(known.difference(labels, sort=False)) == 0 and len(labels.difference(known, sort=False)) == 0:
+            source = user_source()
+            raise ValueError(
+                f"two objects of pandas{'' if source is None else f' at {source}'} have the same labels in another order, and "
+                "a traced value, which has none, stands between them: pandas would align them.\n"
+                "Remedy: b = b.reindex(a.index) before the traced function, or .to_numpy() if positions are meant."
+            )
+    met.append(labels)
+
+
+# -- NumPy's promotion and broadcasting, made explicit
+
 
 _PYTHON: dict[type, type] = {bool: bool, int: int, float: float, complex: complex}
 _CAST: dict[str, Callable[[Any], Any]] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
@@ -350,3 +375,178 @@ def strong(x: Any) -> Any:
             return x
     aval = aval_of(x)
     return convert_p(x, dtype=aval.dtype) if aval.weak else x
+
+
+# -- arguments that name axes and shapes, made definite: non-negative, sorted, checked in NumPy's words
+
+
+def array_of(x: Any) -> Any:
+    """An argument as an array, tracer or strong scalar; lists (of tracers too) become arrays."""
+    return strong(as_array(x))
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    return normalize_axis_index(axis if type(axis) is int else index(axis), ndim)
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Sorted non-negative axes; None means all."""
+    if axis is None:
+        return tuple(range(ndim))
+    if type(axis) is int:
+        return (normalize_axis_index(axis, ndim),)
+    return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+
+
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """As `axes_of` for what ufuncs reduce: they let an array of rank 0 have the axes 0 and -1."""
+    return () if not ndim and type(axis) is int and axis in (0, -1) else axes_of(axis, ndim)
+
+
+def shape_argument(shape: Any) -> tuple[int, ...]:
+    """A shape given as an int or a sequence of ints."""
+    if isinstance(shape, (tuple, list, range)) or is_a(shape, np.ndarray) and shape.ndim:
+        return tuple([n if type(n) is int else index(n) for n in shape])
+    return (index(shape),)
+
+
+def permute(x: Any, perm: Any) -> Any:
+    perm = tuple(perm)
+    return x if perm == tuple(range(len(perm))) else transpose(x, perm=perm)
+
+
+def move(x: Any, source: int, destination: int) -> Any:
+    """One axis moved, the others in their order."""
+    perm = [i for i in range(len(shape_of(x))) if i != source]
+    perm.insert(destination, source)
+    return permute(x, perm)
+
+
+def expand(x: Any, axes: Any) -> Any:
+    """New axes of size 1 at the given places of the result."""
+    shape = list(shape_of(x))
+    for axis in sorted(axes):
+        shape.insert(axis, 1)
+    return reshape(x, shape=tuple(shape)) if axes else x
+
+
+def ravelled(x: Any) -> Any:
+    aval = aval_of(x)
+    return x if len(aval.shape) == 1 else reshape(x, shape=(aval.size,))
+
+
+def merge_axes(x: Any, axes: tuple[int, ...]) -> tuple[Any, int, Callable[[Any], Any]]:
+    """x with its `axes` as one, which one that is, and how to come back; a scalar becomes an array of one element."""
+    shape = shape_of(x)
+    if not shape:
+        return reshape(x, shape=(1,)), 0, lambda y: reshape(y, shape=())
+    if len(axes) == 1:
+        return x, axes[0], lambda y: y
+    kept = [i for i in range(len(shape)) if i not in axes]
+    perm = (*kept, *axes)
+    moved = tuple([shape[i] for i in perm])
+    one = reshape(transpose(x, perm=perm), shape=(*moved[: len(kept)], prod(moved[len(kept) :])))
+    inverse = tuple([perm.index(i) for i in range(len(shape))])
+    return one, len(kept), lambda y: transpose(reshape(y, shape=moved), perm=inverse)
+
+
+def check_kth(a: Any, kth: Any, axis: Any) -> None:
+    """Of np.partition: NumPy's error if there is no such position along the axis."""
+    aval = aval_of(array_of(a))
+    n = aval.size if axis is None or not aval.shape else aval.shape[axis_of(axis, len(aval.shape))]
+    if n and not np.all((np.asarray(kth) >= -n) & (np.asarray(kth) < n)):
+        np.partition(np.empty(n), kth)
+
+
+# -- which results are arrays of their own, and which are views of an operand or the operand itself: as NumPy has it
+#
+# Idea: each public function says `alias="copy"`, `"view"` or `"same"`, the most that NumPy's function gives for some arguments:
+# new memory, another array over the operand's memory, the operand's own object. Where a result is written, that tells what else
+# is. Invariant: a result is the operand's own object exactly where NumPy's is. So a function that has nothing to do
+# (`np.concatenate([x])`, `x.T` of one axis) gives a `fresh` object of the same value.
+
+
+def fresh(x: Any) -> Any:
+    """The same value as another object: a tracer at no cost, an array that is not traced as a copy."""
+    if type(x) is not Tracer:
+        return x.copy() if type(x) is np.ndarray else x
+    made = snapshot(x)
+    if x.box is not None and made.box is None and not x.shape:
+        made.box = Box()  # of an array of rank 0: it is one, too
+    return made
+
+
+def as_array_of_rank_0(x: Any) -> Any:
+    """What is traced and has rank 0 as an array, which can be written; all else as it is."""
+    if type(x) is not Tracer or x.shape or is_array(x):
+        return x
+    made = snapshot(x)
+    made.box = Box()
+    return made
+
+
+def arrays(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate an implementation of what gives arrays in NumPy, and never numbers: of rank 0 they can be written, too."""
+
+    @functools.wraps(implementation)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return as_array_of_rank_0(implementation(*args, **kwargs))
+
+    return call
+
+
+def as_number(x: Any) -> Any:
+    """What is traced and has rank 0 as a number, which cannot be written; all else as it is."""
+    if type(x) is not Tracer or x.shape or not is_array(x):
+        return x
+    if x.box is not None:
+        x = snapshot(x)
+        x.box = None
+    if not is_array(x):
+        return x
+    return or_(x, x) if x.dtype.kind == "b" else neg(neg(x))  # an array that was given; this is the number in it
+
+
+def numbers(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate an implementation of what gives numbers in NumPy, and never arrays of rank 0."""
+
+    @functools.wraps(implementation)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return as_number(implementation(*args, **kwargs))
+
+    call.of_numbers = True  # type: ignore[attr-defined]
+    return call
+
+
+def _among(x: Any, values: Iterable[Any]) -> bool:
+    for v in values:
+        if v is x or (type(v) is list or type(v) is tuple) and _among(x, v):
+            return True
+    return False
+
+
+def apart(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate an implementation that may have nothing to do: it never returns an operand's own object."""
+
+    def other(x: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        kind = type(x)
+        if kind is Tracer or kind is np.ndarray:
+            return fresh(x) if _among(x, args) or kwargs and _among(x, kwargs.values()) else x
+        return kind([other(v, args, kwargs) for v in x]) if kind is list or kind is tuple else x
+
+    @functools.wraps(implementation)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return other(implementation(*args, **kwargs), args, kwargs)
+
+    return call
+
+
+def aliased(alias: str) -> Callable[[Function], Function]:
+    """Decorate an implementation by what its results share with its operands."""
+    assert alias in ("copy", "view", "same")
+
+    def decorate(implementation: Any) -> Any:
+        implementation.alias = alias
+        return implementation
+
+    return decorate

@@ -9,16 +9,12 @@ import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.aliases import fresh
-from funcad.numpy.axes import array_of, axes_of, axis_of, expand, ravelled, reduced_axes
 from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.promote import broadcast, promote
-from funcad.primitives import arithmetic, comparison, cumulative, extrema, reduction
+from funcad.numpy.promote import array_of, axes_of, axis_of, broadcast, expand, fresh, promote, ravelled, reduced_axes
+from funcad.primitives import arithmetic, comparison, reduction
 from funcad.primitives.conversion import convert
+from funcad.primitives.reduction import variance
 from funcad.primitives.shape import broadcast_to, concatenate, full, reshape
-from funcad.primitives.variance import variance
-
-__all__ = ["everywhere", "truth", "masked"]
 
 _NO = np._NoValue
 _FLOAT64, _INT64, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
@@ -165,7 +161,7 @@ def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial
         result = None if tape is None else tape.reduction(reduction.reduce_max_p, a, axis, keepdims is not _NO and keepdims)
         if result is not None:
             return result
-    return _extreme("maximum", reduction.reduce_max, extrema.maximum, a, axis, out, keepdims, initial, where)
+    return _extreme("maximum", reduction.reduce_max, arithmetic.maximum, a, axis, out, keepdims, initial, where)
 
 
 @implements("min", "amin")
@@ -176,7 +172,7 @@ def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial
         result = None if tape is None else tape.reduction(reduction.reduce_min_p, a, axis, keepdims is not _NO and keepdims)
         if result is not None:
             return result
-    return _extreme("minimum", reduction.reduce_min, extrema.minimum, a, axis, out, keepdims, initial, where)
+    return _extreme("minimum", reduction.reduce_min, arithmetic.minimum, a, axis, out, keepdims, initial, where)
 
 
 @implements("ptp", by_kind=True)
@@ -306,24 +302,24 @@ def _cumulative(name: str, primitive: Callable[..., Any], a: Any, axis: Any, dty
 
 @implements("cumsum", by_kind=True)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return _cumulative("np.cumsum", cumulative.cumsum, a, axis, dtype, out)
+    return _cumulative("np.cumsum", reduction.cumsum, a, axis, dtype, out)
 
 
 @implements("cumprod", by_kind=True)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return _cumulative("np.cumprod", cumulative.cumprod, a, axis, dtype, out)
+    return _cumulative("np.cumprod", reduction.cumprod, a, axis, dtype, out)
 
 
 def cummax(a: Any, axis: int = 0, dtype: Any = None) -> Any:
     """What `np.maximum.accumulate` computes."""
     x = array_of(a)
-    return cumulative.cummax(x if dtype is None else convert(x, np.dtype(dtype)), axis=axis_of(axis, len(shape_of(x))))
+    return reduction.cummax(x if dtype is None else convert(x, np.dtype(dtype)), axis=axis_of(axis, len(shape_of(x))))
 
 
 def cummin(a: Any, axis: int = 0, dtype: Any = None) -> Any:
     """What `np.minimum.accumulate` computes."""
     x = array_of(a)
-    return cumulative.cummin(x if dtype is None else convert(x, np.dtype(dtype)), axis=axis_of(axis, len(shape_of(x))))
+    return reduction.cummin(x if dtype is None else convert(x, np.dtype(dtype)), axis=axis_of(axis, len(shape_of(x))))
 
 
 def _array_api(

@@ -12,24 +12,21 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
-from funcad.host.needs import given
+from funcad.host.conversions import given
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
-from funcad.numpy import indexing, logic
-from funcad.numpy.aliases import as_array_of_rank_0
-from funcad.numpy.axes import array_of, axis_of, check_kth, ravelled
-from funcad.numpy.destinations import destination
+from funcad.numpy import elementwise, indexing
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.index_plan import can_count, count_of
 from funcad.numpy.joining import join
-from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.promote import array_of, as_array_of_rank_0, axis_of, check_kth, promote_dtype, ravelled, result_dtype
 from funcad.numpy.reductions import truth
+from funcad.numpy.views import destination
 from funcad.primitives import sorting
-from funcad.primitives.basic_indexing import take_along
+from funcad.primitives.basic_indexing import gather, take_along
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.scatter import gather
-from funcad.show.docstrings import mirrors, named_after
+from funcad.show.pretty import mirrors, named_after
 from funcad.writes.boxes import assign
 
 _NO = np._NoValue
@@ -55,7 +52,7 @@ def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         return _nonzero(condition)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
-    return as_array_of_rank_0(logic.choice(condition, x, y))
+    return as_array_of_rank_0(elementwise.choice(condition, x, y))
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:

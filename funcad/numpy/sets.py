@@ -15,14 +15,14 @@ import numpy as np
 from funcad.host.locks import handed
 from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy import indexing
-from funcad.numpy.axes import array_of, axes_of, expand, ravelled
 from funcad.numpy.dispatch import implements
 from funcad.numpy.index_plan import can_count, count_of
 from funcad.numpy.joining import join
+from funcad.numpy.promote import array_of, axes_of, expand, ravelled
 from funcad.numpy.searching import kept_positions, ramp_like, take, value_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
-from funcad.show.docstrings import mirrors, named_after
+from funcad.show.pretty import mirrors, named_after
 
 _REMEDY = "work outside jit and vmap, or say how many elements there are at most: funcad.numpy.{name}(..., size=n)."
 

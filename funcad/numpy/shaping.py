@@ -10,12 +10,9 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, has_value, snapshot
-from funcad.numpy.aliases import as_array_of_rank_0, numbers
-from funcad.numpy.axes import array_of, axes_of, axis_of, expand, move, permute, ravelled, shape_argument
-from funcad.numpy.destinations import destination
-from funcad.numpy.dispatch import implements, is_traced, refuse
-from funcad.numpy.memory_order import in_order, is_fortran, order_of
+from funcad.numpy.dispatch import implements, in_order, is_fortran, is_traced, order_of, refuse
 from funcad.numpy.reductions import sum_
+from funcad.numpy.views import destination
 from funcad.primitives import comparison
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
@@ -24,6 +21,10 @@ from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
 from funcad.unjitted.strides import doubt
 from funcad.writes.boxes import assign
+
+from funcad.numpy.promote import (  # isort: skip
+    array_of, as_array_of_rank_0, axes_of, axis_of, expand, move, numbers, permute, ravelled, shape_argument,
+)
 
 _NO = np._NoValue
 

@@ -13,9 +13,9 @@ import numpy as np
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy import indexing
-from funcad.numpy.axes import array_of, axes_of, expand, permute
 from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.logic import choice as _where
+from funcad.numpy.elementwise import choice as _where
+from funcad.numpy.promote import array_of, axes_of, expand, permute
 from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, truth, variance_in_one
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along

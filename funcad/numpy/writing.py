@@ -14,23 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.layout import of_reshape
-from funcad.host.real_types import is_a
+from funcad.host.real_types import is_a, of_reshape
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy import elementwise
-from funcad.numpy.axes import array_of
-from funcad.numpy.destinations import destination, fitted, write_result
 from funcad.numpy.dispatch import implements
 from funcad.numpy.indexing import Index, store, stored, stored_by
-from funcad.numpy.views import Reshaped
+from funcad.numpy.promote import array_of
+from funcad.numpy.views import Reshaped, destination, fitted, write_result
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag, make_complex, real
 from funcad.primitives.shape import reshape
 from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked
 from funcad.writes.held import Held
-
-__all__ = ["copyto", "fill", "in_place", "partition", "putmask", "setitem", "sort"]
 
 
 def setitem(x: Any, index: Any, value: Any) -> None:

@@ -17,38 +17,26 @@ and can be differentiated, also with respect to the learning rate. Parameters ke
 array([3., 3.])
 """
 
-from funcad.names import public_names as _public_names
-from funcad.optimize.base import EmptyState as EmptyState
-from funcad.optimize.base import GradientTransformation as GradientTransformation
-from funcad.optimize.base import apply_updates as apply_updates
-from funcad.optimize.base import chain as chain
-from funcad.optimize.base import global_norm as global_norm
-from funcad.optimize.lbfgs import LbfgsState as LbfgsState
-from funcad.optimize.lbfgs import lbfgs as lbfgs
-from funcad.optimize.lbfgs import value_and_grad_from_state as value_and_grad_from_state
-from funcad.optimize.optimizers import adagrad as adagrad
-from funcad.optimize.optimizers import adam as adam
-from funcad.optimize.optimizers import adamw as adamw
-from funcad.optimize.optimizers import rmsprop as rmsprop
-from funcad.optimize.optimizers import sgd as sgd
-from funcad.optimize.plotting import plot_loss as plot_loss
-from funcad.optimize.schedules import constant_schedule as constant_schedule
-from funcad.optimize.schedules import cosine_decay_schedule as cosine_decay_schedule
-from funcad.optimize.schedules import exponential_decay as exponential_decay
-from funcad.optimize.schedules import join_schedules as join_schedules
-from funcad.optimize.schedules import linear_schedule as linear_schedule
-from funcad.optimize.schedules import piecewise_constant_schedule as piecewise_constant_schedule
-from funcad.optimize.schedules import polynomial_schedule as polynomial_schedule
-from funcad.optimize.schedules import warmup_cosine_decay_schedule as warmup_cosine_decay_schedule
-from funcad.optimize.transformations import add_decayed_weights as add_decayed_weights
-from funcad.optimize.transformations import clip_by_global_norm as clip_by_global_norm
-from funcad.optimize.transformations import clip_by_value as clip_by_value
-from funcad.optimize.transformations import scale as scale
-from funcad.optimize.transformations import scale_by_adam as scale_by_adam
-from funcad.optimize.transformations import scale_by_learning_rate as scale_by_learning_rate
-from funcad.optimize.transformations import scale_by_rms as scale_by_rms
-from funcad.optimize.transformations import scale_by_rss as scale_by_rss
-from funcad.optimize.transformations import scale_by_schedule as scale_by_schedule
-from funcad.optimize.transformations import trace as trace
+from funcad.configuration import public_names as _public_names
+
+# isort: off
+from funcad.optimize.lbfgs import (
+    LbfgsState as LbfgsState, lbfgs as lbfgs, value_and_grad_from_state as value_and_grad_from_state,
+)  # fmt: skip
+from funcad.optimize.optimizers import (
+    EmptyState as EmptyState, GradientTransformation as GradientTransformation, adagrad as adagrad, adam as adam,
+    adamw as adamw, add_decayed_weights as add_decayed_weights, apply_updates as apply_updates, chain as chain,
+    clip_by_global_norm as clip_by_global_norm, clip_by_value as clip_by_value, global_norm as global_norm,
+    plot_loss as plot_loss, rmsprop as rmsprop, scale as scale, scale_by_adam as scale_by_adam,
+    scale_by_learning_rate as scale_by_learning_rate, scale_by_rms as scale_by_rms, scale_by_rss as scale_by_rss,
+    scale_by_schedule as scale_by_schedule, sgd as sgd, trace as trace,
+)  # fmt: skip
+from funcad.optimize.schedules import (
+    constant_schedule as constant_schedule, cosine_decay_schedule as cosine_decay_schedule,
+    exponential_decay as exponential_decay, join_schedules as join_schedules, linear_schedule as linear_schedule,
+    piecewise_constant_schedule as piecewise_constant_schedule, polynomial_schedule as polynomial_schedule,
+    warmup_cosine_decay_schedule as warmup_cosine_decay_schedule,
+)  # fmt: skip
+# isort: on
 
 __dir__ = _public_names(globals())

@@ -20,10 +20,8 @@ from funcad.api.grad import value_and_grad
 from funcad.control.cond import cond
 from funcad.control.while_loop import while_loop
 from funcad.ir.aval import aval_of
-from funcad.optimize.base import ZERO, GradientTransformation, described, fitted, next_count, positive_sqrt, where
+from funcad.optimize.optimizers import ZERO, GradientTransformation, described, fitted, next_count, positive_sqrt, where
 from funcad.primitives.conversion import convert
-
-__all__ = ["lbfgs", "LbfgsState", "value_and_grad_from_state"]
 
 
 class LbfgsState(NamedTuple):

@@ -10,18 +10,7 @@ from math import pi
 from typing import Any
 
 import funcad.numpy as fnp
-from funcad.optimize.base import where
-
-__all__ = [
-    "constant_schedule",
-    "polynomial_schedule",
-    "linear_schedule",
-    "exponential_decay",
-    "cosine_decay_schedule",
-    "warmup_cosine_decay_schedule",
-    "piecewise_constant_schedule",
-    "join_schedules",
-]
+from funcad.optimize.optimizers import where
 
 Schedule = Callable[[Any], Any]
 

@@ -14,8 +14,6 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.contraction import dot_general_p
 
-__all__ = ["contract"]
-
 LONGEST = 40  # factors of one chain
 
 

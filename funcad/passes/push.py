@@ -1,4 +1,4 @@
-"""Changes of shape move towards their readers, and mostly vanish there.
+"""Work moves towards where it costs least: changes of shape to their readers, picks and signs past what is computed.
 
 Idea: transposes, reshapes that only add or drop axes of size 1, and broadcasts are one thing, a *view*: each axis of a `base`
 has its place in the view's shape, and the other axes repeat it. They are not computed where they stand. An element operation
@@ -15,20 +15,20 @@ scalar exponents, which are not those for arrays, so it keeps a repeated literal
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.passes.rewrite import fits
+from funcad.passes.rewrite import Work, fits, rewrite, uses_of
+from funcad.primitives.arithmetic import mul, neg, sub
 from funcad.primitives.atoms import idempotent
-from funcad.primitives.basic_indexing import basic_index_p, basic_place_p
+from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, gather_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import stop_gradient
-from funcad.primitives.powers import pow_p
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
-
-__all__ = ["push"]
+from funcad.primitives.transcendental import pow_p
 
 
 class _View(NamedTuple):
@@ -385,3 +385,165 @@ def _unchanged(equations: list[Equation], jaxpr: Jaxpr, outputs: tuple) -> bool:
             return False
         names.update(zip(new.outputs, old.outputs))
     return all([names.get(a, a) is b for a, b in zip(outputs, jaxpr.outputs)])
+
+
+# -- A few elements are picked before they are worked on, not after
+#
+# Idea: `log_softmax(z)[rows, labels]` reads one number of each row of an array that nobody else needs. What makes that array,
+# element by element, is done to the picked elements of its operands instead; values that were repeated to its shape are picked
+# from where they were not. The array itself is not made then. Invariants: an index out of bounds raises as before, since one
+# operand at least is read at all of the indices; more work is never done, for what is picked is a small part.
+
+
+PART = 8  # the picked elements are at most this part of the array
+LONGEST = 12  # operations that are moved
+
+
+def picks(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with the element operations whose results are picked from moved behind that."""
+    if not any([e.primitive is gather_p for e in jaxpr.equations]):
+        return jaxpr
+    return rewrite(jaxpr, _step)
+
+
+def _step(work: Work, equation: Equation) -> Any:
+    if equation.primitive is not gather_p or type(equation.inputs[0]) is Literal:
+        return None
+    x, (out,) = equation.inputs[0], equation.outputs
+    if work.shared(x) or not equation.inputs[1].aval.shape or PART * prod(out.aval.shape) > prod(x.aval.shape):
+        return None
+    if _element(work, x) is None:
+        return None
+    pick = _Pick(work, equation)
+    if not pick.reaches(x) or len(pick.moved) > LONGEST:
+        return None
+    for operand in pick.whole:  # first, for the errors that they raise are those of the given program
+        pick.moved[operand] = pick.gather(operand, equation.inputs[1:], equation.params)
+    found = pick.of(x)
+    return [found] if fits(found.aval, out.aval) else None
+
+
+def _element(work: Work, x: Any) -> Equation | None:
+    """The equation that makes each element of x of the elements of its operands at that place."""
+    found = work.definitions.get(x)
+    if found is None or found.primitive.emit is None or found.primitive.multiple or found.primitive.effect:
+        return None
+    return found if all([type(a) is Literal or a.aval.shape == x.aval.shape for a in found.inputs]) else None
+
+
+class _Pick:
+    """What one gather does, done to the operands of what makes its array."""
+
+    def __init__(self, work: Work, equation: Equation):
+        self.work, self.equation = work, equation
+        self.moved: dict[Any, Any] = {}  # array -> what is picked of it
+        self.whole: dict[Any, None] = {}  # operands that have all of the elements
+        self.shape = equation.outputs[0].aval.shape
+
+    def reaches(self, x: Any) -> bool:
+        """Is an operand read that has all of the elements? Notes what is moved on the way."""
+        if type(x) is Literal or x in self.moved or len(self.moved) > LONGEST:
+            return False
+        made = _element(self.work, x)
+        if made is None:
+            whole = self.work.definition(x, broadcast_in_dim) is None
+            if whole:
+                self.whole[x] = None
+            return whole
+        self.moved[x] = None
+        return any([self.reaches(a) for a in made.inputs])
+
+    def of(self, x: Any) -> Any:
+        if type(x) is Literal:
+            return x
+        if self.moved.get(x) is None:
+            self.moved[x] = self._made(x)
+        return self.moved[x]
+
+    def _made(self, x: Any) -> Any:
+        made, view = _element(self.work, x), self.work.definition(x, broadcast_in_dim)
+        if made is not None:
+            return self.work.add(made.primitive, [self.of(a) for a in made.inputs], made.params, made.source)
+        repeated = None if view is None else self._of_repeated(view)
+        return self.gather(x, self.equation.inputs[1:], self.equation.params) if repeated is None else repeated
+
+    def gather(self, x: Any, indices: Any, params: dict) -> Any:
+        return self.work.add(gather_p, [x, *indices], params, self.equation.source)
+
+    def _of_repeated(self, view: Equation) -> Any:
+        """Picked from what was repeated, by the indices along its own axes; None if it has some of the leading axes only."""
+        (base,), shape, source = view.inputs, view.params["shape"], self.equation.source
+        _, *indices = self.equation.inputs
+        lead, rank = self.equation.params["batch_dims"], len(indices[0].aval.shape)
+        if type(base) is Literal:
+            return self.work.add(broadcast_in_dim, [base], {"shape": self.shape, "axes": ()}, source)
+        own = [a for a, n in zip(view.params["axes"], base.aval.shape) if n == shape[a] and n != 1]
+        sizes = tuple([shape[a] for a in own])
+        picked = [index for axis, index in enumerate(indices, lead) if axis in own]
+        behind = [rank + a - lead - len(indices) for a in own if a >= lead + len(indices)]
+        if picked and not all([a in own for a in range(lead)]) or own != sorted(own):
+            return None
+        if base.aval.shape != sizes:
+            base = self.work.add(reshape, [base], {"shape": sizes}, source)
+        places = (*[a for a in own if a < lead], *behind)
+        if picked:
+            base, places = self.gather(base, picked, {"batch_dims": lead, "unique": False}), (*range(rank), *behind)
+        if base.aval.shape == self.shape:
+            return base
+        return self.work.add(broadcast_in_dim, [base], {"shape": self.shape, "axes": places}, source)
+
+
+# -- signs move out of sums: the sum of -x is 0 - the sum of x, and of x * -y it is 0 - the sum of x * y
+#
+# A negation inside a sum is a pass over an array; behind it, an operation on what is left of the axes. Not a bit changes:
+# rounding knows no direction, and NumPy's sums start at +0, so none is -0. Trap: 0 - 0 is +0, as the sum of negative zeros is,
+# but -(0) is not. Only what the sum alone reads is rewritten, so nothing is computed twice.
+
+
+def signs(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with negations behind the sums that alone read them.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.passes.push import signs
+    >>> print(signs(funcad.make_jaxpr(lambda x: np.sum(-x))(np.ones(2)).jaxpr))
+    { lambda a:f64[2] . let
+        b:f64[2] = neg a
+        c:f64[] = reduce_sum[axes=(0,)] a
+        d:f64[] = sub 0.0 c
+      in (d,) }
+    """
+    present = {e.primitive for e in jaxpr.equations}
+    if reduce_sum_p not in present or neg not in present:
+        return jaxpr
+    uses = uses_of(jaxpr)
+
+    def step(work: Work, equation: Equation) -> Any:
+        if equation.primitive is not reduce_sum_p or not equation.params["axes"]:
+            return None
+        x = _positive(work, equation.inputs[0], uses)
+        if x is None:
+            return None
+        total = work.add(reduce_sum_p, (x,), equation.params, equation.source)
+        found = work.add(sub, (Literal(0.0), total), {}, equation.source)
+        uses[found] = uses.get(equation.outputs[0], 0)
+        return [found]
+
+    return rewrite(jaxpr, step)
+
+
+def _positive(work: Work, x: Any, uses: dict[Any, int]) -> Any:
+    """-x, if x is for one reader and a negation, or a product with one."""
+    if type(x) is not Var or type(x.aval) is not Aval or x.aval.dtype.kind != "f" or uses.get(x) != 1:
+        return None
+    made = work.definition(x, neg)
+    if made is not None:
+        return made.inputs[0]
+    made = work.definition(x, mul)
+    if made is None:
+        return None
+    for k, a in enumerate(made.inputs):
+        inner = work.definition(a, neg) if uses.get(a) == 1 else None
+        if inner is not None and inner.inputs[0].aval == x.aval:
+            inputs = [inner.inputs[0] if i == k else b for i, b in enumerate(made.inputs)]
+            return work.add(mul, tuple(inputs), {}, made.source)
+    return None

@@ -18,8 +18,6 @@ from typing import Any
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 
-__all__ = ["Work", "Step", "rewrite", "fits", "recast", "uses_of", "size_of"]
-
 
 def fits(found: Any, wanted: Any) -> bool:
     """May a value of one aval stand for a variable of the other, to the last detail?"""

@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.passes.subprograms import kind_of, with_subprograms
-from funcad.primitives.carried import Agreement, CollectiveCall, agree_on_p, sum_over_p, sums_over_p
-
-__all__ = ["APART", "joined", "together"]
+from funcad.primitives.axis_env import Agreement, CollectiveCall, agree_on_p, sum_over_p, sums_over_p
 
 APART = "sums apart"  # in the memo of a program: its sums are not joined
 SMALL = 1 << 15  # bytes of a sum, from which on time goes into sending and not into waiting

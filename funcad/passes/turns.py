@@ -1,4 +1,4 @@
-"""Whether the turns of a stretch are those of a loop, and what each operand is in it.
+"""Where a program repeats itself, and whether the turns of a stretch are those of a loop.
 
 Idea: the stretch is gone through once. An equation must be like the one a period before: the same primitive, the same avals and
 parameters, but for the bounds of indices and the values of literals. An operand that is made in the stretch is always made at
@@ -10,19 +10,78 @@ holds in every turn; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, literal_key
-from funcad.passes.periods import TURNS
-from funcad.passes.program_keys import params_key, program_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
+from funcad.passes.subprograms import params_key, program_key
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.shape import slice_p
 
-__all__ = ["Known", "Made", "OutsideOperand", "Turns", "consistent", "rotation", "INDEXED", "SLOTS"]
+# -- where a program repeats itself: stretches of equations that look like those one period before
+#
+# Idea: an equation looks like another if it applies the same primitive and its result has the same shape. The last place where
+# the next few equations looked as they do here suggests a period, and the stretch is followed in both directions as far as it
+# goes. Shorter periods are met first, so inner loops come before the loops around them. Invariants: stretches do not overlap,
+# and time is linear in the length of the program: a period that has failed is not tried again where it was followed, and the
+# work is bounded. Trap: looking alike is not being alike; turns.py compares all else, in these stretches only.
+
+
+TURNS = 8  # a loop has at least so many
+LEAST = 64  # equations of a stretch
+FEW = 6  # equations that suggest a period
+STEPS = 40  # comparisons for each equation, after which the search ends
+
+Stretch = tuple[int, int, int]  # start, period, end
+
+
+def looks(equations: Sequence[Equation]) -> list[int]:
+    """A number for each equation, equal for those that look alike; what has effects looks like nothing else."""
+    known: dict[object, int] = {}
+    found = []
+    for i, equation in enumerate(equations):
+        primitive, outputs = equation.primitive, equation.outputs
+        key: object = (primitive, outputs[0].aval.shape) if outputs else i
+        if primitive.effect or primitive.multiple and equation_has_effects(equation):
+            key = i
+        found.append(known.setdefault(key, len(known)))
+    return found
+
+
+def stretches(words: Sequence[int]) -> list[Stretch]:
+    """The stretches of at least TURNS equal periods, in order."""
+    found: list[Stretch] = []
+    last: dict[tuple[int, ...], int] = {}
+    failed: dict[int, int] = {}  # period -> where it ended
+    floor, i, n = 0, 0, len(words)
+    steps = STEPS * n
+    while i + FEW <= n and steps > 0:
+        few = tuple(words[i : i + FEW])
+        j = last.get(few)
+        last[few] = i
+        if j is not None and failed.get(i - j, 0) <= i:
+            period, start, end = i - j, j, i + FEW
+            while end < n and words[end] == words[end - period]:
+                end += 1
+            while start > floor and words[start - 1] == words[start - 1 + period]:
+                start -= 1
+            steps -= end - start
+            if end - start >= max(TURNS * period, LEAST):
+                found.append((start, period, end))
+                floor = i = end
+                last.clear()
+                failed.clear()
+                continue
+            failed[period] = end
+        i += 1
+    return found
+
+
+# -- whether the turns of a stretch are those of a loop, and what each operand is in it
+
 
 INDEXED = frozenset([basic_index_p, basic_place_p, basic_update_p, basic_add_p, slice_p])  # bounds may differ from turn to turn
 _PLAIN = frozenset([np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum])

@@ -1,8 +1,9 @@
-"""Arithmetic: neg, add, sub, mul, div, powers, roots, size, sign, rounding.
+"""Arithmetic: neg, add, sub, mul, div, roots, size, sign; rounding, extrema of two values, and operations on whole numbers and
+on the bits of floats.
 
 Operands have equal shapes and dtypes (literals excepted). Rules at special points: where a slope turns (`hypot` and complex
 `abs` at 0, `root` of a sum of squares) it is 0, a number like others: times an infinite slope outside it gives NaN, and so is
-its own derivative (`turn`). Powers of such values are exact (`exact_pow`, see squares.py). x**0 has derivative exactly 0; a
+its own derivative (`turn`). Powers of such values are exact (`exact_pow`, see families.py). x**0 has derivative exactly 0; a
 literal integral exponent takes `integer_pow`, whose derivatives of every order are polynomials (so the hessian of x**3 at 0 is
 0, not NaN).
 """
@@ -17,13 +18,11 @@ import numpy as np
 from funcad.ir.aval import Aval, dtype_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer
-from funcad.primitives.array_formulas import integer_power
-from funcad.primitives.comparison import eq, select, signbit
+from funcad.primitives import placement
+from funcad.primitives.comparison import and_, eq, ge, gt, isinf, isnan, lt, ne, not_, or_, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
-from funcad.primitives.families import REAL, elementwise
+from funcad.primitives.families import REAL, elementwise, exact_square, integer_power, operator_impl, with_ufunc
 from funcad.primitives.families import add as add
-from funcad.primitives.python_operators import operator_impl, with_ufunc
-from funcad.primitives.squares import exact_square
 
 neg = elementwise(
     "neg",
@@ -322,3 +321,220 @@ def product(x: Any, y: Any) -> Any:
     """x * y of a user's: exact if it is a square."""
     exact = exact_power(x, 2) if x is y else None
     return mul(x, y) if exact is None else exact
+
+
+# -- rounding, and the quotients and remainders that round
+
+
+floor_divide = elementwise(
+    "floor_divide",
+    operator_impl(operator.floordiv, np.floor_divide, placement.floor_divide),
+    [None, None],
+    emit=lambda e, x, y: e.floor_divide(x, y),
+    weak=True,
+)
+# The remainder with the divisor's sign (`%`, np.remainder).
+mod = elementwise(  # the sign of the divisor, as Python's and NumPy's remainder
+    "mod",
+    operator_impl(operator.mod, np.remainder, placement.remainder),
+    [lambda t, out, x, y: t, lambda t, out, x, y: neg(mul(floor_divide(x, y), t))],
+    emit=lambda e, x, y: e.mod(x, y),
+    weak=True,
+)
+fmod = elementwise(  # the sign of the dividend, as C's
+    "fmod",
+    np.fmod,
+    [lambda t, out, x, y: t, lambda t, out, x, y: neg(mul(rint(div(sub(x, out), y)), t))],
+    emit=lambda e, x, y: e.fmod(x, y),
+)
+
+# -- rounding: no derivative
+floor = elementwise("floor", np.floor, [None], emit=lambda e, x: e.floor(x))
+ceil = elementwise("ceil", np.ceil, [None], emit=lambda e, x: e.ceil(x))
+rint = elementwise("rint", np.rint, [None], emit=lambda e, x: e.rint(x))
+trunc = elementwise("trunc", np.trunc, [None], emit=lambda e, x: e.trunc(x))
+
+with_ufunc(floor_divide, np.floor_divide)
+with_ufunc(mod, np.remainder)
+
+
+def round_(x: Any, decimals: int = 0) -> Any:
+    """NumPy's rounding to decimals: scale, round half to even, scale back. Integers for decimals >= 0: x itself."""
+    kind = dtype_of(x).kind
+    if decimals == 0 or (kind in "biu" and decimals > 0):
+        return x if kind in "biu" else rint(x)
+    if kind in "biu":
+        scale = dtype_of(x).type(10**-decimals)
+        return convert(mul(rint(div(x, scale)), float(scale)), dtype_of(x))
+    scale = float(10 ** abs(decimals))
+    return div(rint(mul(x, scale)), scale) if decimals > 0 else mul(rint(div(x, scale)), scale)
+
+
+# -- extrema of two values, element by element, and clamp
+#
+# A tie splits the derivative in halves. `maximum` and `minimum` propagate NaN, and so do their derivatives; `fmax` and `fmin`
+# ignore it, and the operand that they return has the whole derivative. `clamp` says by a parameter what its derivative on the
+# bounds is.
+
+
+def _share(t: Any, out: Any, wins: Any, loses: Any) -> Any:
+    """The share of t of one of two competitors: all, nothing, a half in a tie, NaN if the result is.
+
+    A mask and a weight: its transpose is no longer than itself. Where there are values, they say what is not needed.
+    """
+    if _everywhere(or_, wins, loses):
+        return select(loses, 0.0, t)
+    undefined, kind = isnan(out), out.dtype.type
+    if not issubclass(kind, np.floating):
+        return select(wins, t, select(loses, 0.0, mul(select(undefined, out, 0.5), t)))
+    tied = kind(0.5) if _everywhere(not_, undefined) else select(undefined, out, kind(0.5))
+    return mul(select(loses, 0.0, t), select(wins, kind(1.0), tied))
+
+
+_KNOWN = frozenset([np.ndarray, np.bool_, bool])
+
+
+def _everywhere(condition: Any, *of: Any) -> bool:
+    """Does the condition hold everywhere? False where nobody can say."""
+    traced = [x for x in of if type(x) not in _KNOWN]
+    if not traced:
+        known = condition(*of)
+        return bool(known.all()) if type(known) is np.ndarray else bool(known)
+    decide = traced[0].owner.decide if type(traced[0]) is Tracer else None
+    return decide is not None and decide(condition(*of))
+
+
+maximum = elementwise(
+    "maximum",
+    np.maximum,
+    [
+        lambda t, out, x, y: _share(t, out, gt(x, y), lt(x, y)),
+        lambda t, out, x, y: _share(t, out, lt(x, y), gt(x, y)),
+    ],
+    emit=lambda e, x, y: e.maximum(x, y),
+    commutes="value",
+)
+minimum = elementwise(
+    "minimum",
+    np.minimum,
+    [
+        lambda t, out, x, y: _share(t, out, lt(x, y), gt(x, y)),
+        lambda t, out, x, y: _share(t, out, gt(x, y), lt(x, y)),
+    ],
+    emit=lambda e, x, y: e.minimum(x, y),
+    commutes="value",
+)
+
+
+def _in_contest(out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Whether x wins, and whether it loses, against y, where a NaN loses against numbers and two are a tie."""
+    differ = ne(x, y)
+    return and_(eq(out, x), differ), and_(eq(out, y), differ)
+
+
+fmax = elementwise(
+    "fmax",
+    np.fmax,
+    [
+        lambda t, out, x, y: _share(t, out, *_in_contest(out, x, y)),
+        lambda t, out, x, y: _share(t, out, *_in_contest(out, y, x)),
+    ],
+    emit=lambda e, x, y: e.fmax(x, y),
+    commutes="value",
+)
+fmin = elementwise(
+    "fmin",
+    np.fmin,
+    [
+        lambda t, out, x, y: _share(t, out, *_in_contest(out, x, y)),
+        lambda t, out, x, y: _share(t, out, *_in_contest(out, y, x)),
+    ],
+    emit=lambda e, x, y: e.fmin(x, y),
+    commutes="value",
+)
+
+
+def _clamp_by_x(t: Any, out: Any, x: Any, lo: Any, hi: Any, *, boundary_grad: float) -> Any:
+    if boundary_grad == 1.0:
+        return select(and_(ge(x, lo), ge(hi, x)), t, 0.0)
+    inside = select(and_(gt(x, lo), gt(hi, x)), t, 0.0)
+    if boundary_grad == 0.0:
+        return inside
+    at_bound = and_(or_(eq(x, lo), eq(x, hi)), and_(ge(x, lo), ge(hi, x)))
+    return select(at_bound, mul(boundary_grad, t), inside)
+
+
+clamp_p = elementwise(
+    "clamp",
+    None,
+    [
+        _clamp_by_x,
+        lambda t, out, x, lo, hi, *, boundary_grad: select(and_(gt(lo, x), gt(hi, lo)), t, 0.0),
+        lambda t, out, x, lo, hi, *, boundary_grad: select(or_(gt(x, hi), gt(lo, hi)), t, 0.0),
+    ],
+    emit=lambda e, x, lo, hi, *, boundary_grad: e.minimum(hi, e.maximum(lo, x)),
+)
+
+
+def clamp(x: Any, lo: Any, hi: Any, *, boundary_grad: float = 0.0) -> Any:
+    """min(hi, max(lo, x)); the derivative is 1 inside, 0 outside and `boundary_grad` on the bounds. NaN stays NaN."""
+    return clamp_p(x, lo, hi, boundary_grad=float(boundary_grad))
+
+
+# -- mantissa and exponent: ldexp, frexp, modf
+
+
+# x * 2**n with an integer n.
+ldexp = elementwise(
+    "ldexp",
+    np.ldexp,
+    [lambda t, out, x, n: ldexp(t, n), None],
+    transpose=lambda ct, x, n: [ldexp(ct, n), None],
+    abstract_eval=lambda x, n: Aval(x.shape or n.shape, x.dtype),
+)
+# The first part of np.frexp.
+mantissa = elementwise(
+    "mantissa", lambda xp, x: xp.frexp(x)[0], [lambda t, out, x: ldexp(t, neg(exponent(x)))]
+)
+# The second part of np.frexp, int32.
+exponent = elementwise("exponent", lambda xp, x: xp.frexp(x)[1], [None], dtype=np.dtype(np.int32))
+
+
+def frexp(x: Any) -> tuple[Any, Any]:
+    return mantissa(x), exponent(x)
+
+
+def modf(x: Any) -> tuple[Any, Any]:
+    """Fractional and integral part, both with x's sign."""
+    return select(isinf(x), copysign(0.0, x), fmod(x, 1.0)), trunc(x)
+
+
+# -- whole numbers and the grid of floats: gcd, lcm, the number of set bits, the distance to the next float
+#
+# None has a derivative other than zero. Trap: NumPy counts the bits of the absolute value of a signed integer.
+
+
+def _bit_count(xp: Any, x: Any) -> Any:
+    if xp is np:
+        return np.bitwise_count(x)
+    dtype = np.dtype(f"u{x.dtype.itemsize}")  # on the device: neighbours added in ever wider fields
+    bits, width, shift = xp.abs(x).astype(dtype), 8 * dtype.itemsize, 1
+    while shift < width:
+        mask = dtype.type(sum([((1 << shift) - 1) << i for i in range(0, width, 2 * shift)]))
+        bits = (bits & mask) + ((bits >> dtype.type(shift)) & mask)
+        shift *= 2
+    return bits.astype(np.uint8)
+
+
+def _spacing(xp: Any, x: Any) -> Any:
+    if xp is np:
+        return np.spacing(x)
+    return xp.copysign(xp.nextafter(xp.abs(x), x.dtype.type(np.inf)) - xp.abs(x), x)
+
+
+gcd = elementwise("gcd", np.gcd, [None, None])
+lcm = elementwise("lcm", np.lcm, [None, None])
+# The number of ones in the binary form of |x|, as uint8.
+bit_count = elementwise("bit_count", _bit_count, [None], dtype=np.dtype(np.uint8))
+# The distance from x to the next float away from zero, with x's sign.
+spacing = elementwise("spacing", _spacing, [None])

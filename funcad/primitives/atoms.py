@@ -17,9 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["ATOMS", "BITWISE", "ELEMENTARY", "TRUTHS", "UFUNCS", "AtomCall", "Formula"]
-__all__ += ["atoms_of", "fold_of", "formula", "formula_of", "idempotent", "is_elementary"]
-
 UFUNCS: dict[str, np.ufunc] = {
     "neg": np.negative, "abs": np.absolute, "sign": np.sign, "add": np.add, "sub": np.subtract, "mul": np.multiply,
     "div": np.true_divide, "floor_divide": np.floor_divide, "mod": np.remainder, "fmod": np.fmod, "reciprocal": np.reciprocal,

@@ -1,15 +1,23 @@
-"""The named axes that are bound here: `state.axis_env` holds (name, size, index tracer) for each, innermost last."""
+"""Named axes: which are bound here, and what collectives are where processes stand behind one."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from funcad.errors import UnboundAxisNameError
-from funcad.host.state import state
-from funcad.show.docstrings import also_says
-
-__all__ = ["ProcessAxis", "axes_key", "bound", "bound_names", "communicator", "over_processes", "single", "refuse_groups"]
-__all__ += ["tell_what_is_shared"]
+from funcad.host.devices import namespace_of
+from funcad.host.where import state, user_source
+from funcad.ir.aval import Aval, dtype_of, shape_of
+from funcad.ir.primitive import Primitive
+from funcad.primitives.arithmetic import div
+from funcad.primitives.comparison import select
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import transpose
+from funcad.show.pretty import also_says
 
 
 class ProcessAxis:
@@ -88,3 +96,284 @@ def tell_what_is_shared(collective: Any) -> None:
         "`axis_name` is a name that an enclosing `vmap(axis_name=...)` binds, or a tuple of names where several axes go\n"
         f"together; one that is not bound raises UnboundAxisNameError.{groups}\nReturns what this lane gets; as JAX's.",
     )
+
+
+# -- collectives between processes: what `psum` and the others are where a communicator is bound to their axis (`spmd`)
+#
+# Idea: such an axis has a communicator in the place of its index tracer in `state.axis_env`. A collective over it is an
+# operation of its own, with an implementation, whose parameter `call` says which communicator, what, and from which line. It is
+# an effect: never repeated, merged or reordered by what values are, since every process has to send the same sequence. It is
+# linear too, so its derivatives are those of the collectives of `vmap`: sums are their own transposes, a gather's is a sum of
+# which each process keeps its part.
+#
+# Trap: a value that is no tracer differs from process to process all the same, so it is sent, too.
+
+
+class CollectiveCall(NamedTuple):
+    """Which collective: its communicator, its name there, what else that must know, and the user's line."""
+
+    comm: Any
+    what: str
+    more: Any
+    line: str
+    agreed: bool = False  # is it one of those that `agree_on_p` compares beforehand?
+
+    def __repr__(self) -> str:
+        return f"{self.what} over {self.comm}"
+
+    def tag(self, x: Any) -> str:
+        """What has to be equal on all processes; x: the operand, or its aval."""
+        return f"{self.what} {x.dtype} {x.shape} {self.more}"
+
+    def where(self, x: Any) -> str:
+        return f"{self.what} of {x.dtype}{list(x.shape)} at {self.line}"
+
+
+def _call(comm: Any, what: str, more: Any = None) -> CollectiveCall:
+    source = state.source or user_source(3)
+    comm.asked += 1
+    return CollectiveCall(comm, what, more, str(source) if source is not None else "an unknown line")
+
+
+def _run(xp: Any, x: Any, *, call: CollectiveCall) -> Any:
+    if state.before_effect is not None:
+        state.before_effect()
+    given = x if namespace_of([x]) is np else x.get()
+    out = call.comm.run(call, np.asarray(given))
+    if xp is not np:
+        return xp.asarray(out)
+    return out if out.ndim else out[()]
+
+
+def _again(call: CollectiveCall, **changed: Any) -> CollectiveCall:
+    """The collective that a derivative needs, on the line of the one that it is of."""
+    return call._replace(**changed)
+
+
+def _behind(x: Any) -> Any:
+    """Axes 0 and 1 in each other's place."""
+    return transpose(x, perm=(1, 0, *range(2, len(shape_of(x)))))
+
+
+def _carried(
+    name: str,
+    shape: Callable[[tuple, CollectiveCall], tuple],
+    jvp: Callable[..., Any],
+    transposed: Callable[[Any, CollectiveCall], Any] | None,
+    takes: bool = False,
+    gives: bool = False,
+) -> Primitive:
+    """`takes`, `gives`: axis 0 of the operand, of the result counts the processes; an axis of examples goes behind it."""
+
+    def batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: CollectiveCall) -> tuple[Any, bool]:
+        out = primitive(_behind(args[0]) if takes else args[0], call=call)
+        return _behind(out) if gives else out, True
+
+    primitive = Primitive(
+        name,
+        _run,
+        lambda x, *, call: Aval(shape(x.shape, call), x.dtype),
+        jvp=jvp,
+        transpose=None if transposed is None else lambda ct, x, *, call: [transposed(ct, call)],
+        batch=batch,
+        effect=True,
+        silent=True,
+        reach="ends",
+    )
+    return primitive
+
+
+def _linear(primitive: Callable[[], Primitive]) -> Callable[..., Any]:
+    return lambda tangents, out, x, *, call: primitive()(tangents[0], call=call)
+
+
+def _turned(call: CollectiveCall) -> CollectiveCall:
+    return _again(call, more=tuple([(d, s) for s, d in call.more]))
+
+
+sum_over_p = _carried(
+    "sum_over_processes",
+    lambda shape, call: shape,
+    _linear(lambda: sum_over_p),
+    lambda ct, call: sum_over_p(ct, call=call),
+)
+gather_over_p = _carried(
+    "gather_over_processes",
+    lambda shape, call: (call.comm.size, *shape),
+    _linear(lambda: gather_over_p),
+    lambda ct, call: scatter_over_p(ct, call=_again(call, what="sum_scatter")),
+    gives=True,
+)
+scatter_over_p = _carried(
+    "scatter_over_processes",
+    lambda shape, call: shape[1:],
+    _linear(lambda: scatter_over_p),
+    lambda ct, call: gather_over_p(ct, call=_again(call, what="all_gather")),
+    takes=True,
+)
+permute_over_p = _carried(
+    "permute_over_processes",
+    lambda shape, call: shape,
+    _linear(lambda: permute_over_p),
+    lambda ct, call: permute_over_p(ct, call=_turned(call)),
+)
+exchange_over_p = _carried(
+    "exchange_over_processes",
+    lambda shape, call: shape,
+    _linear(lambda: exchange_over_p),
+    lambda ct, call: exchange_over_p(ct, call=call),
+    takes=True,
+    gives=True,
+)
+
+
+def _run_extremum(xp: Any, x: Any, *, call: CollectiveCall) -> list[Any]:
+    """The result, whether this process has it, and how many have it, of which no process asks the others once more."""
+    every = _run(np, x if namespace_of([x]) is np else x.get(), call=call)
+    out = (np.maximum if call.what == "max" else np.minimum).reduce(every, axis=0)  # MPI's own do not say what a NaN does
+    found = [out, every[call.comm.rank] == out, np.sum(every == out, axis=0, dtype=np.int64)]
+    return [xp.asarray(v) if xp is not np else v if np.ndim(v) else v[()] for v in found]
+
+
+def _extremum_jvp(tangents: Sequence[Any], outs: Sequence[Any], x: Any, *, call: CollectiveCall) -> list[Any]:
+    """Ties share the derivative. Who has it was found with the value: computed again it may differ by its last bit."""
+    _, tied, count = outs
+    dtype = dtype_of(x)
+    total = sum_over_p(select(tied, tangents[0], dtype.type(0)), call=_again(call, what="sum"))
+    return [div(total, convert(count, dtype)), None, None]
+
+
+extremum_over_p = Primitive(
+    "extremum_over_processes",
+    _run_extremum,
+    lambda x, *, call: [Aval(x.shape, x.dtype), Aval(x.shape, np.dtype(bool)), Aval(x.shape, np.dtype(np.int64))],
+    jvp=_extremum_jvp,
+    batch=lambda size, args, batched, *, call: (extremum_over_p(args[0], call=call), [True] * 3),
+    effect=True,
+    silent=True,
+    multiple=True,
+    reach="ends",
+)
+
+
+# ---------------------------------------------------------------- what programs are made to call (passes/together.py)
+
+
+def _run_sums(xp: Any, *xs: Any, call: CollectiveCall) -> list[Any]:
+    """Several sums as one: the arrays go behind each other."""
+    total = _run(np, np.concatenate([np.ravel(x if namespace_of([x]) is np else x.get()) for x in xs]), call=call)
+    ends = np.cumsum([math.prod(shape) for shape in call.more])[:-1]
+    parts = [part.reshape(shape) for part, shape in zip(np.split(total, ends), call.more)]
+    return [xp.asarray(p) if xp is not np else p if p.ndim else p[()] for p in parts]
+
+
+sums_over_p = Primitive(
+    "sums_over_processes",
+    _run_sums,
+    lambda *xs, call: [Aval(x.shape, x.dtype) for x in xs],
+    effect=True,
+    silent=True,
+    multiple=True,
+)
+
+
+class Agreement(NamedTuple):
+    """What processes compare before several collectives: the tag of the first, of all together, and how many they are."""
+
+    comm: Any
+    first: str
+    every: int
+    count: int
+    where: str
+
+    def __repr__(self) -> str:
+        return f"{self.count} collectives over {self.comm}"
+
+
+def _run_agreement(xp: Any, *, agreement: Agreement) -> list[Any]:
+    if state.before_effect is not None:
+        state.before_effect()
+    agreement.comm.agree_on(agreement)
+    return []
+
+
+agree_on_p = Primitive(
+    "agree_on_collectives", _run_agreement, lambda *, agreement: [], effect=True, silent=True, multiple=True
+)
+
+
+# ---------------------------------------------------------------- the collectives
+
+
+def reduce_over(x: Any, comm: Any) -> Any:
+    return sum_over_p(x, call=_call(comm, "sum"))
+
+
+def tie_over(x: Any, comm: Any, what: str) -> Any:
+    """The greatest ("max") or the smallest ("min")."""
+    return extremum_over_p(x, call=_call(comm, what))[0]
+
+
+def gather_over(x: Any, comm: Any) -> Any:
+    """The values of all processes along a new axis 0."""
+    return gather_over_p(x, call=_call(comm, "all_gather"))
+
+
+def scatter_over(x: Any, comm: Any) -> Any:
+    """The sum over the processes, of which each keeps its part along axis 0."""
+    return scatter_over_p(x, call=_call(comm, "sum_scatter"))
+
+
+def permute_over(x: Any, comm: Any, pairs: tuple) -> Any:
+    return permute_over_p(x, call=_call(comm, "permute", pairs))
+
+
+def exchange_over(x: Any, comm: Any) -> Any:
+    """Part i along axis 0 goes to process i; what came from process i stands at i."""
+    return exchange_over_p(x, call=_call(comm, "exchange"))
+
+
+# ---------------------------------------------------------------- the border of spmd
+
+
+def _border(
+    name: str, impl: Callable[..., Any], jvp: Any, transposed: Callable[[Any, CollectiveCall], Any], effect: bool
+) -> Primitive:
+    primitive = Primitive(
+        name,
+        impl,
+        lambda x, *, call: Aval(x.shape, x.dtype),
+        jvp=jvp,
+        transpose=lambda ct, x, *, call: [transposed(ct, call)],
+        batch=lambda size, args, batched, *, call: (primitive(args[0], call=call), True),
+        effect=effect,
+        barrier=True,  # equal values on one process need not be equal on another, so neither are they merged
+        silent=True,
+        may_share=True,
+        reach="ends",
+    )
+    return primitive
+
+
+def _shared(ct: Any, call: CollectiveCall) -> Any:
+    """Outside, the sum is one number again that all have: so it leaves, and its own derivative is right."""
+    return leave_p(sum_over_p(ct, call=_again(call, what="sum")), call=call)
+
+
+def _parted(ct: Any, call: CollectiveCall) -> Any:
+    return div(enter_p(ct, call=call), dtype_of(ct).type(call.comm.size))
+
+
+enter_p = _border("enter_replicated", lambda xp, x, *, call: x, _linear(lambda: enter_p), _shared, False)
+checked_p = _border("enter_checked", _run, _linear(lambda: enter_p), _shared, True)
+leave_p = _border("leave_replicated", lambda xp, x, *, call: x, _linear(lambda: leave_p), _parted, False)
+
+
+def enter(x: Any, comm: Any, check: bool) -> Any:
+    """An input that all processes have: each has a part of its cotangent."""
+    return (checked_p if check else enter_p)(x, call=_call(comm, "same"))
+
+
+def leave(x: Any, comm: Any) -> Any:
+    """A result that all processes have: its cotangent is seeded once, a part on each."""
+    return leave_p(x, call=_call(comm, "leave"))

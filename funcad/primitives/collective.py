@@ -1,52 +1,304 @@
-"""The collectives as users call them, over the named axes of `vmap` and of `distributed.spmd`.
+"""Collectives: over named axes of `vmap` and of `distributed.spmd`, and sums over partitions of data.
 
 Idea: a name is bound to lanes (an index tracer) or to processes (a communicator). Over lanes the operations of
-lanes_exchange.py are recorded; over processes those of carried.py run. Over names of both kinds, one goes after the other.
+collective.py are recorded; over processes those of axis_env.py run. Over names of both kinds, one goes after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact
-from funcad.ir.primitive import Primitive
+from funcad.errors import UnboundAxisNameError
+from funcad.host.devices import namespace_of
+from funcad.host.where import state
+from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
+from funcad.ir.primitive import Primitive, is_linear, not_linear
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.arithmetic import add, div, mul
-from funcad.primitives.axis_env import bound, bound_names, communicator, refuse_groups, single, tell_what_is_shared
-from funcad.primitives.carried import exchange_over, gather_over, permute_over, reduce_over, scatter_over, tie_over
-from funcad.primitives.conversion import convert
-from funcad.primitives.lanes_exchange import (
-    all_gather_p,
-    all_to_all_p,
-    axis_position,
-    gathered,
-    is_constant,
-    merged,
-    moved,
-    parted,
-    pmax_p,
-    pmin_p,
-    ppermute_p,
-    psum_over_lanes,
-    psum_scatter_p,
+from funcad.primitives.basic_indexing import gather
+from funcad.primitives.comparison import eq, select
+from funcad.primitives.conversion import convert, real
+from funcad.primitives.placement import on_device_of
+from funcad.primitives.reduction import reduce_max, reduce_min, reduce_sum
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose, zeros
+
+from funcad.primitives.axis_env import (  # isort: skip
+    bound, bound_names, communicator, exchange_over, gather_over, permute_over, reduce_over, refuse_groups, scatter_over,
+    single, tell_what_is_shared, tie_over,
 )
 
-__all__ = [
+# -- collectives: operations across a named axis of `vmap`
+#
+# Idea: `vmap(axis_name="i")` puts ("i", size, index tracer) into `state.axis_env` while its function is traced. A collective is
+# recorded by the trace of its axis, or further inside, never further out: `bind` sees to it, so that a collective on a value
+# from outside stays in the mapped program. When `vmap` removes that axis, the primitive's `collective` rule runs, with the
+# mapped axis as axis 0; a collective on an unmapped value acts on `size` equal copies. When another axis is removed, the
+# ordinary `batch` rule runs. Derivatives are those of JAX's vmap: psum is its own transpose, all_gather's is psum_scatter,
+# ppermute's is the inverse permutation, all_to_all's swaps its axes.
+#
+# Trap: sizes are parameters, taken from the environment when the collective is recorded; so the environment is part of every
+# cache key.
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def moved(x: Any, source: int, destination: int) -> Any:
+    order = [i for i in range(len(shape_of(x))) if i != source]
+    order.insert(destination, source)
+    return x if order == sorted(order) else transpose(x, perm=tuple(order))
+
+
+def axis_position(axis: Any, ndim: int, what: str) -> int:
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"{what}: axis {axis} is out of bounds for an array of {ndim} dimension(s)")
+    return axis.__index__() % ndim
+
+
+def is_constant(x: Any) -> bool:
+    return type(x) is not Tracer
+
+
+# ---------------------------------------------------------------- reductions
+
+
+def _rest(primitive: Callable[[], Primitive], x: Any, axis_name: tuple) -> tuple[list, list]:
+    """The result over the axis that has been removed, still to be reduced over the other names."""
+    names = tuple([n for n in axis_name if n != state.batching])
+    return [primitive()(x, axis_name=names) if names else x], [False]
+
+
+def _times(x: Any, size: int) -> Any:
+    kind = type(x)
+    return x * size if kind in (int, float, complex) else mul(x, dtype_of(x).type(size))
+
+
+def _sum_collective(size: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: tuple) -> tuple[list, list]:
+    (x,) = args
+    return _rest(lambda: psum_p, reduce_sum(x, axes=(0,)) if batched[0] else _times(x, size), axis_name)
+
+
+def _outside(name: str) -> Callable[..., Any]:
+    def impl(xp: Any, *args: Any, axis_name: Any, **params: Any) -> Any:
+        raise UnboundAxisNameError(f"{name} over {axis_name!r} ran outside the vmap that binds this axis")
+
+    return impl
+
+
+psum_p = Primitive(
     "psum",
-    "pmean",
-    "pmax",
-    "pmin",
+    _outside("psum"),
+    lambda x, *, axis_name: Aval(x.shape, x.dtype),
+    jvp=lambda tangents, out, x, *, axis_name: psum_over_lanes(tangents[0], axis_name),
+    transpose=lambda ct, x, *, axis_name: [psum_over_lanes(ct, axis_name)],
+    batch=lambda size, args, batched, *, axis_name: (psum_p(args[0], axis_name=axis_name), True),
+    collective=_sum_collective,
+)
+
+
+def psum_over_lanes(x: Any, names: tuple) -> Any:
+    if is_constant(x):
+        for name in names:
+            x = _times(x, bound(name, "psum")[0])
+        return x
+    return psum_p(x, axis_name=names)
+
+
+def _extremum(name: str, reduce: Callable[..., Any]) -> Primitive:
+    def collective(size: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: tuple) -> tuple[list, list]:
+        (x,) = args
+        return _rest(lambda: primitive, reduce(x, axes=(0,)) if batched[0] else x, axis_name)
+
+    def jvp(tangents: Sequence[Any], out: Any, x: Any, *, axis_name: tuple) -> Any:
+        """Ties share the derivative."""
+        dtype = dtype_of(x)
+        tied = eq(x, out)
+        count = psum_over_lanes(convert(tied, dtype), axis_name)
+        return div(psum_over_lanes(select(tied, tangents[0], dtype.type(0)), axis_name), count)
+
+    primitive = Primitive(
+        name,
+        _outside(name),
+        lambda x, *, axis_name: Aval(x.shape, x.dtype),
+        jvp=jvp,
+        batch=lambda size, args, batched, *, axis_name: (primitive(args[0], axis_name=axis_name), True),
+        collective=collective,
+    )
+    return primitive
+
+
+pmax_p = _extremum("pmax", reduce_max)
+pmin_p = _extremum("pmin", reduce_min)
+
+
+# ---------------------------------------------------------------- gathers and exchanges
+
+
+def _whole(size: int, args: Sequence[Any], batched: Sequence[bool]) -> Any:
+    return args[0] if batched[0] else broadcast_leading(args[0], size)
+
+
+def merged(x: Any, axis: int) -> Any:
+    """Axes `axis` and `axis + 1` as one."""
+    shape = shape_of(x)
+    return reshape(x, shape=(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+
+
+def parted(x: Any, axis: int, n: int) -> Any:
+    """Axis `axis` as two, the first of size n."""
+    shape = shape_of(x)
+    return reshape(x, shape=(*shape[:axis], n, shape[axis] // n, *shape[axis + 1 :]))
+
+
+def _gather_abstract(x: Aval, *, axis_name: Any, axis: int, size: int, tiled: bool) -> Aval:
+    shape = list(x.shape)
+    if tiled:
+        shape[axis] *= size
+    else:
+        shape.insert(axis, size)
+    return Aval(tuple(shape), x.dtype)
+
+
+def gathered(
+    n: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: Any, axis: int, size: int, tiled: bool
+) -> tuple[list, list]:
+    x = moved(_whole(n, args, batched), 0, axis)
+    return [merged(x, axis) if tiled else x], [False]
+
+
+def _shifted(primitive: Callable[[], Primitive], *axes: str) -> Callable[..., Any]:
+    """The batch rule over another axis: axes move one to the right."""
+
+    def batch(n: int, args: Sequence[Any], batched: Sequence[bool], **params: Any) -> tuple[Any, bool]:
+        params.update({a: params[a] + 1 for a in axes})
+        return primitive()(args[0], **params), True
+
+    return batch
+
+
+all_gather_p = Primitive(
     "all_gather",
+    _outside("all_gather"),
+    _gather_abstract,
+    jvp=lambda tangents, out, x, **params: all_gather_p(tangents[0], **params),
+    transpose=lambda ct, x, **params: [psum_scatter_p(ct, **params)],
+    batch=_shifted(lambda: all_gather_p, "axis"),
+    collective=gathered,
+)
+
+
+def _scatter_abstract(x: Aval, *, axis_name: Any, axis: int, size: int, tiled: bool) -> Aval:
+    shape = list(x.shape)
+    if tiled:
+        if shape[axis] % size:
+            raise ValueError(f"psum_scatter: axis {axis} of {x} is not divisible by the size {size} of the axis {axis_name!r}")
+        shape[axis] //= size
+    else:
+        if shape[axis] != size:
+            raise ValueError(f"psum_scatter: axis {axis} of {x} must have the size {size} of the axis {axis_name!r}")
+        del shape[axis]
+    return Aval(tuple(shape), x.dtype)
+
+
+def _scatter_collective(
+    n: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: Any, axis: int, size: int, tiled: bool
+) -> tuple[list, list]:
+    x = reduce_sum(args[0], axes=(0,)) if batched[0] else _times(args[0], n)
+    return [moved(parted(x, axis, size) if tiled else x, axis, 0)], [True]
+
+
+psum_scatter_p = Primitive(
     "psum_scatter",
+    _outside("psum_scatter"),
+    _scatter_abstract,
+    jvp=lambda tangents, out, x, **params: psum_scatter_p(tangents[0], **params),
+    transpose=lambda ct, x, **params: [all_gather_p(ct, **params)],
+    batch=_shifted(lambda: psum_scatter_p, "axis"),
+    collective=_scatter_collective,
+)
+
+
+def _permute_collective(
+    n: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: Any, perm: tuple
+) -> tuple[list, list]:
+    source = {d: s for s, d in perm}
+    if not batched[0] and len(source) == n:
+        return [args[0]], [False]
+    x = _whole(n, args, batched)
+    places = [np.array([source.get(i, 0) for i in range(n)]), np.array([i in source for i in range(n)])]
+    lanes, received = on_device_of(places, [x])
+    rows = gather(x, lanes, unique=len(source) == n)
+    if len(source) < n:
+        rows = select(broadcast_in_dim(received, shape=shape_of(x), axes=(0,)), rows, dtype_of(x).type(0))
+    return [rows], [True]
+
+
+ppermute_p = Primitive(
     "ppermute",
-    "pshuffle",
+    _outside("ppermute"),
+    lambda x, *, axis_name, perm: Aval(x.shape, x.dtype),
+    jvp=lambda tangents, out, x, **params: ppermute_p(tangents[0], **params),
+    transpose=lambda ct, x, *, axis_name, perm: [ppermute_p(ct, axis_name=axis_name, perm=tuple([(d, s) for s, d in perm]))],
+    batch=_shifted(lambda: ppermute_p),
+    collective=_permute_collective,
+)
+
+
+def _exchange_abstract(x: Aval, *, axis_name: Any, split_axis: int, concat_axis: int, size: int, tiled: bool) -> Aval:
+    shape = list(x.shape)
+    if tiled:
+        if shape[split_axis] % size:
+            raise ValueError(f"all_to_all: axis {split_axis} of {x} is not divisible by the size {size} of {axis_name!r}")
+        shape[split_axis] //= size
+        shape[concat_axis] *= size
+    else:
+        if shape[split_axis] != size:
+            raise ValueError(f"all_to_all: axis {split_axis} of {x} must have the size {size} of the axis {axis_name!r}")
+        del shape[split_axis]
+        shape.insert(concat_axis, size)
+    return Aval(tuple(shape), x.dtype)
+
+
+def _exchange_collective(
+    n: int,
+    args: Sequence[Any],
+    batched: Sequence[bool],
+    *,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    size: int,
+    tiled: bool,
+) -> tuple[list, list]:
+    x = _whole(n, args, batched)
+    if tiled:  # the lane that receives is the first half of the split axis
+        x = parted(x, split_axis + 1, size)
+    x = moved(x, split_axis + 1, 0)  # (receiver, sender, the other axes)
+    x = moved(x, 1, concat_axis + 1)
+    return [merged(x, concat_axis + 1) if tiled else x], [True]
+
+
+def _exchange_transpose(ct: Any, x: Any, *, split_axis: int, concat_axis: int, **params: Any) -> list[Any]:
+    return [all_to_all_p(ct, split_axis=concat_axis, concat_axis=split_axis, **params)]
+
+
+all_to_all_p = Primitive(
     "all_to_all",
-    "axis_index",
-    "axis_size",
-]
+    _outside("all_to_all"),
+    _exchange_abstract,
+    jvp=lambda tangents, out, x, **params: all_to_all_p(tangents[0], **params),
+    transpose=_exchange_transpose,
+    batch=_shifted(lambda: all_to_all_p, "split_axis", "concat_axis"),
+    collective=_exchange_collective,
+)
+
+
+# -- the collectives as users call them, over the named axes of `vmap` and of `distributed.spmd`
 
 
 def _split_names(names: tuple) -> tuple[tuple, list]:
@@ -292,3 +544,119 @@ def axis_size(axis_name: Any) -> int:
 
 for _public in (psum, pmean, pmax, pmin, all_gather, psum_scatter, ppermute, pshuffle, all_to_all, axis_index, axis_size):
     tell_what_is_shared(_public)
+
+
+# -- sums over partitions of data: one operation, and its rules (distributed/partitions.py says what users see of it)
+#
+# Idea: the parameter `call` says what is summed: a function, partitions, and a chain of derivations. The derivative of a sum is
+# the sum of the derivatives, so each rule asks for a call with a longer chain, and what is asked for is computed beside the
+# data, in one pass over them. The first derivative of one real number computes value and gradient together, so `grad` and
+# `value_and_grad` are one pass, and so is a product with the Hessian.
+#
+# Trap: nothing is kept between passes. The transposed derivative of several results runs the function again.
+
+
+def avals_of(values: Sequence[Any]) -> tuple[Aval, ...]:
+    """The avals of parameters, by which results are known."""
+    return _kept([aval_of(x) for x in values])
+
+
+def _kept(avals: Sequence[Any]) -> tuple[Aval, ...]:
+    return tuple([Aval(a.shape, a.dtype, a.weak) for a in avals])
+
+
+def _impl(xp: Any, *values: Any, call: Any) -> list[Any]:
+    outs = call.run(_on_host(values))
+    return outs if xp is np else [xp.asarray(x) for x in outs]
+
+
+def _on_host(values: Sequence[Any]) -> list[Any]:
+    return [x if namespace_of([x]) is np else x.get() for x in values]
+
+
+def _mask(tangents: Sequence[Any]) -> tuple[bool, ...]:
+    return tuple([t is not None for t in tangents])
+
+
+def _present(values: Sequence[Any]) -> list[Any]:
+    return [v for v in values if v is not None]
+
+
+def _spread(outs: Sequence[Any], touts: Sequence[Any]) -> list[Any]:
+    """Tangents of the inexact results, None in the place of the others'."""
+    found = iter(touts)
+    return [next(found) if is_inexact(aval_of(o)) else None for o in outs]
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Any) -> tuple[list, list]:
+    mask, ts = _mask(tangents), _present(tangents)
+    if not numbers_behind([*primals, *ts]):  # two operations: what is not read is not computed, and tangents may be linear
+        return _separately(primals, mask, ts, call)
+    n = len(call.out_avals(avals_of(primals), numbers_behind(primals)))
+    outs = partition_sum_p(*primals, *ts, call=call.jvp(mask))
+    return outs[:n], _spread(outs[:n], outs[n:])
+
+
+def _separately(primals: Sequence[Any], mask: tuple[bool, ...], ts: Sequence[Any], call: Any) -> tuple[list, list]:
+    outs = partition_sum_p(*primals, call=call)
+    return outs, _spread(outs, partition_sum_p(*primals, *ts, call=call.push(mask)))
+
+
+def numbers_behind(values: Sequence[Any]) -> list[Any]:
+    """The numbers behind the values; empty where some have none."""
+    found = [concrete_value(v) for v in values]
+    return [] if any([type(v) is Tracer for v in found]) else _on_host(found)
+
+
+def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, call: Any) -> tuple[list, list]:
+    mask, ts = _mask(tangents), _present(tangents)
+    if not call.chain:
+        outs = call.out_avals(avals_of(primals), numbers_behind(primals))
+        if len(outs) == 1 and not outs[0].shape and outs[0].dtype.kind == "f":
+            value, *slopes = partition_sum_p(*primals, call=call.slope(mask))
+            return [value], [functools.reduce(add, [_along(g, t, outs[0].dtype) for g, t in zip(slopes, ts)])]
+    return _separately(primals, mask, ts, call)
+
+
+def _along(slope: Any, tangent: Any, dtype: np.dtype) -> Any:
+    """The real part of the sum of slope times tangent."""
+    shape = aval_of(slope).shape
+    product = mul(slope, tangent)
+    total = reduce_sum(product, axes=tuple(range(len(shape)))) if shape else product
+    total = real(total) if aval_of(total).dtype.kind == "c" else total
+    return total if aval_of(total).dtype == dtype else convert(total, dtype)
+
+
+def _transpose(cts: Sequence[Any], *inputs: Any, call: Any) -> list[Any]:
+    n = len(call.pushed)
+    if not n or any(map(is_linear, inputs[:n])):
+        raise not_linear(f"sum_over of {call}")
+    avals = filter(is_inexact, call.before.out_avals(avals_of(inputs[:n]), numbers_behind(inputs[:n])))
+    beside = [*inputs[:n], *_present(cts)]
+    full = [on_device_of([zeros(a.update())], beside)[0] if ct is None else ct for ct, a in zip(cts, avals)]
+    found = iter(inputs[n:])
+    wanted = tuple([m and is_linear(next(found)) for m in call.pushed])
+    pulled = iter(partition_sum_p(*inputs[:n], *full, call=call.before.pull(wanted)))
+    return [None] * n + [next(pulled) if is_linear(x) else None for x in inputs[n:]]
+
+
+def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: Any) -> tuple[list, list]:
+    outs = partition_sum_p(*args, call=call.lanes(tuple(batched), size))
+    return outs, [True] * len(outs)
+
+
+partition_sum_p = Primitive(
+    "partition_sum",
+    _impl,
+    lambda *avals, call: list(call.out_avals(_kept(avals))),
+    primal_and_jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    multiple=True,
+    silent=True,
+)
+
+
+def partition_sum(call: Any, leaves: Sequence[Any]) -> list[Any]:
+    return partition_sum_p(*leaves, call=call)

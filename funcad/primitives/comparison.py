@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.layout import keep
+from funcad.host.real_types import keep
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.primitives.array_formulas import choose
-from funcad.primitives.device_elements import logical
-from funcad.primitives.families import BOOL, align_batched, avals_text, elementwise
-from funcad.primitives.python_operators import operator_impl, with_ufunc
+from funcad.primitives.families import BOOL, align_batched, avals_text, choose, elementwise, operator_impl, with_ufunc
+from funcad.primitives.placement import logical
 
 
 def _comparison(name: str, python: Any, ufunc: np.ufunc, emit: Any, commutes: str | None = None) -> Primitive:

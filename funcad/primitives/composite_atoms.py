@@ -3,7 +3,7 @@
 Idea: an engine writes some forty base atoms as instructions or as text, kind of number by kind of number; what it has not, it
 composes by the functions here. They call the methods of a writer `e`, as an `emit` does, on values of one dtype; besides the
 atoms a writer has `WORDS`, and `kind`, `like`, `sized`, `width`, `real`, `imag` and `pair`. `COMPOSITES` has a function for an
-atom and the kind of its operands. Python's scalars have texts of their own (backends/scalars.py): a conditional expression
+atom and the kind of its operands. Python's scalars have texts of their own (backends/text.py): a conditional expression
 computes the chosen side alone.
 
 Traps, all of them NumPy's rules: integers wrap; x // 0 and x % 0 are 0, and INT_MIN // -1 is INT_MIN (a processor may fault on
@@ -22,8 +22,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-__all__ = ["COMPOSITES", "WORDS", "integer_power"]
 
 # integers cut towards zero by a divisor that is none of the traps, shifts within the width, < of bits as an unsigned number,
 # and a * b + c rounded once

@@ -1,4 +1,4 @@
-"""Slices at computed starts, which wrap once if negative and are then clamped so that the slice fits, as in JAX."""
+"""Slices at computed starts, and elements at computed places of each row."""
 
 from __future__ import annotations
 
@@ -10,9 +10,45 @@ import numpy as np
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
-from funcad.primitives.basic_indexing import filled, known_aval, written
-from funcad.primitives.scatter import gather, scatter
+from funcad.primitives.basic_indexing import filled, gather, known_aval, scatter, written
 from funcad.primitives.shape import broadcast_leading, zeros
+
+# -- which element of each row: indices that have been looked at, and the positions to compare them with
+#
+# A value placed at one element of each row is `select(checked index == positions, value, 0)`, element operations that a loop
+# over rows takes in (passes/scatters.py). Passes alone make these operations, after differentiation.
+
+
+def _checked(xp: Any, index: Any, *, shape: tuple, size: int, axis: int, dtype: np.dtype) -> Any:
+    index = index.reshape(shape)
+    if xp is np and index.size:
+        low, high = index.min(), index.max()
+        if low < -size or high >= size:
+            bad = low if low < -size else high
+            raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {size}")
+        if low >= 0:
+            return index.astype(dtype)
+    return xp.where(index < 0, index + size, index).astype(dtype)
+
+
+# The index in this shape, wrapped as NumPy does, which raises where it is out of bounds.
+checked_index_p = Primitive(
+    "checked_index",
+    _checked,
+    lambda index, *, shape, size, axis, dtype: Aval(shape, dtype),
+    batch=lambda n, args, batched, *, shape, **params: (checked_index_p(*args, shape=(n, *shape), **params), True),
+)
+
+# 0, 1, 2 ...
+positions_p = Primitive(
+    "positions",
+    lambda xp, *, size, dtype: xp.arange(size, dtype=dtype),
+    lambda *, size, dtype: Aval((size,), dtype),
+    batch=lambda n, args, batched, **params: (broadcast_leading(positions_p(**params), n), True),
+)
+
+
+# -- slices at computed starts, which wrap once if negative and are then clamped so that the slice fits, as in JAX
 
 
 def _window(xp: Any, starts: Any, sizes: tuple, shape: tuple) -> tuple:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.layout import keep, native_dtype, of_copy
+from funcad.host.real_types import keep, native_dtype, of_copy
 from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.primitives.families import REAL, elementwise, native_order
-from funcad.primitives.squares import moved_square
+from funcad.primitives.families import REAL, elementwise, moved_square, native_order
 
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 

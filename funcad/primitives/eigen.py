@@ -1,8 +1,8 @@
-"""Eigenvalues and eigenvectors, singular values and singular vectors.
+"""Eigenvalues and eigenvectors, singular values and singular vectors, and the Schur form.
 
 Values, first derivatives and what is unaffected by degeneracy (`eigh`'s and `svd`'s values, and vectors whose value is
 simple) are right everywhere. Vectors that belong to an exactly degenerate pair have no derivative: it is NaN for those
-who use them, and nothing for those who do not (see spectral.py). `eigh` reads one triangle, as NumPy does, and
+who use them, and nothing for those who do not (see below). `eigh` reads one triangle, as NumPy does, and
 differentiates in the direction of the Hermitian part of the tangent, as JAX. Gauges: `eigh` and `svd` leave the phase of
 a vector where it is (of a pair of singular vectors, that of the right one); the vectors by which full matrices complete
 a basis do not turn among themselves; `eig` has norm 1 and a real largest component, as LAPACK's.
@@ -10,34 +10,173 @@ a basis do not turn among themselves; `eig` has norm 1 and a real largest compon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.ir.aval import Aval, dtype_of, shape_of
-from funcad.ir.primitive import Primitive
+from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sub
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.conversion import complex_dtype, conj, convert, imag, make_complex, real
-from funcad.primitives.families import REAL
-from funcad.primitives.linear_systems import (
-    hermitian_part,
-    in_columns,
-    in_rows,
-    inv,
-    mH,
-    missing_on_device,
-    mm,
-    mT,
-    of_finite,
-    square_aval,
-    stacked,
+from funcad.primitives.families import REAL, elementwise, sum_tangents
+from funcad.primitives.reduction import argmax, reduce_sum
+from funcad.primitives.shape import broadcast_to, concatenate, reshape, slice_p
+
+from funcad.primitives.linear_systems import (  # isort: skip
+    hermitian_part, in_columns, in_rows, inv, linalg_of, mH, missing_on_device, mm, mT, of_finite, square_aval, stacked,
     triangle,
 )
-from funcad.primitives.reduction import argmax, reduce_sum
-from funcad.primitives.shape import concatenate, reshape, slice_p
-from funcad.primitives.spectral import gap_quotient, inner_diagonal, scale_columns
+
+# -- products and quotients of which derivatives of eigenvalues and singular values are made
+#
+# Eigenvectors of an exactly degenerate pair have no derivative: `gap_quotient` makes it NaN. But NaN must not reach those who
+# did not ask for these vectors, so everything here is *careful*: a factor that is exactly 0 (a cotangent of what was not used)
+# selects 0, whatever the other factor is. `outer_sum(u, c, v)` is the sum of c[k] * u[:, k] v[:, k]^T and `inner_diagonal(u, t,
+# v)` the numbers u[:, k]^T t v[:, k]; each is the other's transpose. Nothing conjugates.
+
+
+def _careful_mul_impl(xp: Any, x: Any, y: Any) -> Any:
+    product = x * y
+    dead = (x == 0) | (y == 0)
+    if xp is np and not dead.any():
+        return product
+    out = xp.where(dead, product.dtype.type(0), product)
+    return out[()] if xp is np and not out.ndim else out
+
+
+careful_mul = elementwise(  # x * y, 0 where a factor is 0
+    "careful_mul",
+    _careful_mul_impl,
+    [lambda t, out, x, y: careful_mul(t, y), lambda t, out, x, y: careful_mul(x, t)],
+    transpose=lambda ct, x, y: [
+        careful_mul(ct, y) if is_linear(x) else None,
+        careful_mul(x, ct) if is_linear(y) else None,
+    ],
+)
+
+
+def scale_columns(x: Any, c: Any) -> Any:
+    """x[:, k] * c[k]; columns with c[k] = 0 are 0, whatever is in them."""
+    return careful_mul(x, in_rows(c, shape_of(x)))
+
+
+# -- the sum of c[k] * u[:, k] v[:, k]^T, and its transpose
+
+
+def _outer_sum_impl(xp: Any, u: Any, c: Any, v: Any) -> Any:
+    c = c[..., None, :]
+    dead = c == 0
+    if xp is not np or dead.any():
+        u, v = xp.where(dead, u.dtype.type(0), u), xp.where(dead, v.dtype.type(0), v)
+    return (u * c) @ xp.swapaxes(v, -1, -2)
+
+
+def _outer_sum_jvp(tangents: Any, out: Any, u: Any, c: Any, v: Any) -> Any:
+    tu, tc, tv = tangents
+    terms = [
+        None if tu is None else outer_sum(tu, c, v),
+        None if tc is None else outer_sum(u, tc, v),
+        None if tv is None else outer_sum(u, c, tv),
+    ]
+    return sum_tangents(terms, add)
+
+
+def _outer_sum_transpose(ct: Any, u: Any, c: Any, v: Any) -> list:
+    return [
+        scale_columns(mm(ct, v), c) if is_linear(u) else None,
+        inner_diagonal(u, ct, v) if is_linear(c) else None,
+        scale_columns(mm(mT(ct), u), c) if is_linear(v) else None,
+    ]
+
+
+outer_sum = stacked(
+    "outer_sum",
+    _outer_sum_impl,
+    lambda u, c, v: Aval((*u.shape[:-1], v.shape[-2]), u.dtype),
+    _outer_sum_jvp,
+    transpose=_outer_sum_transpose,
+)
+
+
+def _inner_diagonal_jvp(tangents: Any, out: Any, u: Any, t: Any, v: Any) -> Any:
+    tu, tt, tv = tangents
+    terms = [
+        None if tu is None else inner_diagonal(tu, t, v),
+        None if tt is None else inner_diagonal(u, tt, v),
+        None if tv is None else inner_diagonal(u, t, tv),
+    ]
+    return sum_tangents(terms, add)
+
+
+def _inner_diagonal_transpose(ct: Any, u: Any, t: Any, v: Any) -> list:
+    return [
+        scale_columns(mm(t, v), ct) if is_linear(u) else None,
+        outer_sum(u, ct, v) if is_linear(t) else None,
+        scale_columns(mm(mT(t), u), ct) if is_linear(v) else None,
+    ]
+
+
+inner_diagonal = stacked(
+    "inner_diagonal",
+    lambda xp, u, t, v: (u * (t @ v)).sum(-2),
+    lambda u, t, v: Aval((*u.shape[:-2], u.shape[-1]), u.dtype),
+    _inner_diagonal_jvp,
+    transpose=_inner_diagonal_transpose,
+)
+
+
+# -- quotients by gaps
+
+
+def _gap_impl(xp: Any, m: Any, gap: Any, *, strict: bool, diagonal: bool) -> Any:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out = m / gap
+    closed = gap == 0
+    if xp is not np or closed.any():
+        nan, zero = m.dtype.type(np.nan), m.dtype.type(0)
+        out = xp.where(closed, nan if strict else xp.where((m != 0).any(-2, keepdims=True), nan, zero), out)
+    if not diagonal:
+        i = np.arange(m.shape[-1]) if xp is np else xp.arange(m.shape[-1])
+        out[..., i, i] = 0
+    return out
+
+
+def _gap_jvp(tangents: Any, out: Any, m: Any, gap: Any, **params: Any) -> Any:
+    tm, tg = tangents
+    terms = [
+        None if tm is None else gap_p(tm, gap, **params),
+        None if tg is None else neg(gap_p(careful_mul(out, tg), gap, **params)),
+    ]
+    return sum_tangents(terms, add)
+
+
+def _gap_transpose(ct: Any, m: Any, gap: Any, *, strict: bool, diagonal: bool) -> list:
+    if is_linear(gap):
+        raise not_linear("gap_quotient")
+    return [gap_p(ct, gap, strict=False, diagonal=diagonal), None]
+
+
+gap_p = stacked(
+    "gap_quotient",
+    _gap_impl,
+    lambda m, gap, *, strict, diagonal: m,
+    _gap_jvp,
+    transpose=_gap_transpose,
+)
+
+
+def gap_quotient(m: Any, gap: Any, *, diagonal: bool = False) -> Any:
+    """m / gap, NaN where the gap is 0; unless `diagonal`, 0 on the diagonal.
+
+    The transpose has 0 where the gap is 0 and the whole column that it divides is: nobody used that vector.
+    """
+    return gap_p(m, convert(gap, dtype_of(m)), strict=True, diagonal=diagonal)
+
+
+# -- eigenvalues and eigenvectors, singular values and singular vectors
 
 
 def differences(w: Any, shape: tuple) -> Any:
@@ -218,3 +357,70 @@ svdvals = stacked(
     lambda a: _svd_abstract(a, full_matrices=False)[1],
     _svdvals_jvp,
 )
+
+
+# -- the Schur form a = z t z^H, t upper triangular
+#
+# With m = z^H da z and dz = z w, the antihermitian w is what keeps t triangular: the part of m + t w - w t below the diagonal
+# is zero, an equation for the part of w below the diagonal in which entry (i, j) depends on those further from the diagonal
+# only; it is solved in n - 1 steps by products of matrices, so every order of derivative exists. Gauge: the columns of z do not
+# turn their phase (the diagonal of w is 0). Eigenvalues that coincide give NaN. Trap: the real form of a matrix with complex
+# eigenvalues is not triangular; `triangular_only` raises there, when a derivative is taken.
+
+
+def _schur_impl(xp: Any, a: Any) -> list[Any]:
+    form = linalg_of(xp, "schur")
+    t, z = np.full(a.shape, np.nan, a.dtype), np.full(a.shape, np.nan, a.dtype)
+    for index in np.ndindex(*a.shape[:-2]):
+        if a.shape[-1] and np.isfinite(a[index]).all():
+            t[index], z[index] = form(a[index], output="complex" if a.dtype.kind == "c" else "real")
+    return [t, z]
+
+
+def _check_triangular(xp: Any, t: Any) -> Any:
+    if t.dtype.kind == "f" and bool((xp.diagonal(t, -1, -2, -1) != 0).any()):
+        raise NotImplementedError(
+            "schur: the real Schur form of this matrix has 2 x 2 blocks (complex eigenvalues); its derivative is unknown.\n"
+            "Remedy: schur(a, output='complex'), or schur(a.astype(complex))."
+        )
+    return t.copy()
+
+
+triangular_only_p = stacked(  # t itself, if it is triangular
+    "triangular_only", _check_triangular, lambda t: t, lambda tangents, out, t: tangents[0]
+)
+
+
+def _diagonal(t: Any) -> Any:
+    """The diagonals of matrices, as vectors."""
+    shape = shape_of(t)
+    mask = broadcast_to(np.eye(shape[-1], dtype=bool), shape)
+    return reduce_sum(select(mask, t, t.dtype.type(0)), axes=(len(shape) - 2,))
+
+
+def _schur_jvp(tangents: Sequence[Any], out: Sequence[Any], a: Any) -> list[Any]:
+    (da,), (t, z) = tangents, out
+    t = triangular_only_p(t)
+    shape = shape_of(t)
+    m = mm(mH(z), mm(da, z))
+    gaps = differences(_diagonal(t), shape)
+    above = triangle(t, lower=False, diagonal=0.0)
+
+    def next_w(rest: Any) -> Any:
+        return gap_quotient(triangle(rest, diagonal=0.0), gaps)
+
+    w = next_w(m)
+    for _ in range(shape[-1] - 2):
+        w = next_w(add(m, sub(mm(above, w), mm(w, above))))
+    w = sub(w, mH(w))
+    dt = add(m, sub(mm(t, w), mm(w, t)))
+    return [triangle(dt, lower=False), mm(z, w)]
+
+
+def _schur_abstract(a: Aval) -> list[Aval]:
+    square_aval("schur", a)
+    return [a, a]
+
+
+# [t, z] with a = z t z^H; real matrices give the real form, quasi-triangular if eigenvalues are complex.
+schur = stacked("schur", _schur_impl, _schur_abstract, _schur_jvp, multiple=2)

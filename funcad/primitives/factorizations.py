@@ -26,25 +26,13 @@ from funcad.primitives.comparison import eq, isnan, select
 from funcad.primitives.conversion import conj, convert, real, stop_gradient
 from funcad.primitives.eigen import columns, svd
 from funcad.primitives.families import REAL
-from funcad.primitives.linear_systems import (
-    hermitian_part,
-    in_columns,
-    in_rows,
-    inner_product,
-    lapack,
-    last_two,
-    mH,
-    mm,
-    mT,
-    of_finite,
-    per_matrix,
-    scipy_linalg,
-    stacked,
-    triangle,
-    triangular_inverse,
-)
 from funcad.primitives.reduction import reduce_any
 from funcad.primitives.shape import broadcast_in_dim, concatenate, pad, reshape, slice_p, transpose
+
+from funcad.primitives.linear_systems import (  # isort: skip
+    hermitian_part, in_columns, in_rows, inner_product, lapack, last_two, mH, mm, mT, of_finite, per_matrix, scipy_linalg,
+    stacked, triangle, triangular_inverse,
+)
 
 _INT32 = np.dtype(np.int32)
 

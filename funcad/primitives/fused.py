@@ -1,4 +1,6 @@
-"""`fused`: a group of equations that an engine runs as one loop. Made by passes/fuse.py only; it has no AD rules by design.
+"""Operations that nobody writes: groups of equations, programs that know how they run, and the barrier to optimisation.
+
+Made by passes/fuse.py only; it has no AD rules by design.
 
 A group is a program in a normal form, so that engines need not analyse it. `shape` is its iteration space.
 
@@ -35,15 +37,15 @@ values, stay outside of groups of rows. In all kinds dtypes may differ between e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, Literal
-from funcad.ir.primitive import Primitive
-
-__all__ = ["fused_p"]
+from funcad.ir.primitive import Primitive, is_linear
 
 
-def _impl(xp: Any, *args: Any, jaxpr: Jaxpr, kind: str, shape: tuple) -> list[Any]:
+def _fused_impl(xp: Any, *args: Any, jaxpr: Jaxpr, kind: str, shape: tuple) -> list[Any]:
     values = dict(zip(jaxpr.inputs, args))
     for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
         operands = [a.value if type(a) is Literal else values[a] for a in equation.inputs]
@@ -55,4 +57,52 @@ def _impl(xp: Any, *args: Any, jaxpr: Jaxpr, kind: str, shape: tuple) -> list[An
     return [values[o] for o in jaxpr.outputs]
 
 
-fused_p = Primitive("fused", _impl, lambda *avals, jaxpr, kind, shape: jaxpr.out_avals, multiple=True)
+fused_p = Primitive("fused", _fused_impl, lambda *avals, jaxpr, kind, shape: jaxpr.out_avals, multiple=True)
+
+
+# -- an operation that is a program found elsewhere (unjitted/mapped.py), which knows itself how it runs and how it is batched
+
+
+def _known_impl(xp: Any, *values: Any, program: Any) -> list[Any]:
+    return program.run(values)  # type: ignore[no-any-return]
+
+
+def _known_abstract(*avals: Any, program: Any) -> list[Any]:
+    return program.out_avals  # type: ignore[no-any-return]
+
+
+def _known_batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, program: Any) -> tuple[list[Any], list[bool]]:
+    return program.batch(size, args, batched)  # type: ignore[no-any-return]
+
+
+known_program_p = Primitive("known_program", _known_impl, _known_abstract, batch=_known_batch, multiple=True)
+
+
+# -- `optimization_barrier`: the identity on several values, which optimisation does not look through
+
+
+def _jvp(tangents: Sequence[Any], out: Any, *primals: Any) -> list[Any]:
+    present = [t for t in tangents if t is not None]
+    values = iter(optimization_barrier(*present) if present else ())
+    return [None if t is None else next(values) for t in tangents]
+
+
+def _transpose(cts: Sequence[Any], *inputs: Any) -> list[Any]:
+    present = [c for c, x in zip(cts, inputs) if c is not None and is_linear(x)]
+    values = iter(optimization_barrier(*present) if present else ())
+    return [next(values) if c is not None and is_linear(x) else None for c, x in zip(cts, inputs)]
+
+
+# The values themselves; passes neither merge nor move computations across.
+optimization_barrier = Primitive(
+    "optimization_barrier",
+    lambda xp, *xs: list(xs),
+    lambda *avals: [Aval(a.shape, a.dtype, a.weak) for a in avals],
+    jvp=_jvp,
+    transpose=_transpose,
+    partial_eval=lambda linear: (linear, lambda args: _jvp(args, ())),
+    batch=lambda size, args, batched: (optimization_barrier(*args), list(batched)),
+    multiple=True,
+    barrier=True,
+    may_share=True,
+)

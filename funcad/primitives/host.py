@@ -21,14 +21,11 @@ from funcad.errors import MissingRuleError, RandomStateError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import lending, read_only
 from funcad.host.real_types import is_a
-from funcad.host.state import state
+from funcad.host.where import state
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import subjaxprs
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
-
-__all__ = ["HostCall", "debug_callback", "debug_callback_p", "pure_callback_p", "io_callback_p", "VMAP_METHODS"]
-__all__ += ["random_draw_p", "refuse_fresh"]
 
 VMAP_METHODS = (None, "sequential", "expand_dims", "broadcast_all")
 _PYTHON_KINDS = {bool: "b", int: "biufc", float: "fc", complex: "c"}

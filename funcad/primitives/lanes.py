@@ -13,11 +13,9 @@ from typing import Any
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.comparison import select
+from funcad.primitives.loop import is_stack, lead, map_entries, stack_empty, stack_select
 from funcad.primitives.reduction import reduce_any
 from funcad.primitives.shape import broadcast_in_dim
-from funcad.primitives.stack import is_stack, lead, map_entries, stack_empty, stack_select
-
-__all__ = ["pick_lanes", "select_lanes", "any_lane", "spread_mask"]
 
 
 def spread_mask(mask: Any, shape: tuple) -> Any:

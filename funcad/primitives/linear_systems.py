@@ -1,4 +1,4 @@
-"""Solving, inverses, determinants and Cholesky factors of stacks of matrices, with their derivatives.
+"""Linear systems: solving, inverses, determinants and Cholesky factors; triangular and band matrices.
 
 Every operation here acts on the last two axes; the axes before them are stack axes, equal in all operands, so that the
 batch rule is to give an operand that lacks the batch axis one, and to call the same operation. Derivatives are matrix
@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, dtype_of, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives import contraction
 from funcad.primitives.arithmetic import add, mul, neg, sub
+from funcad.primitives.basic_indexing import static_slice
+from funcad.primitives.contraction import matmul, permute
 from funcad.primitives.conversion import conj, make_complex, real
 from funcad.primitives.conversion import imag as imag_part
-from funcad.primitives.families import REAL, structural
+from funcad.primitives.families import REAL, avals_text, structural, sum_tangents
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, concatenate, pad, reshape, transpose
 
 mm = contraction.matmul
 
@@ -432,3 +435,253 @@ def _cholesky_jvp(tangents: Any, out: Any, a: Any) -> Any:
 
 # The lower Cholesky factor of the Hermitian matrix whose lower triangle is that of x.
 cholesky = stacked("cholesky", lambda xp, a: xp.linalg.cholesky(a), _square("cholesky"), _cholesky_jvp)
+
+
+# -- how SciPy's matrix functions are called: the door to scipy.linalg, stacks in a loop, NaN instead of a call that would hang
+#
+# LAPACK must not see NaN or infinity where it iterates: `finite_only` answers NaN for such a matrix instead of calling it.
+
+
+def linalg_of(xp: Any, name: str) -> Callable[..., Any]:
+    """A function of scipy.linalg for numpy, of cupyx.scipy.linalg for cupy."""
+    found = getattr(scipy_linalg(xp), name, None)
+    if found is None:
+        raise missing_on_device(name)
+    return found
+
+
+def each(xp: Any, f: Callable[..., Any], arrays: Sequence[Any], core: tuple[int, ...], dtype: Any) -> Any:
+    """f of each matrix of the stacks; its results have the shape `core`."""
+    lead = arrays[0].shape[:-2]
+    if not all(n for a in arrays for n in a.shape):
+        return xp.zeros((*lead, *core), dtype)
+    if not lead:
+        out = f(*arrays)
+        return out.astype(dtype, copy=xp is np and not out.flags.owndata)  # some of SciPy's results have no owner
+    out = xp.empty((*lead, *core), dtype)
+    for index in np.ndindex(*lead):
+        out[index] = f(*[a[index] for a in arrays])
+    return out
+
+
+def finite_only(xp: Any, f: Callable[..., Any], core: tuple[int, ...]) -> Callable[..., Any]:
+    """f, but NaN for matrices that are not finite."""
+
+    def guarded(*matrices: Any) -> Any:
+        if all(bool(xp.isfinite(m).all()) for m in matrices):
+            return f(*matrices)
+        return xp.full(core, np.nan, matrices[0].dtype)
+
+    return guarded
+
+
+def placed(x: Any, shape: tuple[int, int], row: int, column: int) -> Any:
+    """Zero matrices of a shape, with x at (row, column)."""
+    own = shape_of(x)
+    lead = (0,) * (len(own) - 2)
+    below, right = shape[0] - row - own[-2], shape[1] - column - own[-1]
+    return pad(x, low=(*lead, row, column), high=(*lead, below, right))
+
+
+# -- triangular systems
+#
+# `triangular_solve(a, b, lower=, transposed=, unit_diagonal=)` solves op(a) x = b, op the identity or the transposition, for
+# stacks of matrices with equal leading axes. It is linear in b, and its transpose is the same with op transposed. Only the
+# named triangle of a is read, so the derivative is zero in the other one (and on the diagonal if that is taken as 1). Trap:
+# under vmap with one matrix for all lanes, the lanes become columns: the matrix is not copied.
+
+
+def check_system(name: str, a: Aval, b: Aval) -> None:
+    """Are these stacks of square matrices, and of right-hand sides that fit?"""
+    square_aval(name, a)
+    if a.dtype != b.dtype or a.ndim != b.ndim or a.shape[:-1] != b.shape[:-1]:
+        raise ValueError(f"{name}: operands must fit and have equal dtypes, got {avals_text([a, b])}")
+
+
+_FEW_ROWS = 32  # rows up to which the calls of SciPy take longer than substitution in all systems of a stack at once
+
+
+def _of_stack(one: Any, a: Any, b: Any, lower: bool, transposed: bool, unit_diagonal: bool) -> Any:
+    """Column by column, with the systems of the stack along the last axis."""
+    *_, n, k = b.shape
+    if not unit_diagonal:
+        i = np.arange(n)
+        for index in zip(*np.nonzero((a[..., i, i] == 0).any(axis=-1))):
+            one(a[index], b[index])  # raises
+    m, x = [np.ascontiguousarray(np.moveaxis(v.reshape(-1, *v.shape[-2:]), 0, -1)) for v in (a, b)]
+    m = np.swapaxes(m, 0, 1) if transposed else m
+    x = x.copy() if np.may_share_memory(x, b) else x
+    forward = lower != transposed
+    with np.errstate(all="ignore"):  # LAPACK says nothing
+        for i in range(n) if forward else reversed(range(n)):
+            rest = slice(i + 1, n) if forward else slice(i)
+            if not unit_diagonal:
+                x[i] /= m[i, i]
+            x[rest] -= m[rest, i, None] * x[i]
+    return np.ascontiguousarray(np.moveaxis(x, -1, 0)).reshape(b.shape)
+
+
+def _tri_impl(xp: Any, a: Any, b: Any, *, lower: bool, transposed: bool, unit_diagonal: bool) -> Any:
+    solve = linalg_of(xp, "solve_triangular")
+
+    def one(a: Any, b: Any) -> Any:
+        return solve(a, b, trans=int(transposed), lower=lower, unit_diagonal=unit_diagonal, check_finite=False)
+
+    if xp is np and a.ndim > 2 and b.size and a.shape[-1] <= _FEW_ROWS and 4 * prod(a.shape[:-2]) > a.shape[-1]:
+        return _of_stack(one, a, b, lower, transposed, unit_diagonal)
+    return each(xp, one, (a, b), b.shape[-2:], b.dtype)
+
+
+def _tri_abstract(a: Aval, b: Aval, **params: Any) -> Aval:
+    check_system("triangular_solve", a, b)
+    return Aval(b.shape, b.dtype)
+
+
+def _tri_jvp(tangents: Sequence[Any], out: Any, a: Any, b: Any, *, lower: bool, transposed: bool, unit_diagonal: bool) -> Any:
+    ta, tb = tangents
+    if ta is not None:
+        ta = triangle(ta, lower=lower, diagonal=0.0 if unit_diagonal else 1.0)
+        moved = matmul(mT(ta) if transposed else ta, out)
+        tb = neg(moved) if tb is None else sub(tb, moved)
+    return triangular_solve(a, tb, lower=lower, transposed=transposed, unit_diagonal=unit_diagonal)
+
+
+def _tri_transpose(ct: Any, a: Any, b: Any, *, transposed: bool, **params: Any) -> list[Any]:
+    if is_linear(a):
+        raise not_linear("triangular_solve")
+    return [None, triangular_solve(a, ct, transposed=not transposed, **params)]
+
+
+def _tri_batch(size: int, args: Sequence[Any], batched: Sequence[bool], **params: Any) -> tuple[Any, bool] | None:
+    a, b = args
+    if batched[0]:
+        return None
+    n = len(shape_of(b))  # (size, ..., n, k) -> (..., n, size, k) -> (..., n, size * k)
+    b = permute(b, (*range(1, n - 1), 0, n - 1))
+    merged = shape_of(b)
+    b = reshape(b, shape=(*merged[:-2], merged[-2] * merged[-1]))
+    out = reshape(triangular_solve(a, b, **params), shape=merged)
+    return permute(out, (n - 2, *range(n - 2), n - 1)), True
+
+
+triangular_solve_p = stacked("triangular_solve", _tri_impl, _tri_abstract, _tri_jvp, transpose=_tri_transpose, batch=_tri_batch)
+
+
+def triangular_solve(a: Any, b: Any, *, lower: bool = False, transposed: bool = False, unit_diagonal: bool = False) -> Any:
+    """x with op(a) x = b, for stacks (..., n, n) and (..., n, k)."""
+    return triangular_solve_p(a, b, lower=lower, transposed=transposed, unit_diagonal=unit_diagonal)
+
+
+def _permutation_impl(xp: Any, pivots: Any) -> Any:
+    n = pivots.shape[-1]
+    out = xp.empty(pivots.shape, pivots.dtype)
+    for index in np.ndindex(pivots.shape[:-1]):
+        order = np.arange(n, dtype=pivots.dtype)
+        for row, other in enumerate(pivots[index].tolist()):
+            order[row], order[other] = order[other], order[row]
+        out[index] = order if xp is np else xp.asarray(order)
+    return out
+
+
+# The order of rows after row i has been exchanged with row pivots[i], for each i in turn.
+pivot_permutation = stacked("pivot_permutation", _permutation_impl, lambda pivots: pivots, None)
+
+
+# -- systems with a band matrix, in SciPy's diagonal-ordered form: `ab[u + i - j, j] == a[i, j]`, stored by diagonals
+#
+# `banded_solve(ab, b, lower=l, upper=u)` is linear in b; its transpose solves with the transposed matrix, which is a shift of
+# each row of ab; its derivative needs the product with a band matrix, one shifted multiplication per diagonal. So all costs
+# stay linear in n. Trap: the corners of ab lie outside the matrix; what stands there must not count, whatever it is (the shifts
+# cut it off), and its derivative is zero. With `positive`, the matrix is Hermitian positive definite and solved by Cholesky.
+
+
+def shifted(x: Any, k: int, axis: int) -> Any:
+    """Element j goes to j - k; zeros come in."""
+    shape = shape_of(x)
+    n = shape[axis]
+    move = min(abs(k), n)
+    if not move:
+        return x
+    x = static_slice(x, move, n, axis) if k > 0 else static_slice(x, 0, n - move, axis)
+    low, high = [0] * len(shape), [0] * len(shape)
+    (high if k > 0 else low)[axis] = move
+    return pad(x, low=tuple(low), high=tuple(high))
+
+
+def _row(ab: Any, r: int) -> Any:
+    shape = shape_of(ab)
+    return reshape(static_slice(ab, r, r + 1, len(shape) - 2), shape=(*shape[:-2], shape[-1]))
+
+
+def _rows(rows: Sequence[Any]) -> Any:
+    shape = shape_of(rows[0])
+    return concatenate([reshape(r, shape=(*shape[:-1], 1, shape[-1])) for r in rows], axis=len(shape) - 1)
+
+
+def banded_transpose(ab: Any, lower: int, upper: int) -> Any:
+    """The transposed matrix, in the same form; its bandwidths are exchanged."""
+    axis = len(shape_of(ab)) - 2
+    return _rows([shifted(_row(ab, upper - k), k, axis) for k in range(-lower, upper + 1)])
+
+
+def hermitian_band(ab: Any, lower: bool) -> Any:
+    """All diagonals of the Hermitian matrix of which the lower or the upper ones are given."""
+    width = shape_of(ab)[-2] - 1
+    own = [_row(ab, r) for r in range(width + 1)]
+    if aval_of(ab).dtype.kind == "c":  # of the diagonal, the real part counts
+        on = 0 if lower else width
+        own[on] = mul(0.5, add(own[on], conj(own[on])))
+    axis = len(shape_of(ab)) - 2
+    mirror = (lambda x: conj(x)) if aval_of(ab).dtype.kind == "c" else (lambda x: x)
+    if lower:
+        return _rows([*[shifted(mirror(own[m]), -m, axis) for m in range(width, 0, -1)], *own])
+    return _rows([*own, *[shifted(mirror(own[width - m]), m, axis) for m in range(1, width + 1)]])
+
+
+def _times(ab: Any, x: Any, upper: int) -> Any:
+    """The product of the band matrix and x (..., n, k)."""
+    shape = shape_of(x)
+    axis = len(shape) - 2
+    terms = [shifted(mul(in_columns(_row(ab, r), shape), x), upper - r, axis) for r in range(shape_of(ab)[-2])]
+    return sum_tangents(terms, add)
+
+
+def _banded_impl(xp: Any, ab: Any, b: Any, *, lower: int, upper: int, positive: bool) -> Any:
+    if positive:
+        solve = linalg_of(xp, "solveh_banded")
+        one = lambda ab, b: solve(ab[: upper + 1], b, check_finite=False)
+    else:
+        solve = linalg_of(xp, "solve_banded")
+        one = lambda ab, b: solve((lower, upper), ab, b, check_finite=False)
+    return each(xp, one, (ab, b), b.shape[-2:], b.dtype)
+
+
+def _banded_abstract(ab: Aval, b: Aval, *, lower: int, upper: int, positive: bool) -> Aval:
+    if ab.ndim < 2 or b.shape[:-1] != (*ab.shape[:-2], ab.shape[-1]) or ab.dtype != b.dtype:
+        raise ValueError(f"banded_solve: operands must fit and have equal dtypes, got {avals_text([ab, b])}")
+    if ab.shape[-2] != lower + upper + 1:
+        raise ValueError(f"banded_solve: {ab} has not {lower} + {upper} + 1 diagonals")
+    return Aval(b.shape, b.dtype)
+
+
+def _banded_jvp(tangents: Sequence[Any], out: Any, ab: Any, b: Any, *, lower: int, upper: int, positive: bool) -> Any:
+    t_ab, tb = tangents
+    if t_ab is not None:
+        moved = _times(t_ab, out, upper)
+        tb = neg(moved) if tb is None else sub(tb, moved)
+    return banded_solve(ab, tb, lower=lower, upper=upper, positive=positive)
+
+
+def _banded_transpose(ct: Any, ab: Any, b: Any, *, lower: int, upper: int, positive: bool) -> list[Any]:
+    if is_linear(ab):
+        raise not_linear("banded_solve")
+    mirrored = banded_transpose(ab, lower, upper)
+    return [None, banded_solve(mirrored, ct, lower=upper, upper=lower, positive=positive)]
+
+
+banded_solve_p = stacked("banded_solve", _banded_impl, _banded_abstract, _banded_jvp, transpose=_banded_transpose)
+
+
+def banded_solve(ab: Any, b: Any, *, lower: int, upper: int, positive: bool = False) -> Any:
+    """x with a x = b, for stacks of bands (..., lower + upper + 1, n) and right-hand sides (..., n, k)."""
+    return banded_solve_p(ab, b, lower=lower, upper=upper, positive=positive)

@@ -1,4 +1,4 @@
-"""What a loop is: `Loop`, the one parameter of `scan`, and `WhileLoop`, that of `while_loop`.
+"""What loops and branches are made of: the programs that they hold, stacks and tables.
 
 Their primitives are declared in control/; what they are stands here, where passes and engines find it. Both are immutable and
 compared by content, the programs in them by identity, as programs are.
@@ -9,15 +9,18 @@ is made after everything has been differentiated and mapped, so it has no rules 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from funcad.ir.aval import Aval
+import numpy as np
+
+from funcad.host.devices import namespace_of
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, split
-from funcad.ir.primitive import Primitive
-
-__all__ = ["Loop", "WhileLoop", "LOOPS", "rolled_p"]
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.primitives.arithmetic import add
+from funcad.primitives.shape import broadcast_leading, zeros
 
 LOOPS = frozenset(["scan", "rolled", "while_loop"])  # names of the primitives with the parameter `loop`
 
@@ -25,7 +28,7 @@ LOOPS = frozenset(["scan", "rolled", "while_loop"])  # names of the primitives w
 class Loop(NamedTuple):
     """A body `(consts, carry, xs) -> (carry, ys)` that runs once for each entry of the xs.
 
-    With `length=None` a leading operand counts the turns, and xs and ys are stacks (see primitives/stack.py). `budget` is how
+    With `length=None` a leading operand counts the turns, and xs and ys are stacks (see primitives/loop.py). `budget` is how
     many bytes reverse mode may keep of the turns (control/budgeted_scan.py); None: all that it reads.
     """
 
@@ -111,3 +114,200 @@ def _rolled_abstract(*avals: Any, loop: Loop) -> list[Any]:
 
 
 rolled_p = Primitive("rolled", _rolled, _rolled_abstract, multiple=True)
+
+
+# -- `table`: known numbers as an array
+#
+# `table`: known numbers as an array, which the compiler makes of numbers that differ from turn to turn of a loop it has found.
+#
+# Programs hold no arrays; a table holds the bytes of a few. It has no operands, and no derivative: it is made after everything
+# has been differentiated.
+
+
+def _impl(xp: Any, *, data: bytes, dtype: np.dtype) -> Any:
+    return xp.asarray(np.frombuffer(data, dtype).copy())
+
+
+table_p = Primitive("table", _impl, lambda *, data, dtype: Aval((len(data) // dtype.itemsize,), dtype))
+
+
+# -- stacks: run-time lists with one entry per executed iteration of a loop of unknown length
+#
+# A stack is opaque to users; loops fill and read it. Its tangent and its cotangent are stacks too, so what is here is what
+# linear programs need of them: add, zero, select by lane, copy along a batch axis, and sum over it. Invariants: an empty stack
+# stands for zeros of any length; the batch axis is axis 0 of every entry. Entries may be stacks (loops in loops).
+
+
+def is_stack(x: Any) -> bool:
+    """Is x (a value or a tracer) a stack?"""
+    return type(x) is not np.ndarray and type(aval_of(x)) is StackAval
+
+
+def map_entries(f: Callable[..., Any], aval: Any, *stacks: Any) -> Any:
+    """The stack, of this aval, of f of the arrays at equal places (None where one stack is shorter, hence zero)."""
+    length = max(len(s) for s in stacks)
+    items = []
+    for i in range(length):
+        row = [s[i] if i < len(s) else None for s in stacks]
+        if type(aval.element) is StackAval:
+            items.append(map_entries(f, aval.element, *[Stack([], aval.element) if x is None else x for x in row]))
+        else:
+            items.append(f(*row))
+    return Stack(items, aval)
+
+
+stack_empty_p = Primitive("stack_empty", lambda xp, *, aval: Stack([], aval), lambda *, aval: aval)
+
+
+def stack_empty(aval: Any) -> Any:
+    return stack_empty_p(aval=aval)
+
+
+def _add_impl(xp: Any, x: Any, y: Any) -> Any:
+    return map_entries(lambda a, b: b if a is None else a if b is None else a + b, x.aval, x, y)
+
+
+def _add_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
+    return stack_add_p(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
+
+
+stack_add_p = Primitive(
+    "stack_add",
+    _add_impl,
+    lambda x, y: x,
+    jvp=lambda tangents, out, x, y: add_values(*tangents),
+    transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
+    batch=_add_batch,
+    reach="pointwise",
+)
+
+
+def add_values(x: Any, y: Any) -> Any:
+    """The sum of two tangents or cotangents, arrays or stacks; None is zero."""
+    if x is None or y is None:
+        return y if x is None else x
+    return stack_add_p(x, y) if is_stack(x) else add(x, y)
+
+
+def _lead_impl(xp: Any, x: Any, *, size: int, axis: int) -> Any:
+    def copies(a: Any) -> Any:
+        xp = namespace_of([a])  # nobody sees from outside where a stack's entries are
+        a = xp.asarray(a)
+        return xp.broadcast_to(xp.expand_dims(a, axis), (*a.shape[:axis], size, *a.shape[axis:]))
+
+    return map_entries(copies, _lead_abstract(x.aval, size=size, axis=axis), x)
+
+
+def _with_axis(aval: Any, change: Callable[[tuple], tuple]) -> Any:
+    if type(aval) is StackAval:
+        return StackAval(_with_axis(aval.element, change))
+    return Aval(change(aval.shape), aval.dtype)
+
+
+def _lead_abstract(x: StackAval, *, size: int, axis: int) -> StackAval:
+    return _with_axis(x, lambda shape: (*shape[:axis], size, *shape[axis:]))
+
+
+stack_lead_p = Primitive(  # every entry repeated along a new axis
+    "stack_lead",
+    _lead_impl,
+    _lead_abstract,
+    jvp=lambda tangents, out, x, *, size, axis: stack_lead_p(tangents[0], size=size, axis=axis),
+    transpose=lambda ct, x, *, size, axis: [stack_sum_p(ct, axis=axis, size=size)],
+    batch=lambda n, args, batched, *, size, axis: (stack_lead_p(args[0], size=size, axis=axis + 1), True),
+    reach="reads",
+)
+
+
+def _sum_abstract(x: StackAval, *, axis: int, size: int) -> StackAval:
+    return _with_axis(x, lambda shape: (*shape[:axis], *shape[axis + 1 :]))
+
+
+def _sum_impl(xp: Any, x: Any, *, axis: int, size: int) -> Any:
+    result = _sum_abstract(x.aval, axis=axis, size=size)
+    return map_entries(lambda a: namespace_of([a]).sum(a, axis=axis, dtype=a.dtype), result, x)
+
+
+stack_sum_p = Primitive(  # every entry summed over an axis of that size: the transpose of stack_lead
+    "stack_sum",
+    _sum_impl,
+    _sum_abstract,
+    jvp=lambda tangents, out, x, *, axis, size: stack_sum_p(tangents[0], axis=axis, size=size),
+    transpose=lambda ct, x, *, axis, size: [stack_lead_p(ct, size=size, axis=axis)],
+    batch=lambda n, args, batched, *, axis, size: (stack_sum_p(args[0], axis=axis + 1, size=size), True),
+    reach="sums",
+)
+
+
+def lead(x: Any, size: int) -> Any:
+    """`size` equal copies along a new axis 0, of an array or of every entry of a stack."""
+    return stack_lead_p(x, size=size, axis=0) if is_stack(x) else broadcast_leading(x, size)
+
+
+def _select_impl(xp: Any, mask: Any, x: Any, y: Any) -> Any:
+    element = x.aval.element
+    while type(element) is StackAval:
+        element = element.element
+
+    def choose(a: Any, b: Any, bools: Any) -> Any:
+        xp = namespace_of([a, b, bools])
+        bools = xp.asarray(False if bools is None else bools)
+        spread = xp.reshape(bools, bools.shape + (1,) * (len(element.shape) - bools.ndim))
+        zero = xp.zeros(element.shape, element.dtype)
+        chosen = xp.where(spread, zero if a is None else a, zero if b is None else b)
+        return chosen if element.shape or xp is not np else chosen[()]
+
+    if type(mask) is Stack:
+        return map_entries(choose, x.aval, x, y, mask)
+    return map_entries(lambda a, b: choose(a, b, mask), x.aval, x, y)
+
+
+def _select_jvp(tangents: Sequence[Any], out: Any, mask: Any, x: Any, y: Any) -> Any:
+    _, t, u = tangents
+    empty = stack_empty(aval_of(x))
+    return stack_select(mask, empty if t is None else t, empty if u is None else u)
+
+
+def _select_transpose(ct: Any, mask: Any, x: Any, y: Any) -> list[Any]:
+    empty = stack_empty(aval_of(ct))
+    return [
+        None,
+        stack_select(mask, ct, empty) if is_linear(x) else None,
+        stack_select(mask, empty, ct) if is_linear(y) else None,
+    ]
+
+
+def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
+    return stack_select(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
+
+
+# Entry by entry, x on the lanes where the mask holds and y on the others; what is missing is zero.
+# The mask may be a stack itself: of one bool for each element.
+stack_select = Primitive(  # mask has the leading (batch) axes of the entries, or is a stack of their bools
+    "stack_select",
+    _select_impl,
+    lambda mask, x, y: x,
+    jvp=_select_jvp,
+    transpose=_select_transpose,
+    batch=_select_batch,
+    reach="choice",
+)
+
+
+def bools_aval(aval: Any) -> Any:
+    """Of a bool for each element."""
+    return StackAval(bools_aval(aval.element)) if type(aval) is StackAval else Aval(aval.shape, np.dtype(bool))
+
+
+def zero_value(aval: Any) -> Any:
+    """A zero of any aval: a NumPy scalar, a stride-0 array, or an empty stack."""
+    if type(aval) is StackAval:
+        return Stack([], aval)
+    return zeros(aval) if aval.shape else aval.dtype.type(0)
+
+
+def zero_entry(xp: Any, aval: Any) -> Any:
+    """What an entry of an empty stack stands for."""
+    if type(aval) is StackAval:
+        return Stack([], aval)
+    return xp.zeros(aval.shape, aval.dtype) if aval.shape or xp is not np else aval.dtype.type(0)

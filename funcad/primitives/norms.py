@@ -12,17 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import add, mul, sqrt, square, turn
 from funcad.primitives.comparison import lt, select
 from funcad.primitives.conversion import conj, imag, real
 from funcad.primitives.families import REAL, elementwise
-from funcad.primitives.powers import pow
 from funcad.primitives.reduction import reduce_sum, reduced_aval
-
-__all__ = ["norm", "rooted", "squares", "scales"]
+from funcad.primitives.transcendental import pow
 
 
 def squares(x: Any) -> Any:

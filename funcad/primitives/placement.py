@@ -1,8 +1,8 @@
-"""Moving arrays between NumPy and CuPy, as a primitive: a move has a derivative, a move back."""
+"""Arrays of devices: moves between NumPy and CuPy, and element operations that differ there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,6 @@ from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import abstract_trace_of
 from funcad.ir.tracer import Tracer, concrete_value
-
-__all__ = ["put", "on_device_of", "each_on_device_of", "capture_as_inputs", "cupy_module", "device_put_p"]
 
 
 def cupy_module(what: str) -> Any:
@@ -111,3 +109,159 @@ def capture_as_inputs(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]
     if trace is None:
         return list(values)
     return [trace.capture(x) if type(x) is np.ndarray or type(x) in NAMESPACES else x for x in values]
+
+
+# -- elementwise functions whose CuPy counterparts differ from NumPy's and SciPy's at special values
+#
+# Each takes `(xp, theirs, *operands)`, where `theirs` is CuPy's function of the same name, and gives what NumPy gives: for NaN,
+# infinities, signed zeros, and where CuPy's formula loses all digits. They are made of functions that agree (fmod, floor, expm1
+# ...) and leave other dtypes to `theirs`. Jitted and un-jitted programs come here alike.
+
+
+_HALF, _SINGLE, _DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+
+
+def _dtype(args: Any) -> np.dtype:
+    """That of the arrays among the operands; scalars beside them have it, or follow it."""
+    found = next((a.dtype for a in args if hasattr(a, "dtype") and not is_a(a, np.generic)), None)
+    return np.result_type(*args) if found is None else found
+
+
+def _in(dtype: np.dtype, f: Callable[..., Any], xp: Any, args: Any) -> Any:
+    """f of the operands as arrays of this dtype, rounded back to theirs."""
+    own = _dtype(args)
+    return f(xp, *[xp.asarray(a, dtype=dtype) for a in args]).astype(own, copy=False)
+
+
+# -- division
+
+
+def remainder(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
+    """The remainder with the sign of the divisor; a zero has it, too."""
+    dtype = _dtype((x, y))
+    return theirs(x, y) if dtype.kind != "f" else _in(_SINGLE if dtype == _HALF else dtype, _remainder, xp, (x, y))
+
+
+def _remainder(xp: Any, x: Any, y: Any) -> Any:
+    rest = xp.fmod(x, y)
+    rest = xp.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    return xp.where(rest == 0, xp.copysign(rest, y), rest)
+
+
+def floor_divide(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
+    """The integer n for which x - n y is the remainder."""
+    dtype = _dtype((x, y))
+    return theirs(x, y) if dtype.kind != "f" else _in(_SINGLE if dtype == _HALF else dtype, _floor_divide, xp, (x, y))
+
+
+def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
+    rest, quotient = xp.fmod(x, y), xp.true_divide(x, y)
+    n = (x - rest) / y
+    n = xp.where((rest != 0) & ((rest < 0) != (y < 0)), n - 1.0, n)
+    whole = xp.floor(n)
+    whole = xp.where(n - whole > 0.5, whole + 1.0, whole)
+    whole = xp.where(n == 0, xp.copysign(n, quotient), whole)
+    return xp.where(y == 0, quotient, whole)
+
+
+# -- logic and logarithms
+
+
+def logical(xp: Any, theirs: Any, *args: Any) -> Any:
+    """A logical operation, of complex numbers too, which are true unless they are 0."""
+    return theirs(*[a != 0 for a in args]) if _dtype(args).kind == "c" else theirs(*args)
+
+
+def logaddexp2(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
+    gap = -xp.abs(xp.subtract(x, y))
+    gap = xp.where(xp.equal(x, y), xp.zeros_like(gap), gap)  # of equal infinities, too
+    return xp.maximum(x, y) + xp.log1p(xp.exp2(gap)) * 1.4426950408889634
+
+
+# -- special values of what agrees elsewhere
+
+
+def sinc(xp: Any, theirs: Any, x: Any) -> Any:
+    x = xp.asarray(x)
+    u = x * np.pi
+    return xp.where(x == 0, xp.ones_like(u), xp.sin(u) / xp.where(x == 0, xp.ones_like(u), u))
+
+
+def patched(*rules: tuple[Callable[..., Any], Callable[..., Any]]) -> Callable[..., Any]:
+    """`theirs`, but where `where(xp, *args)` holds the value `value(xp, *args)`; the first rule that holds."""
+
+    def function(xp: Any, theirs: Any, *args: Any) -> Any:
+        dtype = _dtype(args)
+        args = tuple([xp.asarray(a, dtype=dtype) for a in args])
+        out = theirs(*args)
+        for where, value in reversed(rules):
+            out = xp.where(where(xp, *args), xp.asarray(value(xp, *args), dtype=out.dtype), out)
+        return out
+
+    return function
+
+
+def nan_aside(xp: Any, theirs: Any, x: Any) -> Any:
+    """`theirs` of a number that makes a counter of it: nobody says which integer NaN becomes, and it may be a large one."""
+    x = xp.asarray(x)
+    missing = xp.isnan(x)
+    return xp.where(missing, x, theirs(xp.where(missing, xp.ones_like(x), x)))
+
+
+def in_double(xp: Any, theirs: Any, *args: Any) -> Any:
+    """`theirs` in float64, as SciPy computes it for float32, too."""
+    return _in(_DOUBLE, lambda xp, *args: theirs(*args), xp, args)
+
+
+either_nan = patched((lambda xp, x, y: xp.isnan(x) | xp.isnan(y), lambda xp, x, y: x + y))
+
+
+def at_infinity(value: float, *, negative: bool = False) -> Callable[..., Any]:
+    """`theirs`, but this value at infinity (at minus infinity, too), and NaN of NaN."""
+
+    def where(xp: Any, x: Any) -> Any:
+        return xp.isinf(x) if negative else x == np.inf
+
+    return patched((where, lambda xp, x: value), (lambda xp, x: xp.isnan(x), lambda xp, x: x))
+
+
+gammasgn = patched(
+    (lambda xp, x: x == 0, lambda xp, x: xp.copysign(xp.ones_like(x), x)),
+    (lambda xp, x: x == -np.inf, lambda xp, x: np.nan),
+)
+
+
+def pseudo_huber(xp: Any, theirs: Any, delta: Any, r: Any) -> Any:
+    return _in(_DOUBLE, _pseudo_huber, xp, (delta, r))
+
+
+def _pseudo_huber(xp: Any, delta: Any, r: Any) -> Any:
+    ratio = r / delta
+    out = delta * delta * xp.expm1(0.5 * xp.log1p(ratio * ratio))
+    return xp.where(delta < 0, np.inf, xp.where((delta == 0) | (r == 0), 0.0, out))
+
+
+def rel_entr(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
+    return _in(_DOUBLE, _rel_entr, xp, (x, y))
+
+
+def _rel_entr(xp: Any, x: Any, y: Any) -> Any:
+    ratio = x / y
+    near, inside = (ratio > 0.5) & (ratio < 2.0), (ratio > np.finfo(np.float64).tiny) & (ratio < np.inf)
+    logarithm = xp.where(inside, xp.log(ratio), xp.log(x) - xp.log(y))
+    logarithm = xp.where(near, xp.log1p((x - y) / y), logarithm)
+    out = xp.where((x > 0) & (y > 0), x * logarithm, np.inf)
+    out = xp.where((x == 0) & (y >= 0), 0.0, out)
+    return xp.where(xp.isnan(x) | xp.isnan(y), x + y, out)
+
+
+def inv_boxcox(after: str) -> Callable[..., Any]:
+    """exp(log(1 + m y) / m), or expm1, where m y overflows: 1 makes no difference then."""
+
+    def where(xp: Any, y: Any, m: Any) -> Any:
+        return xp.isinf(m * y) & xp.isfinite(m) & xp.isfinite(y) & (m * y > 0)
+
+    def value(xp: Any, y: Any, m: Any) -> Any:
+        return getattr(xp, after)((xp.log(xp.abs(y)) + xp.log(xp.abs(m))) / m)
+
+    return patched((where, value))

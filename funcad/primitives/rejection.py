@@ -31,8 +31,6 @@ from funcad.primitives.shape import broadcast_leading
 from funcad.primitives.special_gamma import digamma
 from funcad.primitives.special_incomplete import random_gamma_grad
 
-__all__ = ["random_gamma_p", "poisson_draw", "binomial_draw", "shuffled"]
-
 _TILE = 1 << 13
 _U4, _U8 = np.dtype(np.uint32), np.dtype(np.uint64)
 

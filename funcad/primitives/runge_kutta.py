@@ -12,15 +12,12 @@ import numpy as np
 
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive
-from funcad.primitives.arithmetic import abs_, add, div, mul, sqrt, sub
+from funcad.primitives.arithmetic import abs_, add, div, maximum, minimum, mul, sqrt, sub
 from funcad.primitives.comparison import and_, ge, isfinite, le, lt, not_, select
 from funcad.primitives.conversion import convert
-from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.families import broadcast_in_dim, reduce_sum
-from funcad.primitives.powers import pow
 from funcad.primitives.shape import broadcast_leading
-
-__all__ = ["advance", "advance_p", "control_p"]
+from funcad.primitives.transcendental import pow
 
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0
 

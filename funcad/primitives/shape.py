@@ -18,9 +18,8 @@ from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square
 from funcad.primitives.conversion import convert
-from funcad.primitives.families import avals_text, broadcast_in_dim, structural
+from funcad.primitives.families import avals_text, broadcast_in_dim, exact_square, structural
 from funcad.primitives.families import reshape as reshape
-from funcad.primitives.squares import exact_square
 
 
 def broadcast_leading(x: Any, size: int) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.basic_indexing import take_along
-from funcad.primitives.cumulative import along
+from funcad.primitives.reduction import along
 from funcad.primitives.shape import broadcast_leading
 
 _INDEX = np.dtype(np.int64)

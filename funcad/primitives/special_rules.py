@@ -19,21 +19,6 @@ from funcad.primitives.arithmetic import div
 from funcad.primitives.comparison import and_, eq, select
 from funcad.primitives.families import elementwise
 
-__all__ = [
-    "special_of",
-    "function_of",
-    "ufunc_behind",
-    "scipy_impl",
-    "ufunc",
-    "missing",
-    "in_double",
-    "numerical",
-    "gauss",
-    "TINY",
-    "bend",
-    "ratio",
-]
-
 
 def special_of(xp: Any) -> Any:
     """The one door: scipy.special for numpy, cupyx.scipy.special for cupy."""
@@ -61,7 +46,7 @@ def function_of(xp: Any, name: str) -> Any:
 def scipy_impl(name: str, which: int | None = None, device: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The value of scipy.special's function (of several, the one at the position `which`).
 
-    `device(xp, theirs, *args)` computes it where CuPy's function differs, see device_elements.py.
+    `device(xp, theirs, *args)` computes it where CuPy's function differs, see placement.py.
     """
 
     def impl(xp: Any, *args: Any) -> Any:

@@ -20,8 +20,6 @@ from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.families import elementwise
 from funcad.primitives.special_rules import function_of, in_double, missing
 
-__all__ = ["TABLE", "KERNELS", "COUNTS", "partials", "several", "numeric", "by", "kernel", "circle", "tabled_p", "numeric_p"]
-
 TABLE: dict[tuple[str, int], tuple] = {}
 KERNELS: dict[str, Callable[..., Any]] = {}
 COUNTS: dict[str, tuple[int, ...]] = {}

@@ -1,4 +1,4 @@
-"""Keys: making them, splitting them, folding numbers into them.
+"""Keys, and what is drawn from them first: bits, uniform and normal numbers, integers.
 
 A key is a plain array, uint32 of shape (2,): data that passes through every transform. The same key gives the same numbers at
 every use, so split it first: one use per key.
@@ -6,21 +6,129 @@ every use, so split it first: one use per key.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.tracer import Tracer
-from funcad.numpy.axes import shape_argument
+from funcad.host.devices import device_in_use, namespace_of, place
+from funcad.host.real_types import is_a, native_dtype
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.creation import library
-from funcad.primitives.conversion import convert
-from funcad.primitives.random_bits import draw, fold
-from funcad.random.draw_operands import check_key
+from funcad.numpy.promote import shape_argument
+from funcad.primitives.conversion import convert, make_complex, stop_gradient
+from funcad.primitives.placement import capture_as_inputs
+from funcad.primitives.random_bits import draw, erf_inverse, fold
+from funcad.primitives.special import erf
+from funcad.show.pretty import also_says
 
-__all__ = ["PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data"]
+# -- what every draw does first: check the key, settle shape and dtype, bring the parameters to them
+#
+# Trap: a parameter that is a NumPy array beside a traced key must become an input of the program being traced
+# (`capture_as_inputs`), or what is computed from it now would be frozen.
+
 
 _UINT32 = np.dtype(np.uint32)
+_FLOAT64 = np.dtype(np.float64)
+
+
+def check_key(name: str, key: Any) -> None:
+    """Raise unless key is one key: uint32 of shape (2,)."""
+    if type(key) is np.ndarray and key.shape == (2,) and key.dtype is _UINT32:
+        return
+    try:
+        aval = aval_of(key)
+    except TypeError as error:
+        raise TypeError(f"{name}: the first argument is a key; {error}.\nRemedy: funcad.random.key(seed) makes one.") from None
+    if aval.dtype != _UINT32 or aval.shape[-1:] != (2,):
+        raise TypeError(
+            f"{name}: a key is a uint32 array of shape (2,), got {aval.dtype} of shape {aval.shape}.\n"
+            "Remedy: funcad.random.key(seed) makes one."
+        )
+    if aval.shape != (2,):
+        raise ValueError(
+            f"{name} takes one key, of shape (2,); got keys of shape {aval.shape}.\n"
+            f"For a draw per key, map over them: funcad.vmap(lambda key: funcad.random.{name}(key, ...))(keys)."
+        )
+
+
+def float_dtype(name: str, dtype: Any, kinds: str = "f") -> np.dtype:
+    """The dtype to draw, float64 by default."""
+    if dtype is None:
+        return _FLOAT64
+    found = native_dtype(dtype)
+    if found.kind not in kinds or found.itemsize > (8 if found.kind == "f" else 16):
+        what = "a float dtype (float16, float32, float64)" if kinds == "f" else "a float or complex dtype"
+        raise ValueError(f"{name}: dtype must be {what}, got {found}")
+    return found
+
+
+def inexact_dtype(*values: Any) -> np.dtype:
+    """The float dtype that the values have together; integers and Python's numbers are float64."""
+    dtypes = [aval.dtype for aval in map(aval_of, values) if not aval.weak]
+    found = np.result_type(*dtypes) if dtypes else _FLOAT64
+    return found if found.kind == "f" else np.result_type(found, _FLOAT64)
+
+
+def shape_of_draw(name: str, shape: Any, *values: Any) -> tuple:
+    """The shape asked for, which the parameters' shapes must broadcast to; theirs together if it is None."""
+    shapes = [shape_of(v) for v in values]
+    if shape is None:
+        return np.broadcast_shapes(*shapes)
+    shape = shape_argument(shape)
+    if any(shapes) and np.broadcast_shapes(shape, *shapes) != shape:
+        raise ValueError(f"{name}: parameters of shapes {shapes} do not broadcast to shape={shape}")
+    return shape
+
+
+def together(name: str, key: Any, *values: Any) -> list[Any]:
+    """The values as arrays or scalars, on the key's device, and inputs of the program that is being traced."""
+    arrays = [v if type(v) is Tracer or hasattr(v, "dtype") else np.asarray(v) for v in values]
+    if device_in_use():
+        known = [concrete_value(v) for v in (key, *arrays)]
+        xp = namespace_of(known)
+        if xp is not np:
+            place(xp, [v for v in known if type(v) is not Tracer], name)
+            arrays = [v[()] if type(v) is np.ndarray and not v.ndim else v for v in arrays]
+    return capture_as_inputs(arrays, [key, *arrays])
+
+
+def parameters(name: str, key: Any, dtype: np.dtype, *values: Any) -> list[Any]:
+    """The values in a dtype, ready to be combined with what is drawn from the key."""
+    found = []
+    for v in together(name, key, *values):
+        if type(v) is Tracer:
+            v = convert(v, dtype) if v.dtype != dtype or v.aval.weak else v
+        elif is_a(v, (np.ndarray, np.generic)):
+            v = np.asarray(v, dtype)[()]  # rank 0: a scalar, which goes with arrays of any device
+        else:
+            v = v.astype(dtype, copy=False)
+        found.append(v)
+    return found
+
+
+def tell_what_draws_share(functions: list[Any]) -> None:
+    """Put into the docstring of each function that draws what all of them have in common."""
+    for function in functions:
+        code = getattr(function, "__code__", None)
+        names = code.co_varnames[: code.co_argcount] if code is not None else ()
+        if names[:1] != ("key",) or "shape" not in names:
+            continue
+        defaults = dict(zip(reversed(names), reversed(function.__defaults__ or ())))
+        none = "None: that of the parameters together." if defaults.get("shape", ()) is None else ""
+        dtype = "`dtype` is that of its elements." if "dtype" in names else ""
+        more = " ".join(filter(None, [none, dtype]))
+        also_says(
+            function,
+            "`key` comes from `funcad.random.key` or `split`, else TypeError. `shape`, a tuple of ints, is the result's.\n"
+            + more,
+        )
+
+
+# -- keys: making them, splitting them, folding numbers into them
+
+
 _NAME = "threefry2x32"
 
 
@@ -171,3 +279,213 @@ def clone(key: Any) -> Any:
     array([0, 3], dtype=uint32)
     """
     return _checked("clone", key)
+
+
+# -- bits, uniform and normal numbers, integers: what the other distributions are made of
+
+
+def _uint(itemsize: int) -> np.dtype:
+    return np.dtype(f"u{itemsize}")
+
+
+def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Uniform random bits, as unsigned integers: uint64 unless dtype says otherwise. Equal to JAX's, bit for bit.
+
+    >>> import funcad
+    >>> funcad.random.bits(funcad.random.key(0), (2,), "uint8")
+    array([167, 146], dtype=uint8)
+    """
+    check_key("bits", key)
+    found = native_dtype(np.uint64 if dtype is None else dtype)
+    if found.kind != "u":
+        raise ValueError(f"bits: dtype must be an unsigned integer dtype, got {found}")
+    return draw(key, "bits", found, shape_argument(shape))
+
+
+def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+    """Uniform numbers in [minval, maxval), float64 unless dtype says otherwise. JAX's, bit for bit.
+
+    The bounds broadcast to `shape` and may be traced: the result is differentiable in them.
+
+    >>> import funcad
+    >>> funcad.random.uniform(funcad.random.key(0), (2,))
+    array([0.41845711, 0.21629545])
+    """
+    check_key("uniform", key)
+    dtype = float_dtype("uniform", dtype)
+    shape = shape_argument(shape)
+    u = draw(key, "unit", dtype, shape)
+    if type(minval) in _PLAIN and type(maxval) in _PLAIN and minval == 0 and maxval == 1:
+        return u
+    low, high = parameters("uniform", key, dtype, minval, maxval)
+    shape_of_draw("uniform", shape, low, high)
+    if type(u) is np.ndarray and type(low) is not Tracer and type(high) is not Tracer:
+        u *= high - low  # in place: u is ours
+        u += low
+        return np.maximum(low, u, out=u)
+    return np.maximum(low, u * (high - low) + low)
+
+
+_PLAIN = (int, float)
+
+
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Standard normal numbers, float64 unless dtype says otherwise; complex dtypes have variance 1 too.
+
+    JAX's numbers: of float64, seven of eight are equal bit for bit, the others to a relative 1e-14; see random_bits.py.
+
+    >>> import funcad
+    >>> funcad.random.normal(funcad.random.key(0), (3,)).round(6)
+    array([-0.205842, -0.784766,  1.816087])
+    """
+    check_key("normal", key)
+    dtype = float_dtype("normal", dtype, "fc")
+    shape = shape_argument(shape)
+    if dtype.kind == "f":
+        return draw(key, "normal", dtype, shape)
+    keys, half = split(key), np.dtype(f"f{dtype.itemsize // 2}")
+    root = half.type(np.sqrt(2))
+    return make_complex(draw(keys[0], "normal", half, shape) / root, draw(keys[1], "normal", half, shape) / root)
+
+
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+    """Integers in [minval, maxval), int64 unless dtype says otherwise. Equal to JAX's.
+
+    The bounds are integers, or arrays of them that broadcast to `shape`. If maxval <= minval the result is minval. As in JAX,
+    a span that is no power of two is reduced by a remainder of twice as many bits, so the bias is negligible, not nil.
+
+    >>> import funcad
+    >>> funcad.random.randint(funcad.random.key(0), (5,), 0, 10)
+    array([5, 1, 5, 7, 3])
+    """
+    check_key("randint", key)
+    found = native_dtype(int if dtype is None else dtype)
+    if found.kind not in "iu":
+        raise TypeError(f"randint: dtype must be an integer dtype, got {found}")
+    shape = shape_argument(shape)
+    wide = found if found.itemsize >= 4 else np.dtype(np.int32)
+    limits = np.iinfo(found)
+    if type(minval) is int and type(maxval) is int:
+        low = min(max(minval, int(limits.min)), int(limits.max))
+        high = min(max(maxval, int(limits.min)), int(limits.max) + 1)
+        span: Any = max(high - low, 1)
+        modulus = 1 << 8 * wide.itemsize
+        rest = (1 << 4 * wide.itemsize) % span
+        rest = rest * rest % modulus % span
+        unsigned = _uint(wide.itemsize).type
+        start = wide.type(low)
+        if span == modulus:  # all there is
+            offset = draw(split(key)[1], "bits", _uint(wide.itemsize), shape)
+        else:
+            offset = _offsets(key, shape, wide, unsigned(span), unsigned(rest) if rest else None)
+    else:
+        start, span, rest = _bounds(key, shape, minval, maxval, wide, limits)
+        offset = _offsets(key, shape, wide, span, rest)
+    with np.errstate(over="ignore"):
+        result = start + offset.astype(wide)
+    return result if wide == found else result.astype(found)
+
+
+def _offsets(key: Any, shape: tuple, wide: np.dtype, span: Any, rest: Any) -> Any:
+    """Numbers below span, from twice as many bits; `rest` is what the upper half counts for, None for nothing."""
+    keys = split(key)
+    lower = draw(keys[1], "bits", _uint(wide.itemsize), shape) % span
+    if rest is None:
+        return lower
+    with np.errstate(over="ignore"):
+        return (draw(keys[0], "bits", _uint(wide.itemsize), shape) % span * rest + lower) % span
+
+
+def _bounds(key: Any, shape: tuple, minval: Any, maxval: Any, wide: np.dtype, limits: Any) -> tuple[Any, Any, Any]:
+    """The lower bound, the span, and the upper half's weight, of bounds that may be arrays and traced."""
+    bounds = []
+    for v in together("randint", key, minval, maxval):
+        kind = dtype_of(v).kind
+        if kind not in "iub":
+            raise TypeError(f"randint: minval and maxval must be integers, got {dtype_of(v)}")
+        bounds.append(v)
+    shape_of_draw("randint", shape, *bounds)
+    low, high = bounds
+    unsigned = _uint(wide.itemsize)
+    above = high > int(limits.max) if dtype_of(high).itemsize >= wide.itemsize else False
+    low, high = (_clipped(v, limits, wide) for v in bounds)
+    is_empty = high <= low if above is False else (high <= low) & ~above
+    with np.errstate(over="ignore"):
+        span = (high - low).astype(unsigned)
+        if above is not False:
+            span = span + above.astype(unsigned)
+        span = np.where(is_empty, unsigned.type(1), span)
+        rest = unsigned.type(1 << 4 * wide.itemsize) % span
+        rest = rest * rest % span
+    return low, span, rest
+
+
+def _clipped(v: Any, limits: Any, wide: np.dtype) -> Any:
+    own = np.iinfo(dtype_of(v)) if dtype_of(v).kind != "b" else np.iinfo(np.int8)
+    low, high = max(int(limits.min), int(own.min)), min(int(limits.max), int(own.max))
+    v = convert(v, wide) if dtype_of(v).kind == "b" else v
+    v = np.clip(v, low, high)
+    return convert(v, wide) if type(v) is Tracer else v.astype(wide)
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+    """True with probability p (a float or an array of floats, which broadcasts to `shape`). Equal to JAX's.
+
+    `mode="high"` uses twice as many bits, for small p.
+
+    >>> import funcad
+    >>> funcad.random.bernoulli(funcad.random.key(0), 0.5, (4,))
+    array([ True,  True, False, False])
+    """
+    check_key("bernoulli", key)
+    if mode not in ("high", "low"):
+        raise ValueError(f"bernoulli: mode must be 'high' or 'low', got {mode!r}")
+    dtype = dtype_of(p) if type(p) is Tracer or hasattr(p, "dtype") else np.asarray(p).dtype
+    if dtype.kind != "f":
+        raise TypeError(f"bernoulli: the probability p must be a float, got {dtype}")
+    (p,) = parameters("bernoulli", key, dtype, p)
+    shape = shape_of_draw("bernoulli", shape, p)
+    p = stop_gradient(p) if type(p) is Tracer else p
+    if mode == "low":
+        return draw(key, "unit", dtype, shape) < p
+    u = draw(key, "unit", dtype, (2, *shape))
+    return u[1] * dtype.type(2.0 ** -np.finfo(dtype).nmant) < p - u[0]
+
+
+def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Signs: 1 and -1 with equal probability, int64 unless dtype says otherwise. Equal to JAX's.
+
+    >>> import funcad
+    >>> funcad.random.rademacher(funcad.random.key(0), (4,))
+    array([ 1,  1, -1, -1])
+    """
+    check_key("rademacher", key)
+    found = native_dtype(int if dtype is None else dtype)
+    heads = bernoulli(key, 0.5, shape_argument(shape)).astype(found)
+    return (2 * heads - 1).astype(found)
+
+
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Standard normal numbers between lower and upper; both broadcast to `shape`. JAX's, to the last bits.
+
+    Differentiable in both bounds: by the quantile function, at a fixed uniform number.
+
+    >>> import funcad
+    >>> funcad.random.truncated_normal(funcad.random.key(0), -2.0, 2.0, (3,)).round(6)
+    array([-0.196352, -0.741471,  1.590591])
+    """
+    check_key("truncated_normal", key)
+    dtype = float_dtype("truncated_normal", dtype)
+    low, high = parameters("truncated_normal", key, dtype, lower, upper)
+    shape = shape_of_draw("truncated_normal", shape, low, high)
+    root = dtype.type(math.sqrt(2))
+    u = uniform(key, shape, dtype, erf(low / root), erf(high / root))
+    if np.ndim(u) == 0 and type(u) is not Tracer:
+        u = dtype.type(u)
+    out = root * erf_inverse(u)
+    inside = (np.nextafter(_constant(low), dtype.type(np.inf)), np.nextafter(_constant(high), dtype.type(-np.inf)))
+    return np.clip(out, *inside)
+
+
+def _constant(x: Any) -> Any:
+    return stop_gradient(x) if type(x) is Tracer else x

@@ -13,13 +13,10 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.ir.types import Function
-from funcad.numpy.dispatch import find, lifted, public_function, refuse, where_am_i
-from funcad.numpy.special_points import documented
+from funcad.ir.aval import Function
+from funcad.numpy.dispatch import documented, find, lifted, public_function
 from funcad.primitives.special_rules import ufunc_behind
 from funcad.unjitted.remembered import remembered
-
-__all__ = ["implements", "scipy_function", "keeps_single_precision", "absent", "refuse", "where_am_i"]
 
 
 def _module(name: str) -> Any:

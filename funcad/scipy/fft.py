@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from funcad.configuration import public_names
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.names import public_names
 from funcad.numpy import fft as _numpy
-from funcad.numpy.axes import axes_of
 from funcad.numpy.fft import complex_n, floating, irfft_n, norm_of, one_axis, real_operand, resized, rfft_n
+from funcad.numpy.promote import axes_of
 from funcad.primitives.conversion import conj, convert
 from funcad.primitives.fourier import SWAPPED, trigonometric
 from funcad.scipy.door import absent, implements

@@ -14,8 +14,6 @@ from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, reshape
 
-__all__ = ["Vector"]
-
 
 class Vector:
     """How pytrees like an example become vectors of one float or complex dtype.

@@ -1,4 +1,4 @@
-"""What was traced and compiled in this process, and why: `funcad.debug.compile_log()`.
+"""What was traced and compiled in this process, and why: `funcad.debug.compile_log()`; and small tables.
 
 The newest `MOST` events are kept, of all threads. An event costs a tuple; it is written where a program is made, never where
 one runs.
@@ -8,11 +8,37 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from html import escape
 from typing import NamedTuple
 
-from funcad.show.tables import html_table, text_table
+# -- small tables, as text and as HTML for notebooks: what is shown is escaped; styles are inline, since sheets are dropped
 
-__all__ = ["CompileEvent", "CompileLog", "compile_log", "log"]
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> str:
+    """Columns as wide as their cells; the first `right` are numbers."""
+    widths = [max(map(len, column)) for column in zip(head, *rows)]
+    lines = []
+    for row in (head, *rows):
+        cells = [cell.rjust(n) if i < right else cell.ljust(n) for i, (cell, n) in enumerate(zip(row, widths))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> str:
+    """An HTML table of texts; the first `right` columns are numbers."""
+    cells = ["".join([f'<th style="text-align:left">{escape(h)}</th>' for h in head])]
+    for row in rows:
+        cells.append("".join([_cell(text, i < right) for i, text in enumerate(row)]))
+    return f'<table style="font-size:12px">{"".join([f"<tr>{c}</tr>" for c in cells])}</table>'
+
+
+def _cell(text: str, number: bool) -> str:
+    align = "right" if number else "left"
+    return f'<td style="text-align:{align};vertical-align:top;white-space:pre-wrap">{escape(text)}</td>'
+
+
+# -- what was traced and compiled in this process, and why: `funcad.debug.compile_log()`
+
 
 MOST = 1000
 

@@ -1,4 +1,4 @@
-"""A program as a picture: equations are boxes, values are lines, from top to bottom.
+"""Programs as pictures and as HTML.
 
 Idea: an equation's row is one below the lowest of what it reads, so all lines go down; within a row, boxes are put near the
 mean place of what they read. The picture is SVG text, made without any other program. Trap: beyond `MOST` boxes nobody sees
@@ -7,13 +7,164 @@ anything, so longer programs are refused, with the advice to take a part.
 
 from __future__ import annotations
 
+import importlib
+import linecache
+from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
-from funcad.show.html import describe, source_text
-from funcad.show.pictures import Picture
+from funcad.show.pretty import Names, described
 
-__all__ = ["Graph"]
+# -- pictures: SVG text that notebooks show and `save` writes, and the axes of matplotlib where curves are asked for
+
+
+_PICTURE_WIDTH, _PICTURE_ROW, _LEAST = 960.0, 22, 1.5
+_COLOURS = ("#dbe7f5", "#f6e3d3", "#e3efdc", "#efe0ee")
+
+
+class Picture:
+    """An SVG picture; a notebook shows it, `svg` is its text and `save(path)` writes it."""
+
+    def __init__(self, what: str, svg: str):
+        self.what = what
+        self.svg = svg
+
+    def __repr__(self) -> str:
+        return f"<{self.what}: a notebook shows it, save(path) writes it>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: Any) -> None:
+        """Write the picture as an SVG file."""
+        with open(path, "w", encoding="utf8") as file:
+            file.write(self.svg)
+
+
+class TimedPart(NamedTuple):
+    """A part of something that takes time, and what it is made of."""
+
+    what: str
+    amount: float
+    title: str  # what is said of it when it is pointed at
+    parts: Sequence[TimedPart] = ()
+
+
+def flame(what: str, whole: TimedPart) -> Picture:
+    """Blocks as wide as their amounts, what they are made of below them."""
+    boxes: list[str] = []
+    scale = _PICTURE_WIDTH / whole.amount if whole.amount else 0.0
+    depth = _drawn(whole, 0.0, 0, scale, boxes)
+    style = "font: 12px system-ui, sans-serif"
+    return Picture(
+        what,
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_PICTURE_WIDTH:.0f}" height="{depth * _PICTURE_ROW}" style="{style}">'
+        + "".join(boxes)
+        + "</svg>",
+    )
+
+
+def _drawn(block: TimedPart, x: float, level: int, scale: float, boxes: list[str]) -> int:
+    """Draw a block and its parts; how many rows that takes."""
+    width, y = block.amount * scale, level * _PICTURE_ROW
+    if width < _LEAST:
+        return level
+    fits = int(width / 6.5)
+    text = block.what if len(block.what) <= fits else block.what[: max(fits - 1, 0)] + "\u2026" if fits > 3 else ""
+    colour = _COLOURS[level % len(_COLOURS)]
+    boxes.append(
+        f'<g><title>{escape(block.title)}</title><rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_PICTURE_ROW - 1}" '
+        f'fill="{colour}" stroke="#fff"/><text x="{x + 4:.1f}" y="{y + 15}" fill="#222">{escape(text)}</text></g>'
+    )
+    deepest = level + 1
+    for part in block.parts:
+        deepest = max(deepest, _drawn(part, x, level + 1, scale, boxes))
+        x += part.amount * scale
+    return deepest
+
+
+def axes_of(given: Any, what: str) -> Any:
+    """matplotlib's axes: those given, or those of a new figure."""
+    if given is not None:
+        return given
+    try:
+        pyplot = importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        raise ImportError(f"{what} draws with matplotlib, which is not installed.\nRemedy: pip install matplotlib.") from None
+    return pyplot.subplots()[1]
+
+
+# -- programs as HTML, for notebooks: variables and equations tell shape and source line when pointed at, sub-programs fold
+#
+# One rule for everything that is shown: it is escaped. Styles are inline, since notebooks drop style sheets of outputs.
+
+
+_BLOCK = "font-family:monospace;font-size:12px;line-height:1.45;white-space:pre;overflow-x:auto"
+_PRIMITIVE = "color:#1f4e8c;font-weight:bold"
+_QUIET = "color:#888"
+
+
+class _Page(Names):
+    """Names of one program's variables."""
+
+    def __call__(self, atom: Any) -> str:
+        title = str(atom.aval) if hasattr(atom, "value") else describe(atom.aval)
+        return f'<span title="{escape(title)}">{escape(super().__call__(atom))}</span>'
+
+    def typed(self, atom: Any) -> str:
+        return f'{self(atom)}<span style="{_QUIET}">:{escape(str(atom.aval))}</span>'
+
+
+def describe(aval: Any) -> str:
+    """An aval in words: f64[3,4] is also so many elements and bytes."""
+    size = getattr(aval, "size", None)
+    if size is None or not hasattr(aval, "dtype") or not aval.shape:
+        return str(aval)
+    return f"{aval}: {size:,} elements, {size * aval.dtype.itemsize:,} bytes"
+
+
+def source_text(source: Any) -> str:
+    """The user's line: where it is and what it says."""
+    if source is None:
+        return "no source line"
+    text = linecache.getline(source.code.co_filename, source.line).strip()
+    return f"{source}\n{text}" if text else str(source)
+
+
+def _equation(equation: Any, page: _Page, depth: int) -> str:
+    plain, programs = described(equation.params)
+    outputs = " ".join(map(page.typed, equation.outputs)) or "_"
+    params = f'<span style="{_QUIET}">[{escape(" ".join(plain))}]</span>' if plain else ""
+    name = f'<span style="{_PRIMITIVE}">{escape(equation.primitive.name)}</span>'
+    inputs = " ".join(map(page, equation.inputs))
+    line = f'<span title="{escape(source_text(equation.source))}">{outputs} = {name}{params} {inputs}</span>'
+    if not programs:
+        return f"<div>{line}</div>"
+    inside = "".join([f"<div>{escape(key)}:</div>{_program(jaxpr, depth + 1)}" for key, jaxpr in programs])
+    opened = " open" if depth == 0 else ""
+    return f'<details{opened}><summary>{line}</summary><div style="margin-left:2em">{inside}</div></details>'
+
+
+def _program(jaxpr: Any, depth: int) -> str:
+    page = _Page()
+    inputs = " ".join(map(page.typed, jaxpr.inputs))
+    equations = "".join([_equation(e, page, depth) for e in jaxpr.equations])
+    outputs = ", ".join(map(page, jaxpr.outputs))
+    return (
+        f'<div style="border-left:2px solid #ccd;padding-left:0.6em">'
+        f'<div>lambda {inputs}</div><div style="margin-left:1em">{equations}</div><div>in ({outputs})</div></div>'
+    )
+
+
+def jaxpr_html(jaxpr: Any) -> str:
+    """The program as a block of HTML."""
+    count = len(jaxpr.equations)
+    heading = f'<span style="{_QUIET}">{count} equations; point at a name for its shape, at a line for its source</span>'
+    return f'<div style="{_BLOCK}">{heading}\n{_program(jaxpr, 0)}</div>'
+
+
+# -- A program as a picture: equations are boxes, values are lines, from top to bottom
+
 
 MOST = 400
 _WIDTH, _HEIGHT, _GAP, _ROW = 118, 30, 14, 58
@@ -50,7 +201,6 @@ class Graph(Picture):
                 "Remedy: draw a part of the program, a layer or a step, or read print(jaxpr)."
             )
         super().__init__("graph of a program", _draw(_rows(_boxes(jaxpr))))
-
 
 
 def _boxes(jaxpr: Any) -> list[_Box]:

@@ -4,7 +4,7 @@
 are computed together, compressed.py computes them.
 """
 
-from funcad.names import public_names as _public_names
+from funcad.configuration import public_names as _public_names
 from funcad.sparse.compressed import Prepared as Prepared
 from funcad.sparse.compressed import hessian as hessian
 from funcad.sparse.compressed import jacobian as jacobian

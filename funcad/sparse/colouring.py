@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Compression", "compression_of", "symmetric_compression", "heavy"]
-
 WORK = 2**26  # steps of a colouring that are worth it; of denser patterns, columns have colours of their own
 COST = 2.0  # of a row by reverse mode, in columns by forward mode
 

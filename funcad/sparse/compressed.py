@@ -19,11 +19,9 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
-from funcad.api.border import api, check_leaves, name_of
-from funcad.api.forward import jvp
+from funcad.api.border import Transformed, api, check_leaves, name_of
 from funcad.api.grad import grad
-from funcad.api.pickling import Transformed
-from funcad.api.vjp import vjp
+from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
 from funcad.errors import FuncadError, NonDifferentiableInputError
 from funcad.flatten_util import ravel_pytree
@@ -32,11 +30,9 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit import jit
-from funcad.passes.program_keys import program_key
+from funcad.passes.subprograms import program_key
 from funcad.sparse.colouring import Compression, compression_of, symmetric_compression
 from funcad.sparse.index_sets import matrix_of, pattern_of
-
-__all__ = ["jacobian", "hessian", "Prepared"]
 
 KEPT = 16  # patterns that one `jacobian(f)` remembers
 

@@ -22,15 +22,12 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import FuncadError
-from funcad.ir.aval import Aval, StackAval
+from funcad.ir.aval import AnyAval, Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.trace import bind
-from funcad.ir.types import AnyAval
 from funcad.masks.masks import reach_of
 from funcad.primitives.loop import Loop
-from funcad.transforms.linearize import linearize_jaxpr
-
-__all__ = ["pattern_of", "MOST"]
+from funcad.transforms.partial import linearize_jaxpr
 
 MOST = 2**28  # elements of a pattern that are still called sparse
 SMALL = 2**20  # elements of an operation's matrix that is found column by column

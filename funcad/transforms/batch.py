@@ -12,18 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from funcad.errors import MissingRuleError
-from funcad.host.state import state
-from funcad.host.user_warnings import enter, restore_warnings
-from funcad.ir.aval import aval_of
+from funcad.host.devices import enter, restore_warnings
+from funcad.host.where import state
+from funcad.ir.aval import Params, Value, aval_of
 from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_axis_names
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, stage_constants, trace_function
-from funcad.ir.types import Params, Value
 from funcad.primitives.host import refuse_fresh
-from funcad.primitives.stack import lead
-
-__all__ = ["batch_eval", "batch_jaxpr", "batch_step"]
+from funcad.primitives.loop import lead
 
 
 def batch_step(

@@ -17,14 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import StackAval, dtype_of, shape_of
+from funcad.ir.aval import Atom, Cotangent, StackAval, Value, dtype_of, shape_of
 from funcad.ir.jaxpr import Equation, Var
 from funcad.ir.tracer import Tracer
-from funcad.ir.types import Atom, Cotangent, Value
 from funcad.masks.masks import COMPUTED, EVERY, LazyBools, Mask, bools_of, clean, either, handed_on, reach_of
-from funcad.primitives.stack import add_values
-
-__all__ = ["Cotangents"]
+from funcad.primitives.loop import add_values
 
 FEW = 64  # elements of a small array: to pass over all of it costs less than another operation
 PARTS = 32  # the most reads that the compiler joins, and the smallest part of an array that is a large one

@@ -14,16 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.errors import MissingRuleError
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.ir.aval import AnyAval, Aval, Params, Tangent, Value, aval_of, is_inexact
 from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, stage_constants, trace_function
-from funcad.ir.types import AnyAval, Params, Tangent, Value
 from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_whole
-
-__all__ = ["jvp_step", "no_rule", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
 
 
 def no_rule(primitive: Primitive, primals: Sequence[Value]) -> MissingRuleError:

@@ -15,19 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.host.state import state
-from funcad.host.where import note_source
-from funcad.ir.aval import StackAval
+from funcad.host.where import note_source, state
+from funcad.ir.aval import AnyAval, Aval, Params, StackAval, Value, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune, used_inputs
 from funcad.ir.primitive import Primitive, not_linear
-from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import AbstractTrace, bind, trace_function
 from funcad.ir.tracer import Tracer, value_key
-from funcad.ir.types import AnyAval, Params, Value
-
-__all__ = ["unknown_outputs", "partial_eval", "partial_jaxpr", "split_jaxpr", "Halves", "in_halves", "drop_unused_residuals"]
-__all__ += ["TangentTrace"]
+from funcad.transforms.jvp import jvp_eval
 
 
 def unknown_outputs(jaxpr: Jaxpr, unknown: tuple[bool, ...]) -> tuple[bool, ...]:
@@ -245,3 +240,40 @@ def drop_unused_residuals(linear: Jaxpr, residuals: list[Value]) -> tuple[Jaxpr,
         return linear, residuals
     inputs = (*[v for v, u in zip(linear.inputs, used) if u], *linear.inputs[n:])
     return Jaxpr(inputs, linear.equations, linear.outputs), [r for r, u in zip(residuals, used) if u]
+
+
+# -- linearization of a program: run it once, keep residuals, leave a linear program for the tangents
+#
+# Idea: linearize is jvp with traced tangents and untraced primals. The primal work runs (or is recorded further out); what is
+# recorded is the tangent program, whose captured values are exactly the residuals. A custom rule may compute its primal and its
+# tangent in one program (the jvp of a loop); such a program is split as it is recorded (below), or the primal would be
+# lost in the tangent program.
+
+
+def linearize_eval(
+    jaxpr: Jaxpr, primals: Sequence[Value], nonzero: Sequence[bool]
+) -> tuple[list[Value], list[bool], Jaxpr, list[Value]]:
+    """(outputs, out_nonzero, linear jaxpr, residuals); the linear jaxpr maps (residuals, nonzero tangents) to tangents."""
+    recording = TangentTrace("linearize", protect=lambda x: x)
+    avals: list[AnyAval] = []
+    for p, z in zip(primals, nonzero):
+        if z:
+            aval = aval_of(p)
+            avals.append(Aval(aval.shape, aval.dtype) if isinstance(aval, Aval) else aval)
+    tangents = iter(recording.new_inputs(avals))
+    try:
+        outs, touts = jvp_eval(jaxpr, primals, [next(tangents) if z else None for z in nonzero], linear=True)
+        linear, residuals = recording.jaxpr([t for t in touts if t is not None])
+    finally:
+        recording.closed = True
+    linear, residuals = drop_unused_residuals(prune(linear), residuals)
+    return outs, [t is not None for t in touts], linear, residuals
+
+
+def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Halves:
+    """The two halves of a program, memoised on it."""
+    found = jaxpr.memo.get(("linearize", nonzero))
+    if found is None:
+        halves = in_halves(jaxpr.in_avals, lambda xs: linearize_eval(jaxpr, xs, nonzero))
+        found = jaxpr.memo.setdefault(("linearize", nonzero), halves)
+    return found

@@ -19,35 +19,19 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.host.state import state
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import note_source
-from funcad.ir.aval import Aval, StackAval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import note_source, state
+from funcad.ir.aval import AnyAval, Atom, Aval, Cotangent, StackAval, Value
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.primitive import is_linear
-from funcad.ir.prune import prune
 from funcad.ir.trace import trace_function
-from funcad.ir.types import AnyAval, Atom, Cotangent, Value
-from funcad.masks.masks import (
-    CALM,
-    EVERY,
-    WHOLE,
-    Mask,
-    begins,
-    clean,
-    constant,
-    handed_on,
-    is_followed,
-    kinds_of,
-    mask_of,
-    needed,
-    transposed,
-)
-from funcad.primitives.stack import bools_aval, zero_value
+from funcad.primitives.loop import bools_aval, zero_value
 from funcad.transforms.cotangents import Cotangents
 from funcad.transforms.partial import partial_eval
 
-__all__ = ["masked_transpose", "masked_transpose_jaxpr", "needs_of", "transpose_eval", "transpose_jaxpr"]
+from funcad.masks.masks import (  # isort: skip
+    CALM, EVERY, WHOLE, Mask, begins, clean, constant, handed_on, is_followed, kinds_of, mask_of, needed, transposed,
+)
 
 
 def _first_uses(equations: Sequence[Equation], variables: Container[object]) -> list[list[Atom]]:

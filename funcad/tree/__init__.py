@@ -21,46 +21,29 @@ of the structure. Names and signatures are those of `jax.tree` and `jax.tree_uti
 Layer(w=3.0, act='relu')
 """
 
-from funcad.names import public_names as _public_names
-from funcad.tree.containers import DictKey as DictKey
-from funcad.tree.containers import FlattenedIndexKey as FlattenedIndexKey
-from funcad.tree.containers import GetAttrKey as GetAttrKey
-from funcad.tree.containers import Partial as Partial
-from funcad.tree.containers import SequenceKey as SequenceKey
-from funcad.tree.containers import keystr as keystr
-from funcad.tree.containers import register_dataclass as register_dataclass
-from funcad.tree.containers import register_pytree_node as register_pytree_node
-from funcad.tree.containers import register_pytree_node_class as register_pytree_node_class
-from funcad.tree.containers import register_pytree_with_keys as register_pytree_with_keys
-from funcad.tree.containers import register_pytree_with_keys_class as register_pytree_with_keys_class
-from funcad.tree.containers import register_static as register_static
-from funcad.tree.containers import static as static
-from funcad.tree.functions import all as all
-from funcad.tree.functions import all_leaves as all_leaves
-from funcad.tree.functions import any as any
-from funcad.tree.functions import broadcast as broadcast
-from funcad.tree.functions import flatten_one_level as flatten_one_level
-from funcad.tree.functions import flatten_one_level_with_keys as flatten_one_level_with_keys
-from funcad.tree.functions import flatten_with_path as flatten_with_path
-from funcad.tree.functions import is_tree_node as is_tree_node
-from funcad.tree.functions import leaves as leaves
-from funcad.tree.functions import leaves_with_path as leaves_with_path
-from funcad.tree.functions import map as map
-from funcad.tree.functions import map_with_path as map_with_path
-from funcad.tree.functions import reduce as reduce
-from funcad.tree.functions import reduce_associative as reduce_associative
-from funcad.tree.functions import structure as structure
-from funcad.tree.functions import transpose as transpose
-from funcad.tree.functions import treedef_children as treedef_children
-from funcad.tree.functions import treedef_is_leaf as treedef_is_leaf
-from funcad.tree.functions import treedef_tuple as treedef_tuple
-from funcad.tree.functions import unflatten as unflatten
-from funcad.tree.saving import load as load
-from funcad.tree.saving import save as save
-from funcad.tree.treedef import LEAF as LEAF
-from funcad.tree.treedef import TreeDef as TreeDef
-from funcad.tree.treedef import describe_difference as describe_difference
-from funcad.tree.treedef import flatten as flatten
-from funcad.tree.treedef import flatten_axes as flatten_axes
+from funcad.configuration import public_names as _public_names
+
+# isort: off
+from funcad.tree.containers import (
+    DictKey as DictKey, FlattenedIndexKey as FlattenedIndexKey, GetAttrKey as GetAttrKey, Partial as Partial,
+    SequenceKey as SequenceKey, keystr as keystr, register_dataclass as register_dataclass,
+    register_pytree_node as register_pytree_node, register_pytree_node_class as register_pytree_node_class,
+    register_pytree_with_keys as register_pytree_with_keys, register_pytree_with_keys_class as register_pytree_with_keys_class,
+    register_static as register_static, static as static,
+)  # fmt: skip
+from funcad.tree.functions import (
+    all as all, all_leaves as all_leaves, any as any, broadcast as broadcast, flatten_one_level as flatten_one_level,
+    flatten_one_level_with_keys as flatten_one_level_with_keys, flatten_with_path as flatten_with_path,
+    is_tree_node as is_tree_node, leaves as leaves, leaves_with_path as leaves_with_path, map as map,
+    map_with_path as map_with_path, reduce as reduce, reduce_associative as reduce_associative, structure as structure,
+    transpose as transpose, treedef_children as treedef_children, treedef_is_leaf as treedef_is_leaf,
+    treedef_tuple as treedef_tuple, unflatten as unflatten,
+)  # fmt: skip
+from funcad.tree.saving import load as load, save as save
+from funcad.tree.treedef import (
+    LEAF as LEAF, TreeDef as TreeDef, describe_difference as describe_difference, flatten as flatten,
+    flatten_axes as flatten_axes,
+)  # fmt: skip
+# isort: on
 
 __dir__ = _public_names(globals())

@@ -8,8 +8,7 @@ from collections import deque
 from itertools import islice
 
 from funcad.errors import TreeMismatchError
-from funcad.tree.containers import keystr
-from funcad.tree.objects import OBJECT, kind_of
+from funcad.tree.containers import OBJECT, keystr, kind_of
 from funcad.tree.treedef import LEAF, TUPLE, TreeDef, describe_difference, flatten
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import

@@ -28,8 +28,6 @@ from funcad.tree.containers import keystr
 from funcad.tree.functions import leaves_with_path, unflatten
 from funcad.tree.treedef import flatten, flatten_axes
 
-__all__ = ["save", "load"]
-
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, NotImplementedError, zlib.error)  # as read
 _FORMAT = "funcad.tree 1"
 _NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex", str: "str"}

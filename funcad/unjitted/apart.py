@@ -16,17 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.state import open_traces, state
+from funcad.host.where import open_traces, state
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.prune import prune
+from funcad.ir.jaxpr import prune
 from funcad.ir.tracer import Tracer
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.split_rules import Split
 from funcad.unjitted.structural import forgetting
 from funcad.unjitted.tape_steps import RESULT, SPLIT, in_step
-
-__all__ = ["Apart", "apart", "worth"]
 
 ROWS = 8  # to each operation apart, with less of which it is not worth it
 FEW, MANY = 6, 24  # more operations than the first need as many rows to each at once

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-__all__ = ["cuts", "line_of"]
-
 SHORTEST = 24  # rows of a chunk, if it is not the last
 USUAL = 128  # of a chunk of several turns
 LONGEST = 512  # of one turn, and where nothing repeats

@@ -21,22 +21,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.host.state import state
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import Source
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import Source, state
 from funcad.ir.aval import Aval, aval_of, shape_of
-from funcad.ir.prune import prune
+from funcad.ir.jaxpr import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
+from funcad.masks.masked_rules import rule_of
 from funcad.masks.masks import EVERY, LazyBools, Mask, has_no_nan
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.chunk_cuts import cuts, line_of
 from funcad.unjitted.row_by_row import RowByRow, one_by_one, reads_parts
 from funcad.unjitted.structural import UNSEEN, cached, forgetting
-from funcad.unjitted.tape_program import LinearTrace, derive, linear_program, ready, results_by, rule_of
+from funcad.unjitted.tape_program import LinearTrace, derive, linear_program, ready, results_by
 from funcad.unjitted.tape_steps import READ, RESULT, SPLIT, STEP, Recorded, in_step, operands_of, steps_of, wiring
-
-__all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
 
 _LARGE = 1 << 20  # bytes
 SIGHTS = 16  # by rows, which together cost less than deriving a program does

@@ -20,26 +20,21 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.host.compute import compute
-from funcad.host.devices import NAMESPACES, namespace_of, resident
-from funcad.host.layout import ordinary
+from funcad.host.conversions import given, starts_again
+from funcad.host.devices import NAMESPACES, compute, namespace_of, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import handed, read_only
-from funcad.host.needs import given, starts_again
-from funcad.host.state import state, tracing
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import user_source
+from funcad.host.real_types import ordinary
+from funcad.host.where import open_traces, state, tracing, user_source
 from funcad.ir.aval import shape_of
-from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces, plain_values
-from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
-from funcad.masks.masked_rules import Masked, cleaned, masked_rule, owned, rule_of
-from funcad.masks.masks import Mask, mask_of
+from funcad.ir.trace import Trace, bind, next_level, plain_values
+from funcad.ir.tracer import Tracer, concrete_value, leaked, snapshot, tangent_of
+from funcad.masks.masked_rules import cleaned, masked_rule, owned, rule_of
+from funcad.masks.masks import Mask, Masked, mask_of
 from funcad.primitives.comparison import and_, select
+from funcad.primitives.families import keeps_operands
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import broadcast_to
-from funcad.primitives.squares import keeps_operands
 from funcad.transforms.jvp import jvp_step
-
-__all__ = ["FollowingTrace", "bind_known", "follow", "run_following"]
 
 _NOTHING: frozenset = frozenset()
 

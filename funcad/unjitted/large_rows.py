@@ -12,19 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.compute import compute
+from funcad.host.devices import compute
 from funcad.host.locks import SMALL, handed, read_only
-from funcad.host.state import state
-from funcad.host.where import user_source
+from funcad.host.where import state, user_source
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.tracer import Tracer, snapshot
-from funcad.passes.program_keys import params_key
-from funcad.primitives.squares import keeps_operands
+from funcad.passes.subprograms import params_key
+from funcad.primitives.families import keeps_operands
 from funcad.unjitted.split_rules import split_of, stand_in
 from funcad.unjitted.tape_plans import linear
 from funcad.unjitted.tape_steps import RESULT, SPLIT, in_step
-
-__all__ = ["NO_VALUE", "LargeRows"]
 
 NO_VALUE: Any = object()  # in a row, of a result that somebody could change
 _ONE = (None,), (0,)

@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.conversions import given
 from funcad.host.devices import on_device
-from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, root_of, was_handed
-from funcad.host.needs import given
-from funcad.host.state import state
-from funcad.host.where import Source, user_source
+from funcad.host.real_types import ordinary
+from funcad.host.where import Source, open_traces, state, user_source
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.trace import bind, leaked, open_traces, plain_values
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.trace import bind, plain_values
+from funcad.ir.tracer import Tracer, concrete_value, leaked
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.apart import apart
@@ -33,8 +32,6 @@ from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_ends import find, flush, linear_of
 from funcad.unjitted.tape_plans import has_rows
 from funcad.unjitted.tape_program import maker_of
-
-__all__ = ["FOLLOWING", "NO_LOCKS", "LinearizingTrace", "Protector", "also_users", "linearize_following"]
 
 NO_LOCKS = Locks()  # of derivatives that need none
 

@@ -12,19 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.backends.backward_programs import BYTES, broadcast_scalars
-from funcad.host.state import open_traces, setting, state
-from funcad.host.user_warnings import enter, restore_warnings, suppress_warnings
+from funcad.backends.engines import BYTES, broadcast_scalars
+from funcad.host.devices import enter, restore_warnings, suppress_warnings
+from funcad.host.where import open_traces, setting, state
 from funcad.ir.aval import Aval, is_inexact
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.prune import prune, used_inputs
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, used_inputs
 from funcad.ir.trace import AbstractTrace, plain_values
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.masks.masked_rules import rule_of
-from funcad.passes.program_keys import program_key
+from funcad.passes.subprograms import program_key
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.known import known_program_p
+from funcad.primitives.fused import known_program_p
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.partial import TangentTrace
@@ -32,8 +31,6 @@ from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.linearizing import NO_LOCKS
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, compiled
 from funcad.unjitted.tape_program import LinearTrace, input_like
-
-__all__ = ["MappedGradient", "linearize_recorded"]
 
 _SIZES = 8  # of batches, that a program is kept for
 

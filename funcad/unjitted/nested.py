@@ -15,19 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.host.state import state
-from funcad.host.where import user_source
+from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of
-from funcad.ir.prune import prune
+from funcad.ir.jaxpr import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, tangent_of
-from funcad.masks.masked_rules import Masked, apart_of, joined, masked_rule, owned
+from funcad.masks.masked_rules import apart_of, joined, masked_rule, owned, rule_of
+from funcad.masks.masks import Masked
 from funcad.transforms.jvp import jvp_eval
 from funcad.unjitted.structural import compiled
-from funcad.unjitted.tape_program import LinearTrace, backward, input_like, rule_of, tangents_by
+from funcad.unjitted.tape_program import LinearTrace, backward, input_like, tangents_by
 from funcad.unjitted.tape_steps import Step, wiring
-
-__all__ = ["Inner", "can_lift", "kind_of", "pull", "with_value"]
 
 
 def with_value(x: Any, value: Any) -> Any:

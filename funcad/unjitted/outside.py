@@ -13,8 +13,6 @@ import numpy as np
 
 from funcad.host.locks import SMALL
 
-__all__ = ["COPIED", "Outside"]
-
 _NOTHING = lambda: None, None
 COPIED = 2048  # bytes: below, the tape makes a copy at each use, which costs less than to look for one
 

@@ -21,18 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.interpreter import on_numpy
+from funcad.host.devices import deliver, pending, restore_warnings, warn_at_user_line
 from funcad.host.locks import SMALL
-from funcad.host.state import open_traces, state
-from funcad.host.user_warnings import deliver, pending, restore_warnings, warn_at_user_line
-from funcad.host.where import GENERATED, user_source
+from funcad.host.where import GENERATED, open_traces, state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
-from funcad.passes.program_keys import params_key
+from funcad.passes.subprograms import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_steps import STEP, params_of, steps_of
-
-__all__ = ["remembered"]
 
 _MOST = 4096  # calls that are remembered
 _MOST_OPERANDS = 64

@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import Program
-from funcad.host.state import state
-from funcad.host.where import Source, user_source
+from funcad.host.where import Source, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
-from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.prune import prune
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
@@ -34,8 +32,6 @@ from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import LinearTrace, input_like
 from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, Recorded, operands_of, params_of, steps_of
-
-__all__ = ["RowByRow", "one_by_one", "reads_parts"]
 
 _MOST = 4096
 _pointwise: dict[tuple, Any] = {}  # kinds of operands -> the transposed rule, or None if it is not element by element

@@ -20,18 +20,14 @@ import numpy as np
 
 from funcad.backends.interpreter import Program
 from funcad.host.locks import SMALL
-from funcad.host.state import state
-from funcad.host.where import user_source
-from funcad.ir.aval import aval_of
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.ir.prune import prune
+from funcad.host.where import state, user_source
+from funcad.ir.aval import Atom, aval_of
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.ir.types import Atom
+from funcad.masks.masked_rules import rule_of
 from funcad.transforms.partial import drop_unused_residuals
-from funcad.unjitted.tape_program import LinearTrace, input_like, rule_of
-
-__all__ = ["Split", "split_of", "stand_in"]
+from funcad.unjitted.tape_program import LinearTrace, input_like
 
 _MOST = 4096
 _splits: dict[tuple, Any] = {}

@@ -1,10 +1,10 @@
 """Where the numbers of a traced value would lie in memory: what order="K" and order="A" ask for.
 
 Idea: NumPy's answer is derived, never guessed. Inside jit and vmap from the equations: a primitive says how NumPy lays out its
-result (host/layout.py), down to the arguments, whose strides become a part of the program's signature once they were asked for.
-Outside, a value has an array behind it; its strides are NumPy's if all operations on the way are of that kind, for the others
-compute in an order of their own. They are found in the recording: the tape, or the tangent program; in forward mode, which
-records nothing, the trace notes the tracers that others had a part in. None means: not known, and whoever asked raises.
+result (host/real_types.py), down to the arguments, whose strides become a part of the program's signature once they were asked
+for. Outside, a value has an array behind it; its strides are NumPy's if all operations on the way are of that kind, for the
+others compute in an order of their own. They are found in the recording: the tape, or the tangent program; in forward mode,
+which records nothing, the trace notes the tracers that others had a part in. None means: not known, and whoever asked raises.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.layout import contiguous, memory_axes, of_copy
+from funcad.host.real_types import contiguous, memory_axes, of_copy
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace
@@ -23,8 +23,6 @@ from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_steps import STEP, operands_of
-
-__all__ = ["Given", "doubt", "layout_of", "layouts_of", "lies_like", "made_like", "stand_in"]
 
 _UNKNOWN: tuple = None, {}  # also of what was made so long ago that its equation is gone (api/lane_trace.py)
 _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value

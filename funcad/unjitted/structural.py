@@ -19,17 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.forks import held_over_forks
-from funcad.host.state import state
-from funcad.host.where import user_source
+from funcad.host.locks import held_over_forks
+from funcad.host.where import state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.passes.program_keys import params_key
+from funcad.passes.subprograms import params_key
 from funcad.transforms.transpose import transpose_eval
-
-__all__ = ["pull", "cached", "compiled", "UNSEEN", "compile_with", "forget", "forgetting"]
 
 MAX_PROGRAMS = 1024  # the entry that was not used for longest goes first
 MAX_BYTES = 64 << 20  # of keys and programs, roughly

@@ -13,21 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import deliver, enter, error_mode, pending, restore_warnings, user_line_mode
 from funcad.host.locks import SMALL
-from funcad.host.state import open_traces, state
-from funcad.host.user_warnings import deliver, enter, error_mode, pending, restore_warnings, user_line_mode
-from funcad.host.where import user_source
+from funcad.host.where import open_traces, state, user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
 from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.comparison import select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape
+from funcad.unjitted.large_rows import NO_VALUE
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_rows import NO_VALUE, Rows
+from funcad.unjitted.tape_rows import Rows
 from funcad.unjitted.tape_steps import WIDE
-
-__all__ = ["Tape"]
 
 _SAME = (None, 0)
 _EXACT = 2**53  # integers up to here are floats
@@ -269,7 +267,7 @@ class Tape(Rows):
                 return None
         elif kind is not np.float64 and kind is not float:
             return None
-        if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # see squares.py
+        if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # see families.py
             return None
         mode = error_mode()
         token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()

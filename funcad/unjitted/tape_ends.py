@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.host.state import state
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import Source
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import Source, state
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
@@ -29,8 +28,6 @@ from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_program import derive, derive_columns, derive_linear, maker, results_by
 from funcad.unjitted.tape_rows import MAX_ROWS
 from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, wiring
-
-__all__ = ["find", "flush", "linear_of", "pull"]
 
 _NEVER = None, None
 _last: dict[str, tuple] = {}  # kind -> the key that was found last, and its program: a loop finds it without hashing

@@ -11,14 +11,12 @@ from math import prod
 from typing import Any
 
 from funcad.host.locks import SMALL
-from funcad.passes.program_keys import params_key
+from funcad.passes.subprograms import params_key
 from funcad.primitives import conversion, shape
 from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.basic_indexing import basic_update_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import shape_of_two
-
-__all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "moving_plan", "plans", "product_plan", "reduction_plan", "small_shape"]
 
 _LINEAR = frozenset([add, sub, neg, conversion.convert_p, shape.concatenate_p, basic_update_p])
 _MOST_PLANS = 1000

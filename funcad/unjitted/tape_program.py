@@ -12,25 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.backward_programs import BYTES, broadcast_scalars
+from funcad.backends.engines import BYTES, broadcast_scalars
 from funcad.host.locks import SMALL
 from funcad.ir.aval import LiteralAval, aval_of
-from funcad.ir.jaxpr import Jaxpr, Var
-from funcad.ir.prune import prune, used_inputs
+from funcad.ir.jaxpr import Jaxpr, Var, prune, used_inputs
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, value_key
 from funcad.masks.masked_rules import push, rule_of
-from funcad.primitives.squares import keeps_operands
-from funcad.primitives.stack import lead
+from funcad.primitives.families import keeps_operands
+from funcad.primitives.loop import lead
 from funcad.transforms.batch import batch_eval
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.structural import compiled
 from funcad.unjitted.tape_steps import INNER, READ, RESULT, SPLIT, STEP, Step, inputs_of, operands_of, params_of, wired, wiring
-
-__all__ = ["LinearTrace", "backward", "derive", "derive_columns", "derive_linear", "gives_tangent", "input_like"]
-__all__ += ["linear_program", "maker", "maker_of", "ready", "results_by", "rule_of", "tangents_by"]
 
 
 def maker_of(tape: Any, number: int) -> Any:

@@ -27,14 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.compute import compute
+from funcad.host.devices import compute
 from funcad.host.locks import SMALL
-from funcad.host.state import state
-from funcad.host.where import internal, user_source
+from funcad.host.where import internal, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
-from funcad.passes.program_keys import params_key
+from funcad.passes.subprograms import params_key
 from funcad.primitives.arithmetic import add, integer_pow_p, mul, sub
 from funcad.unjitted.large_rows import NO_VALUE, LargeRows
 from funcad.unjitted.nested import can_lift
@@ -44,8 +43,6 @@ from funcad.unjitted.structural import forgetting
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import gives_tangent
 from funcad.unjitted.tape_steps import INNER, RESULT, in_step
-
-__all__ = ["FLOATING", "LARGEST", "MAX_ROWS", "NO_VALUE", "Rows"]
 
 MAX_ROWS = 12_000  # a program for more would fill the table of programs; chunks of more have their own (chunks.py)
 LARGEST = 1 << 20  # bytes of an array of which parts are read and written by rows: chunks pass on the cotangent of all of it
@@ -93,7 +90,7 @@ class Rows(LargeRows):
         self.room = MAX_LIFTED
         self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
         self.weighed = self.bytes = 0  # how many values, and their bytes
-        self.mode = self.user_line_mode = None  # of warnings, see host/user_warnings.py
+        self.mode = self.user_line_mode = None  # of warnings, see host/devices.py
         self.outside: Outside | None = None
         self.apart: Any = ()  # or a dictionary: the rows of operations that are known to this call alone (apart.py)
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py

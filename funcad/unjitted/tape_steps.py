@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["INNER", "READ", "RESULT", "SPLIT", "STEP", "WIDE", "Recorded", "Step", "in_step", "inputs_of", "operands_of"]
-__all__ += ["params_of", "steps_of", "wired", "wiring"]
-
 STEP = 6  # of how many elements of `steps` a step is made
 WIDE = object()  # in the place of the second operand: the first is a tuple of all, not two of them
 

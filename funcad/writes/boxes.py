@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import SharedMemoryError, WriteError
-from funcad.host.state import state
-from funcad.host.where import user_source
+from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
@@ -28,9 +27,6 @@ from funcad.primitives.basic_indexing import basic_update
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.strides import stand_in
-
-__all__ = ["Box", "ViewStep", "assign", "check_write", "is_array", "linked", "rebind", "refresh", "root_of"]
-__all__ += ["write"]
 
 _new: Any = object.__new__
 _MANY = 64  # weak references, among which those to what is gone are looked for

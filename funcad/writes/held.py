@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.compute import compute
+from funcad.host.devices import compute
 from funcad.host.real_types import is_a
-from funcad.host.state import open_traces, state
+from funcad.host.where import open_traces, state
 from funcad.ir.trace import Trace, bind
 from funcad.ir.tracer import Tracer
 from funcad.primitives.basic_indexing import basic_update_p, python_index
@@ -25,8 +25,6 @@ from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.tape_plans import linear
 from funcad.unjitted.tape_rows import LARGEST
-
-__all__ = ["Held", "write_in_place"]
 
 _getframe = sys._getframe
 

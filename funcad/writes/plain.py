@@ -15,9 +15,9 @@ import numpy as np
 
 from funcad import tree
 from funcad.configuration import config
-from funcad.host.compute import compute
-from funcad.host.needs import needs_buffers
-from funcad.host.state import state, tracing
+from funcad.host.conversions import needs_buffers
+from funcad.host.devices import compute
+from funcad.host.where import state, tracing
 from funcad.ir.aval import KINDS, aval_of
 from funcad.ir.trace import Trace, abstract_trace_of
 from funcad.ir.tracer import Tracer, snapshot
@@ -25,8 +25,6 @@ from funcad.primitives.shape import broadcast_in_dim
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.strides import made_like
 from funcad.writes.boxes import Box, refresh
-
-__all__ = ["PLAIN", "buffer", "lent", "lent_to", "started", "write_plain"]
 
 
 class _PlainTrace(Trace):

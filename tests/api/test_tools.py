@@ -7,7 +7,7 @@ import pytest
 
 import funcad as fc
 from funcad.errors import InfError, NanError, PlacementError
-from funcad.host.state import state
+from funcad.host.where import state
 from tests import standin
 
 X = np.arange(3.0)

@@ -12,8 +12,8 @@ import pytest
 
 import funcad
 from funcad.backends import buffers
+from funcad.backends.batches import parallel, thread_count
 from funcad.backends.buffers import LARGE, drain, empty, pooled_bytes
-from funcad.backends.workers import parallel, thread_count
 from funcad.configuration import config
 from tests.forked import in_a_child, needs_fork
 

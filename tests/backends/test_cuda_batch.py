@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from funcad import config, jit, vmap
-from funcad.backends.cuda.cuda_batch import BatchLaunches
+from funcad.backends.cuda.cuda_text import BatchLaunches
 from funcad.backends.cuda.launches import kernel_for
 from funcad.ir.jaxpr import Literal
 from funcad.passes.example_loops import batch

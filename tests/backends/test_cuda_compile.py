@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from funcad import config, debug, jit
-from funcad.backends.cuda import compile_kernels
-from funcad.backends.cuda.prelude import PRELUDE
+from funcad.backends.cuda import launches
+from funcad.backends.cuda.elements import PRELUDE
 from tests import cuda_shim
 from tests.agreement import assert_close
 from tests.cuda_driver import driver
@@ -51,7 +51,7 @@ class Slow:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Slow]]:
     monkeypatch.setattr(type(xp), "RawModule", Slow)
-    monkeypatch.setattr(compile_kernels, "_modules", {})
+    monkeypatch.setattr(launches, "_modules", {})
     Slow.go, Slow.error, Slow.asked, Slow.launched = threading.Event(), None, [], []
     with registered(), config.set(engine="cuda"):
         yield Slow
@@ -59,8 +59,8 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Slow]]:
 
 
 def settle() -> None:
-    for found in list(compile_kernels._modules.values()):
-        if type(found) is compile_kernels.Future:
+    for found in list(launches._modules.values()):
+        if type(found) is launches.Future:
             found.exception(60)
 
 
@@ -96,8 +96,8 @@ def test_lines_give_fresh_results(compiler: type[Slow]) -> None:
     """As kernels do: what comes later may write over them."""
     x = to_device(X.reshape(20, 30))
     same = type("Lines", (), {"function": staticmethod(lambda values: [values[0], values[0].T])})
-    kernel = lambda *arrays: compile_kernels.module_of(xp, "fresh")
-    not_there = compile_kernels.Deferred(xp, kernel, [None], lambda: same, print)
+    kernel = lambda *arrays: launches.module_of(xp, "fresh")
+    not_there = launches.Deferred(xp, kernel, [None], lambda: same, print)
     first, second = not_there(x)
     assert not_there.pending
     assert not xp.may_share_memory(first, x) and not xp.may_share_memory(second, x) and second.flags.c_contiguous
@@ -108,7 +108,7 @@ def test_whoever_is_not_a_program_waits(compiler: type[Slow]) -> None:
     head = 'extern "C" __global__ void __launch_bounds__(256) kernel(double* x, const long long n)'
     text = f"{PRELUDE}{head} {{\n  x[0] = 1.0;\n}}\n"
     found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(compile_kernels.module_of(xp, text))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(launches.module_of(xp, text))) for _ in range(4)]
     for thread in threads:
         thread.start()
     assert not found
@@ -125,7 +125,7 @@ def test_a_forked_child_asks_anew(compiler: type[Slow]) -> None:
     f(x), f(x)
     child = os.fork()
     if child == 0:
-        os._exit(0 if not compile_kernels._modules and not compile_kernels._pool else 1)
+        os._exit(0 if not launches._modules and not launches._pool else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from funcad import config, jit, random, scan, vmap
-from funcad.backends.cuda.cuda_draws import draw_text
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.cuda.cuda_loops import draw_text
+from funcad.backends.plans.element_plan import Unsupported
 from tests import cuda_shim, nvrtc_units
 from tests.standin import registered, to_device, to_host
 

@@ -13,8 +13,7 @@ import funcad
 from benchmarks.device_calls import programs
 from funcad import cond, config, fori_loop, grad, jit, scan, value_and_grad, while_loop
 from funcad.backends.cuda import graphs, launches
-from funcad.backends.cuda.arena import GRAIN, DeviceArena
-from funcad.backends.cuda.graphs import KEPT, STAGED, Graphs
+from funcad.backends.cuda.graphs import GRAIN, KEPT, STAGED, DeviceArena, Graphs
 from tests import cuda_shim
 from tests.agreement import assert_close
 from tests.backends.test_cupy_random_programs import check

@@ -11,12 +11,12 @@ import pytest
 
 import funcad
 from funcad import config, grad, jit, value_and_grad
-from funcad.backends.cuda.elements import Unsupported
 from funcad.backends.cuda.launches import ElementwiseLaunches, kernel_for
 from funcad.backends.engines import EngineProgram
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.passes.fuse import fuse
-from funcad.passes.inline import inline
+from funcad.passes.redundancy import inline
 from funcad.primitives.fused import fused_p
 from tests import cuda_shim, nvrtc_units
 from tests.backends.test_cupy_random_programs import check

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad.backends.cuda.elements import Elements, ElementValue, Unsupported, c_type, literal
-from funcad.backends.cuda.prelude import PRELUDE
+from funcad.backends.cuda.elements import PRELUDE, Elements, ElementValue, c_type, literal
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.primitives.atoms import ELEMENTARY, UFUNCS
 from tests import cuda_shim
 from tests.cuda_shim import Module

@@ -11,14 +11,13 @@ import pytest
 
 import funcad
 from funcad import config, grad, jit, value_and_grad
-from funcad.backends.cuda import row_ways
-from funcad.backends.cuda.launches import kernel_for
-from funcad.backends.cuda.row_launches import RowLaunches, text_of
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.cuda import cuda_rows
+from funcad.backends.cuda.launches import RowLaunches, kernel_for, text_of
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.jaxpr import Literal
 from funcad.passes.fuse import fuse
+from funcad.primitives import arithmetic
 from funcad.primitives import arithmetic as ar
-from funcad.primitives import extrema
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
 from tests import cuda_shim, nvrtc_units, row_groups
@@ -153,7 +152,7 @@ def test_each_way_through_rows(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("n", [pytest.param(17000, marks=pytest.mark.slow), 16400])
 def test_long_rows_are_read_again(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_ways, "BUSY", 1)  # as many rows are
+    monkeypatch.setattr(cuda_rows, "BUSY", 1)  # as many rows are
     found = programs(3, n, "f8") if n > 16400 else {"variances": programs(3, n, "f8")["variances"]}
     kernels = check_programs(found)
     assert not any([k.text.way.held or k.text.way.spread for k in kernels]) and any([k.text.apart for k in kernels])
@@ -264,7 +263,7 @@ def test_special_values(n: int) -> None:
     top, low = g.along(reduce_max_p, x), g.along(reduce_min_p, x)
     doubled = g.do(ar.div, 1.0, top, kind="row")
     ends = [g.down(reduce_max_p, x), g.down(reduce_min_p, x), g.down(reduce_max_p, low)]
-    spread = g.do(extrema.maximum, x, g.full(doubled))
+    spread = g.do(arithmetic.maximum, x, g.full(doubled))
     jaxpr = g.jaxpr(top, low, doubled, spread, g.along(reduce_sum_p, x), *ends)
     rng = np.random.default_rng(5)
     value = rng.choice([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, 1e308], (12, n))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from funcad.backends.cuda.prelude import PRELUDE
+from funcad.backends.cuda.elements import PRELUDE
 from tests import cuda_shim
 from tests.cuda_shim import Module, compiled
 from tests.standin import to_device, to_host

@@ -12,8 +12,8 @@ import pytest
 import funcad
 from funcad import ShapeDtypeStruct, config, grad, jit, value_and_grad
 from funcad.backends import profile as profiling
-from funcad.backends.cuda import compile_kernels, kernel_facts
-from funcad.backends.cuda.kernel_listing import modules_of
+from funcad.backends.cuda import launches, sketches
+from funcad.backends.cuda.sketches import modules_of
 from funcad.errors import PathError
 from tests import cuda_shim, standin
 from tests.show.test_sight import read
@@ -48,7 +48,7 @@ def recurrence(c: Any, xs: Any) -> Any:
 def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:
     ran: list[str] = []
     module = cuda_shim.Module
-    monkeypatch.setattr(compile_kernels, "_modules", {})
+    monkeypatch.setattr(launches, "_modules", {})
     monkeypatch.setattr(cuda_shim, "Module", lambda code: ran.append(code) or module(code))
     with registered(), config.set(engine="cuda"):
         x = to_device(np.linspace(-1.0, 1.0, 41))
@@ -131,7 +131,7 @@ def test_broadcast_arrays_are_read_once() -> None:
 
 
 def test_without_nvrtc_it_says_so(monkeypatch: Any) -> None:
-    monkeypatch.setattr(kernel_facts, "target_of", lambda: ("", "CuPy is not installed."))
+    monkeypatch.setattr(sketches, "target_of", lambda: ("", "CuPy is not installed."))
     found = explained(bump, LARGE)
     assert [k["registers"] for k in found.groups[0]["kernels"]] == [None, None] and found.target == ""
     assert "are not known: CuPy is not installed.\nRemedy: pip install cupy-cuda13x nvidia-cuda-nvrtc" in str(found)
@@ -148,7 +148,7 @@ def test_registers_of_nvrtc() -> None:
 
 def test_a_log_without_a_kernel_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="nothing of kernel"):
-        kernel_facts.read("ptxas info    : Compiling entry function 'kernel' for 'sm_90'\n")
+        sketches.read("ptxas info    : Compiling entry function 'kernel' for 'sm_90'\n")
 
 
 def test_of_the_arrays_of_a_device() -> None:

@@ -13,7 +13,7 @@ import funcad
 from benchmarks.gpu import leaves, tree
 from benchmarks.gpu_programs import Program, programs, transformed
 from funcad import config, jit, value_and_grad
-from funcad.backends.cuda import compile_kernels
+from funcad.backends.cuda import launches
 from tests.agreement import assert_close
 from tests.primitives.test_gpu import SPECS, cupy, samples, there
 from tests.specs import OpSpec
@@ -25,7 +25,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 7.0, 1e-300, 5e-324, 1e16, -1e300, np.inf,
 
 @pytest.fixture(autouse=True)
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(compile_kernels, "BACKGROUND", False)  # it is kernels that are tested
+    monkeypatch.setattr(launches, "BACKGROUND", False)  # it is kernels that are tested
     with config.set(engine="cuda"):
         yield
 

@@ -12,11 +12,11 @@ from funcad.backends.native import program_pieces, wrapper
 from funcad.backends.native.program_values import Pieces, Splat
 from funcad.backends.native.target import available
 from funcad.ir.interpret import eval_jaxpr
-from funcad.passes import framing as framing_module
 from funcad.passes import fuse as fuse_module
 from funcad.passes import roll
-from funcad.passes.framing import framing
+from funcad.passes import scatters as framing_module
 from funcad.passes.pipeline import optimize
+from funcad.passes.scatters import framing
 
 at = funcad.numpy.at
 needs_native = pytest.mark.skipif(not available(), reason="the native engine is not available")

@@ -16,7 +16,7 @@ from funcad import tree
 from funcad.backends.interpreter import Program
 from funcad.backends.native import growing, target
 from funcad.backends.native.program import compile_program
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.passes.pipeline import optimize
 
 pytestmark = pytest.mark.skipif(not target.available(), reason=str(target.why_not()))

@@ -10,7 +10,7 @@ import pytest
 
 import funcad
 from funcad import grad, jit, scan, vjp, while_loop
-from funcad.backends import number_loops
+from funcad.backends import number_lines
 from funcad.backends.interpreter import Program
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
@@ -21,7 +21,7 @@ from tests.backends.test_numpy_engine import W, X, Y, before_and_after, check, l
 @pytest.fixture(autouse=True)
 def by_calls_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """These arrays are small, so that most of these loops would be lines about numbers (test_number_loops.py)."""
-    monkeypatch.setattr(number_loops, "worth", lambda equation: False)
+    monkeypatch.setattr(number_lines, "worth", lambda equation: False)
 
 
 def loop_of(text: str, which: int = 0) -> tuple[str, list[str]]:

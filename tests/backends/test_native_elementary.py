@@ -18,7 +18,8 @@ import scipy.special
 
 import funcad
 from funcad.backends.native import ir, target
-from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from tests.native_lanes import equation_of, kernel
 
 pytest.importorskip("llvmlite")

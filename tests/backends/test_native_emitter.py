@@ -16,7 +16,9 @@ pytest.importorskip("llvmlite")
 
 import funcad.primitives
 from funcad.backends.native import ir, target
-from funcad.backends.native.emitter import Emitter, Lane, Unsupported, operand_dtypes
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
+from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import mul
 from funcad.primitives.atoms import ELEMENTARY, SCIPY, UFUNCS, formula

@@ -18,7 +18,7 @@ from tests.agreement import assert_agree, same_bits
 pytest.importorskip("llvmlite")
 
 from funcad.backends.native import kernels, target
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 
 F64, F32, C128, C64, I64, I8, U8, BOOL = map(np.dtype, ("f8", "f4", "c16", "c8", "i8", "i1", "u1", "?"))
 REDUCE = {"sum": reduction.reduce_sum_p, "max": reduction.reduce_max_p, "min": reduction.reduce_min_p}

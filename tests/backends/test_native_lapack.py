@@ -18,10 +18,9 @@ pytest.importorskip("scipy.linalg.cython_lapack")
 import funcad
 from funcad.backends.native import lapack, target
 from funcad.backends.native.program import compile_program, program_text
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.passes.pipeline import optimize
-from funcad.primitives.linear_systems import triangular_inverse
-from funcad.primitives.triangular import pivot_permutation
+from funcad.primitives.linear_systems import pivot_permutation, triangular_inverse
 from funcad.scipy.linalg import cho_factor, cho_solve, lu, lu_factor, lu_solve, solve_triangular
 from tests.backends.test_native_matrices import check, normal, positive
 

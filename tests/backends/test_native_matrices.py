@@ -14,7 +14,7 @@ from funcad import tree
 from funcad.backends.interpreter import Program
 from funcad.backends.native import target
 from funcad.backends.native.program import compile_program
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.passes.pipeline import optimize
 from funcad.scipy.linalg import solve_triangular
 

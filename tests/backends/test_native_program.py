@@ -16,7 +16,7 @@ from funcad.backends.interpreter import Program
 from funcad.backends.native import target, wrapper
 from funcad.backends.native.program import compile_program, program_text
 from funcad.backends.native.program_values import Arena, View, contiguous_strides, reshaped
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.passes.pipeline import optimize
 from tests.agreement import assert_agree
 from tests.programs import PROGRAMS

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 from funcad.backends.native import ir, target
 from funcad.backends.native.rows import plan_rows, rows_kernel
 from funcad.backends.native.rows_call import RowsKernel
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.configuration import config
 from funcad.ir.jaxpr import Jaxpr
 from funcad.primitives import arithmetic as ar

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.backends import workers
+from funcad.backends import batches
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.arithmetic import add, mul
@@ -142,7 +142,7 @@ def test_the_setting_is_read_at_each_call(monkeypatch: pytest.MonkeyPatch) -> No
         with funcad.config.set(threads=n):
             call(x)
             assert limit.value == n - 1
-    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    monkeypatch.setattr(batches.os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
     with funcad.config.set(threads=None):
         call(x)
         assert limit.value == 1

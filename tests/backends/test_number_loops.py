@@ -9,9 +9,9 @@ import pytest
 
 import funcad
 from funcad import tree
-from funcad.backends import number_lines, number_loops
+from funcad.backends import number_lines
+from funcad.backends.emission import generate
 from funcad.backends.engines import EngineProgram
-from funcad.backends.generate import generate
 from funcad.backends.interpreter import Program
 from tests.agreement import assert_agree
 
@@ -240,7 +240,7 @@ def test_without_jit():
 
 def test_a_loop_is_costed():
     """What is predicted to be quicker as calls of NumPy is left to them."""
-    assert number_loops.LINE < number_loops.CALL
+    assert number_lines.LINE < number_lines.CALL
     check(repeated(lambda c: np.maximum.reduce(c[:, None] + c[None, :], axis=0) * 0.5, n=5), np.linspace(0, 1, 40), lines=False)
 
 

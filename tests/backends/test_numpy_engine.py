@@ -12,7 +12,7 @@ import pytest
 import funcad
 from funcad import cond, grad, jit, jvp, pure_callback, scan, tree, value_and_grad, vmap, while_loop
 from funcad.backends import tiles
-from funcad.backends.generate import generate
+from funcad.backends.emission import generate
 from funcad.backends.interpreter import Program
 from funcad.ir.aval import Stack
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var

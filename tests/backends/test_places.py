@@ -1,4 +1,4 @@
-"""Values put into their places, box by box (backends/places.py), against the primitives themselves."""
+"""Values put into their places, box by box (backends/in_place.py), against the primitives themselves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad.backends.generate import generate
-from funcad.backends.places import boxes_of
+from funcad.backends.emission import generate
+from funcad.backends.in_place import boxes_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.primitives.basic_indexing import basic_place_p, place_sum_p

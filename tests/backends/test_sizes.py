@@ -9,8 +9,8 @@ import pytest
 
 import funcad as fc
 from funcad.backends import sizes
+from funcad.backends.emission import Generated
 from funcad.backends.engines import made
-from funcad.backends.generate import Generated
 from funcad.backends.interpreter import counters
 
 ENGINES = ["numpy", "auto"]

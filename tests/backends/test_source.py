@@ -12,8 +12,8 @@ import pytest
 
 import funcad
 from funcad import cond, grad, jit, jvp, pure_callback, scan, switch, tree, vjp, vmap, while_loop
-from funcad.backends import number_loops
-from funcad.backends.generate import generate
+from funcad.backends import number_lines
+from funcad.backends.emission import generate
 from funcad.backends.source import argument_names, export_to, source_of
 from funcad.ir.aval import Stack
 from funcad.passes.fuse import fuse
@@ -332,7 +332,7 @@ def test_loops_and_branches_have_the_engines_bits(
     name: str, derived: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in derivatives, where loops put values on stacks; and the arrays may be a device's."""
-    monkeypatch.setattr(number_loops, "worth", lambda equation: False)  # what is exported is never lines about numbers
+    monkeypatch.setattr(number_lines, "worth", lambda equation: False)  # what is exported is never lines about numbers
     x = np.linspace(-0.5, 1.0, 12).reshape(3, 4).astype(dtype)
     args = [np.array([1.0, 0.5, -1.5], dtype), x] if "vmap" in derived else [x]
     with funcad.config.set(engine="numpy", threads=1):

@@ -9,11 +9,11 @@ import pytest
 
 from funcad import config, grad, jit, tree, value_and_grad
 from funcad.backends import tiles
-from funcad.backends.generate import generate
+from funcad.backends.emission import generate
 from funcad.backends.interpreter import Program
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
-from funcad.primitives.scatter import attains_p
+from funcad.primitives.basic_indexing import attains_p
 from tests.agreement import same_bits
 
 SPECIAL = [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan]

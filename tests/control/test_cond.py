@@ -12,7 +12,7 @@ from funcad.backends.interpreter import counters
 from funcad.control.cond import cond, switch
 from funcad.control.scan import scan
 from funcad.control.while_loop import while_loop
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function

@@ -9,11 +9,10 @@ import pytest
 
 from funcad import checkpoint, config, grad, hessian, jacfwd, jacrev, jit, jvp, linear_transpose, vjp, vmap
 from funcad.backends.interpreter import counters
-from funcad.control.associative import associative_scan
-from funcad.control.loops import fori_loop
+from funcad.control.loops import associative_scan, fori_loop
 from funcad.control.loops import map as loop_map
 from funcad.control.scan import scan
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.errors import TracerBoolConversionError
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive

@@ -17,7 +17,7 @@ from funcad.control.cond import cond, switch
 from funcad.control.loops import fori_loop
 from funcad.control.scan import scan
 from funcad.control.while_loop import while_loop
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.errors import MissingRuleError, TracerBoolConversionError
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive

@@ -11,7 +11,7 @@ import funcad as fc
 from funcad import tree
 from funcad.debug import doctor
 from funcad.diagnosis.recording import Recording, follow
-from funcad.diagnosis.remedies import CUTS, SLOPES, VALUES
+from funcad.diagnosis.report import CUTS, SLOPES, VALUES
 from funcad.primitives.loop import rolled_p
 from tests.programs import PROGRAMS
 from tests.specs import all_specs

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.control.associative import associative_scan
 from funcad.control.cond import cond, switch
-from funcad.control.loops import fori_loop
+from funcad.control.loops import associative_scan, fori_loop
 from funcad.control.loops import map as loop_map
 from funcad.control.scan import scan
 from funcad.control.solve import custom_linear_solve, custom_root

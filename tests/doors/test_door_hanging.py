@@ -27,7 +27,7 @@ from funcad.doors.codes import python_function
 from funcad.doors.door_table import IN_CODE, IN_MODULES
 from funcad.doors.modules import PATIENCE
 from funcad.errors import TracerArrayConversionError
-from funcad.host.state import tracing
+from funcad.host.where import tracing
 from funcad.numpy.dispatch import find
 from tests.forked import in_a_process
 

@@ -15,7 +15,7 @@ import pytest
 
 import funcad
 from funcad.backends.native import target
-from funcad.host.state import state
+from funcad.host.where import state
 
 pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
 

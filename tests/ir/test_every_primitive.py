@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from funcad import jit, jvp, linear_transpose, vjp, vmap
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.errors import FuncadError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.trace import trace_function
 from funcad.testing import _numeric, _pair
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
-from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.partial import linearize_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
 from tests.agreement import assert_agree, assert_close
 from tests.shards import shard

@@ -15,10 +15,9 @@ from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import Primitive, may_share
 from funcad.ir.trace import trace_function
-from funcad.passes.split_up import parts_of
-from funcad.primitives.array_formulas import implementation
+from funcad.passes.lower import parts_of
 from funcad.primitives.atoms import ATOMS, atoms_of
-from funcad.primitives.families import elementwise
+from funcad.primitives.families import elementwise, implementation
 from funcad.unjitted.tape_plans import has_rows
 from funcad.unjitted.tape_program import gives_tangent
 from tests.specs import all_specs

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import funcad as fc
-from funcad.host.state import state
-from funcad.host.user_warnings import error_mode
+from funcad.host.devices import error_mode
+from funcad.host.where import state
 from funcad.ir.interpret import eval_jaxpr, walk
 from funcad.ir.primitive import Primitive
 from funcad.transforms.batch import batch_eval

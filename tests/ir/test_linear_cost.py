@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from funcad import grad, jit, jvp, vmap
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
-from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.partial import linearize_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
 
 pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts

@@ -12,12 +12,12 @@ import pytest
 import funcad.control
 import funcad.custom
 import funcad.primitives
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval, Stack, StackAval, is_inexact
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
-from funcad.primitives.stack import stack_lead_p, stack_sum_p
+from funcad.primitives.loop import stack_lead_p, stack_sum_p
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
 from tests.ir.test_every_primitive import traced

@@ -15,7 +15,7 @@ import pytest
 
 import funcad as fc
 from funcad.backends import interpreter
-from funcad.ir.trace import open_traces
+from funcad.host.where import open_traces
 from funcad.jitted import jit as jit_module
 from funcad.jitted import jit_cache
 

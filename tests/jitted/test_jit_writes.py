@@ -6,7 +6,7 @@ import pytest
 import funcad
 from funcad import grad, jit, vmap
 from funcad.errors import SharedMemoryError, TracerArrayConversionError
-from funcad.host.layout import contiguous, view_of_reshape
+from funcad.host.real_types import contiguous, view_of_reshape
 
 
 def add_and_double(a, b):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from funcad import checkpoint, cond, grad, hessian, jacfwd, jacrev, jit, scan, vmap, while_loop
-from funcad.control.masked_loops import masked_branches
+from funcad.control.backward_bodies import masked_branches
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.trace import trace_function
 from funcad.masks.masks import EVERY
-from funcad.primitives.stack import bools_aval, stack_select
+from funcad.primitives.loop import bools_aval, stack_select
 
 X = np.array([0.0, 2.0, 1.5])
 

@@ -7,7 +7,7 @@ import pytest
 
 import funcad
 from funcad import nn
-from funcad.primitives.scatter import gather_p
+from funcad.primitives.basic_indexing import gather_p
 
 Z = np.random.default_rng(0).normal(size=(5, 4, 3))
 

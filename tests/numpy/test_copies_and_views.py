@@ -19,9 +19,9 @@ import funcad.numpy as fnp
 from funcad import tree
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import TABLE, alias_of
+from funcad.numpy.methods import ARRAY_METHODS as OF_ARRAYS
 from funcad.numpy.methods import ATTRIBUTES
-from funcad.numpy.methods import METHODS as OF_ARRAYS
-from funcad.numpy.operators import METHODS as OF_OPERATORS
+from funcad.numpy.methods import METHODS as OF_OPERATORS
 from tests.surface import all_cases, resolve
 
 OLD = np.lib.NumpyVersion(np.__version__) < "2.2.0"  # some functions have fewer options

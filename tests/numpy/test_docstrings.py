@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.numpy.special_points import POINTS, Point
+from funcad.numpy.dispatch import POINTS, Point
 from tests.numpy.test_surface import NAMESPACES, public_callables
 
 EVERY_POINT = [(name, point) for name, points in POINTS.items() for point in points]

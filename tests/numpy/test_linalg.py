@@ -10,9 +10,9 @@ import pytest
 import funcad
 import funcad.numpy as fnp
 from funcad import grad, jit, jvp, vjp, vmap
-from funcad.numpy.funm import funm_sym
+from funcad.numpy.linalg import funm_sym
 from funcad.primitives import eigen, factorizations
-from funcad.primitives.matrix_function import divided_differences
+from funcad.primitives.matrix_functions import divided_differences
 from funcad.testing import check_grads
 
 RNG = np.random.default_rng(11)

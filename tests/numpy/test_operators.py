@@ -11,7 +11,7 @@ import pytest
 import funcad
 import funcad.numpy as fnp
 from funcad.ir.tracer import Tracer
-from funcad.numpy.operators import METHODS as TABLE
+from funcad.numpy.methods import METHODS as TABLE
 from funcad.primitives.conversion import stop_gradient
 
 X = np.array([[1.5, -2.0, 0.25], [3.0, 0.5, -1.0]])

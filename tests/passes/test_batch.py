@@ -10,7 +10,7 @@ import pytest
 import funcad
 from funcad.backends.engines import EngineProgram
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.passes.example_loops import batch
 from funcad.passes.pipeline import optimize

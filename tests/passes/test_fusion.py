@@ -9,7 +9,7 @@ import pytest
 
 import funcad
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, subjaxprs
 from funcad.passes.fuse import MATRIX, fuse
 from funcad.primitives.atoms import fold_of

@@ -12,18 +12,13 @@ import pytest
 import funcad
 from funcad import jit, scan
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, literal_key, subjaxprs
 from funcad.ir.trace import trace_function
-from funcad.passes.algebra import algebra, fast_algebra, patterns_of
-from funcad.passes.algebra_rules import RULES, same_values, special_values
-from funcad.passes.cse import cse
-from funcad.passes.dce import dce
-from funcad.passes.fold import fold
-from funcad.passes.forwarding import forward
-from funcad.passes.inline import LARGE, inline
+from funcad.passes.algebra import RULES, algebra, fast_algebra, fold, patterns_of, same_values, special_values
 from funcad.passes.pipeline import PIPELINE, optimize
+from funcad.passes.redundancy import LARGE, cse, dce, forward, inline
 from funcad.passes.rewrite import size_of
 from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.comparison import select

@@ -12,10 +12,10 @@ import funcad
 import funcad.numpy as fnp
 from funcad import tree
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr
-from funcad.passes.dce import dce
 from funcad.passes.hoist import hoist
+from funcad.passes.redundancy import dce
 from funcad.passes.subprograms import with_subprograms
 from tests.agreement import assert_agree, same_bits
 

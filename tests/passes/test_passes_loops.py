@@ -12,14 +12,11 @@ import pytest
 import funcad
 from funcad import checkpoint, cond, grad, jit, scan, while_loop
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
-from funcad.passes.cse import cse
-from funcad.passes.dce import dce
-from funcad.passes.fold import fold
-from funcad.passes.forwarding import forward
-from funcad.passes.inline import inline
+from funcad.passes.algebra import fold
 from funcad.passes.pipeline import optimize
+from funcad.passes.redundancy import cse, dce, forward, inline
 from tests.agreement import same_bits
 
 X = np.array([1.5, -0.25, 0.75])

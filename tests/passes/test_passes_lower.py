@@ -9,21 +9,19 @@ import numpy as np
 import pytest
 
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Jaxpr, Literal
-from funcad.ir.prune import prune
+from funcad.ir.jaxpr import Jaxpr, Literal, prune
 from funcad.ir.trace import trace_function
 from funcad.passes.lower import is_written_out, lower
 from funcad.passes.scatters import scatters
 from funcad.primitives import activation as act
 from funcad.primitives.arithmetic import add, exact_pow_p, mul, root
-from funcad.primitives.basic_indexing import basic_place_p
+from funcad.primitives.basic_indexing import basic_place_p, gather_p
 from funcad.primitives.computed_slices import dynamic_slice_p, dynamic_update_slice_p
 from funcad.primitives.contraction import dot_general_p, einsum_p
 from funcad.primitives.norms import norm
 from funcad.primitives.reduction import tied_mean_p, tied_spread_p
-from funcad.primitives.scatter import gather_p
 from funcad.primitives.transcendental import over_root_p
 from tests.agreement import assert_agree, same_bits
 from tests.specs import all_specs

@@ -13,20 +13,15 @@ import pytest
 import funcad
 from funcad import grad, jit, tree, value_and_grad, vmap
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
-from funcad.passes.algebra import algebra
-from funcad.passes.algebra_rules import same_values, special_values
-from funcad.passes.cse import cse
-from funcad.passes.dce import dce
-from funcad.passes.fold import fold
-from funcad.passes.forwarding import forward
-from funcad.passes.inline import inline
+from funcad.passes.algebra import algebra, fold, same_values, special_values
 from funcad.passes.pipeline import PIPELINE, optimize
+from funcad.passes.redundancy import cse, dce, forward, inline
 from funcad.passes.subprograms import with_subprograms
-from funcad.primitives import arithmetic, comparison, extrema, transcendental
+from funcad.primitives import arithmetic, comparison, transcendental
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_max, reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, reshape, rev, transpose
@@ -114,7 +109,7 @@ def test_programs_and_their_derivatives_agree(example, monkeypatch):
 UNARY = [arithmetic.neg, arithmetic.abs_, arithmetic.square, arithmetic.sqrt, transcendental.sin]
 UNARY += [lambda x: arithmetic.integer_pow(x, 1), lambda x: arithmetic.integer_pow(x, 2)]
 BINARY = [
-    *[arithmetic.add, arithmetic.sub, arithmetic.mul, arithmetic.div, extrema.maximum, extrema.minimum],
+    *[arithmetic.add, arithmetic.sub, arithmetic.mul, arithmetic.div, arithmetic.maximum, arithmetic.minimum],
     lambda x, y: comparison.select(comparison.lt(x, y), x, y),
     lambda x, y: comparison.select(comparison.logical_not(comparison.ge(x, y)), arithmetic.neg(x), y),
 ]

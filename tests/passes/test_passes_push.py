@@ -11,10 +11,9 @@ import pytest
 import funcad
 import funcad.numpy as fnp
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Jaxpr, Literal
-from funcad.ir.prune import prune
+from funcad.ir.jaxpr import Jaxpr, Literal, prune
 from funcad.ir.trace import trace_function
 from funcad.passes.push import push
 from funcad.primitives.arithmetic import add, mul, neg, sub

@@ -11,15 +11,13 @@ import pytest
 import funcad
 from funcad import tree
 from funcad.backends.interpreter import Program
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.passes.contract import contract
-from funcad.passes.cse import cse
-from funcad.passes.dce import dce
 from funcad.passes.hoist import hoist
-from funcad.passes.inline import inline
 from funcad.passes.lower import lower
 from funcad.passes.push import push
+from funcad.passes.redundancy import cse, dce, inline
 from funcad.passes.scatters import scatters
 from funcad.passes.subprograms import with_subprograms
 from tests.agreement import assert_close, same_bits

@@ -9,7 +9,7 @@ import pytest
 
 import funcad
 from funcad.passes.pipeline import optimize
-from funcad.primitives.scatter import gather
+from funcad.primitives.basic_indexing import gather
 
 Z = np.random.default_rng(0).normal(size=(12, 40))
 LABELS = np.random.default_rng(1).integers(-40, 40, 12)

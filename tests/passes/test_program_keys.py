@@ -9,7 +9,7 @@ import pytest
 
 import funcad as fc
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.passes.program_keys import params_key, program_key, value_key
+from funcad.passes.subprograms import params_key, program_key, value_key
 
 NAN = np.frombuffer(np.uint64(0x7FF8000000000001).tobytes())[0]  # another nan than NumPy's
 DIFFERENT = [1, 1.0, True, 1j, 1 + 0j, "1", None, 0, 0.0, -0.0, False, np.nan, float(NAN)]

@@ -8,9 +8,9 @@ import pytest
 import funcad
 from funcad import tree
 from funcad.backends.interpreter import Program
-from funcad.passes import recompute as recompute_pass
+from funcad.passes import hoist as recompute_pass
+from funcad.passes.hoist import recompute
 from funcad.passes.pipeline import PIPELINE, optimize
-from funcad.passes.recompute import recompute
 from tests.agreement import same_bits
 
 N = 2000
@@ -114,7 +114,7 @@ def test_what_somebody_else_reads_is_kept():
 
 def test_loops_in_loops_and_second_derivatives(monkeypatch):
     monkeypatch.setattr(recompute_pass, "LARGE", 1)
-    monkeypatch.setattr(recompute_pass, "SMALL", 1)
+    monkeypatch.setattr(recompute_pass, "FEW_ELEMENTS", 1)
     inner = lambda c: funcad.fori_loop(0, 3, lambda i, d: d * d * 0.3 + c * d, c)
     x = np.linspace(-0.5, 0.5, 6)
     for f in (looped(lambda c: inner(c) * 0.5, 4), looped(lambda h: (h * h * 0.3 + h) * (0.1 - h) / (1 + h * h), 4)):

@@ -11,11 +11,11 @@ import funcad
 from funcad import grad, jit, jvp, value_and_grad, vmap
 from funcad.backends.engines import program_of
 from funcad.passes import roll as roll_module
-from funcad.passes.inline import inline
-from funcad.passes.periods import looks, stretches
 from funcad.passes.pipeline import optimize
+from funcad.passes.redundancy import inline
 from funcad.passes.rewrite import size_of
 from funcad.passes.roll import roll
+from funcad.passes.turns import looks, stretches
 from tests.rolling import close, lengths, rolled
 
 RNG = np.random.default_rng(0)

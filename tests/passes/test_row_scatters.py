@@ -12,7 +12,7 @@ import pytest
 import funcad
 from funcad import nn
 from funcad.passes.pipeline import optimize
-from funcad.primitives.scatter import scatter, scatter_p
+from funcad.primitives.basic_indexing import scatter, scatter_p
 
 N, C = 30, 7
 DRAW = np.random.default_rng(0)

@@ -9,8 +9,8 @@ import pytest
 import scipy.signal as scipy_signal
 
 import funcad
-from funcad.nn.pooling import avg_pool, max_pool, min_pool
-from funcad.primitives import convolution, window
+from funcad.nn.layers import avg_pool, max_pool, min_pool
+from funcad.primitives import convolution
 from funcad.primitives.convolution import conv_dimension_numbers, conv_general_dilated
 from funcad.testing import check_grads
 
@@ -171,7 +171,7 @@ def test_window_errors():
         max_pool(np.ones(3), (2, 2))
     with pytest.raises(ValueError, match="window"):
         funcad.jit(
-            lambda x: window.reduce_window_sum(
+            lambda x: convolution.reduce_window_sum(
                 x, window=(2,), strides=(1,), padding=((0, 0),), base_dilation=(1,), window_dilation=(0,)
             )
         )(np.ones(3))

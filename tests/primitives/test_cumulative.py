@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.primitives import cumulative as c
-from funcad.primitives.cumulative import _doubling, linear_recurrence
-from funcad.primitives.reduction import reduce_max, reduce_min, reduce_prod, reduce_sum
+from funcad.primitives import reduction as c
+from funcad.primitives.reduction import _doubling, linear_recurrence, reduce_max, reduce_min, reduce_prod, reduce_sum
 
 RNG = np.random.default_rng(0)
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad.backends import scalars
+from funcad.backends import text
 from funcad.ir.primitive import Primitive
-from funcad.primitives import array_formulas, composite_atoms
-from funcad.primitives.array_formulas import MANY, implementation
+from funcad.primitives import composite_atoms, families
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, formula
-from funcad.primitives.families import elementwise
+from funcad.primitives.families import MANY, elementwise, implementation
 from tests.ir.test_facts import PRIMITIVES
 from tests.specs import all_specs
 
@@ -132,8 +131,8 @@ def test_an_operation_needs_no_implementation() -> None:
 
 
 def test_writers_are_tables_of_atoms() -> None:
-    assert set(array_formulas.TEXTS) <= ATOMS
-    assert set(scalars.TEXTS) <= ATOMS
+    assert set(families.TEXTS) <= ATOMS
+    assert set(text.TEXTS) <= ATOMS
     assert {name for name, _ in composite_atoms.COMPOSITES} <= ATOMS
 
 

@@ -13,8 +13,8 @@ from funcad.control.scan_rules import scan_p
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.ir.trace import trace_function
-from funcad.passes.aliased_outputs import copy_aliased_outputs
-from funcad.passes.cse import cse
+from funcad.passes.pipeline import copy_aliased_outputs
+from funcad.passes.redundancy import cse
 from funcad.passes.subprograms import with_programs
 from funcad.primitives.arithmetic import add
 from funcad.primitives.loop import Loop, WhileLoop

@@ -7,7 +7,7 @@ import pytest
 
 import funcad
 from funcad.ops import segment_sum
-from funcad.primitives.scatter import scatter
+from funcad.primitives.basic_indexing import scatter
 
 R = np.random.default_rng(0)
 SHAPES: list[tuple] = [((3000,), 100, (7,)), ((60, 50), 100, (2, 3)), ((5000,), 1, (2,)), ((4,), 9, (3,))]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from funcad.primitives.triangular import triangular_solve
+from funcad.primitives.linear_systems import triangular_solve
 
 R = np.random.default_rng(0)
 SHAPES = [(1, 3, 3), (7, 1, 1), (50, 4, 4), (3, 5, 9, 9), (20, 31, 31), (2, 0, 2, 2), (4, 40, 40)]

@@ -104,7 +104,7 @@ def _elements(start: int, count: int) -> np.ndarray:
     bits = np.array([int(a) << 32 | int(b) for a, b in words], np.uint64)
     u = ((bits >> np.uint64(12)) | np.uint64(0x3FF0000000000000)).view(float) - 1.0
     from_units = 2 * u + np.nextafter(-1.0, 0.0)
-    from funcad.primitives.erf_inverse import erf_inverse
+    from funcad.primitives.random_bits import erf_inverse
 
     return np.sqrt(2.0) * erf_inverse(from_units)
 

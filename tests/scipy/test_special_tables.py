@@ -1,4 +1,4 @@
-"""The families of funcad/scipy/special/tabled_ufuncs.py, each at one point: value, jit, vmap, both orders in both modes.
+"""The families of funcad/scipy/special/special_ufuncs.py, each at one point: value, jit, vmap, both orders in both modes.
 
 Derivatives are compared with differences of order 8 of SciPy's own function, second ones with those of funcad's first; digits
 that differences cannot see are compared with references of 40 digits in test_special_references.py.

@@ -3,7 +3,7 @@
 import numpy as np
 
 import funcad as fc
-from funcad.diagnosis.check import check_jaxpr
+from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
 from funcad.ir.trace import trace_function
 from funcad.show.pretty import format_jaxpr

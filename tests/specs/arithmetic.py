@@ -1,14 +1,14 @@
-"""Arithmetic and extrema: funcad/primitives/arithmetic.py, funcad/primitives/extrema.py."""
+"""Arithmetic and extrema: funcad/primitives/arithmetic.py, funcad/primitives/arithmetic.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from funcad.primitives import arithmetic as a
-from funcad.primitives import extrema as x
-from funcad.primitives import mantissa as m
-from funcad.primitives import powers as p
-from funcad.primitives import rounding as r
+from funcad.primitives import arithmetic as m
+from funcad.primitives import arithmetic as r
+from funcad.primitives import arithmetic as x
+from funcad.primitives import transcendental as p
 from tests.specs import spec
 
 ANY = np.array([[-1.3, 0.4, 2.2], [0.7, -0.2, -3.1]])

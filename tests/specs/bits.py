@@ -3,8 +3,8 @@
 import numpy as np
 import scipy.special
 
-from funcad.primitives import erf_inverse as e
 from funcad.primitives import random_bits as b
+from funcad.primitives import random_bits as e
 from funcad.primitives import rejection as r
 from tests.specs import spec
 

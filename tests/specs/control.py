@@ -8,7 +8,7 @@ from funcad.control import while_loop as loops
 from funcad.control.scan import scan
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.trace import trace_function
-from funcad.primitives import lanes, stack
+from funcad.primitives import lanes, loop
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.comparison import lt
 from funcad.primitives.conversion import convert
@@ -50,28 +50,28 @@ def total(items, count):
 
 def added(x, y):
     (a, n), (b, _) = push(x), push(y)
-    return total(stack.stack_add_p(a, b), n)
+    return total(loop.stack_add_p(a, b), n)
 
 
 def led(x):
     items, n = push(x)
-    return total(stack.stack_lead_p(items, size=3, axis=1), n)
+    return total(loop.stack_lead_p(items, size=3, axis=1), n)
 
 
 def summed(x):
     items, n = push(x)
-    return total(stack.stack_sum_p(items, axis=0, size=2), n)
+    return total(loop.stack_sum_p(items, axis=0, size=2), n)
 
 
 def with_empty(x):
     items, n = push(x)
-    empty = stack.stack_empty(StackAval(Aval(aval_of(x).shape, aval_of(x).dtype)))
-    return total(stack.add_values(items, empty), n)
+    empty = loop.stack_empty(StackAval(Aval(aval_of(x).shape, aval_of(x).dtype)))
+    return total(loop.add_values(items, empty), n)
 
 
 def selected(mask, x, y):
     (a, n), (b, _) = push(x), push(y)
-    return total(stack.stack_select(mask, a, b), n)
+    return total(loop.stack_select(mask, a, b), n)
 
 
 def looped(x):
@@ -115,12 +115,12 @@ SPECS = [
     spec(solve.linear_solve_p, diagonal, [lambda rng: (rng.uniform(1, 2, 2), rng.normal(size=2))],
          reference=lambda a, b: b / a),
     spec(solve.root, square_root, [(np.array([2.0, 3.0]),)], reference=np.sqrt),
-    spec(stack.stack_add_p, added, [some((2,), (2,)), some((), ())],
+    spec(loop.stack_add_p, added, [some((2,), (2,)), some((), ())],
          reference=lambda x, y: np.sin(x + y) + np.sin(2 * (x + y))),
-    spec(stack.stack_lead_p, led, [some((2,))], reference=lambda x: np.repeat((np.sin(x) + np.sin(2 * x))[:, None], 3, 1)),
-    spec(stack.stack_sum_p, summed, [some((2, 3))], reference=lambda x: np.sin(x.sum(0)) + np.sin(2 * x.sum(0))),
-    spec(stack.stack_empty_p, with_empty, [some((2,))], reference=lambda x: np.sin(x) + np.sin(2 * x)),
-    spec(stack.stack_select, selected, [(MASK, np.array([0.1, 0.2]), np.array([0.7, -0.3]))]),
+    spec(loop.stack_lead_p, led, [some((2,))], reference=lambda x: np.repeat((np.sin(x) + np.sin(2 * x))[:, None], 3, 1)),
+    spec(loop.stack_sum_p, summed, [some((2, 3))], reference=lambda x: np.sin(x.sum(0)) + np.sin(2 * x.sum(0))),
+    spec(loop.stack_empty_p, with_empty, [some((2,))], reference=lambda x: np.sin(x) + np.sin(2 * x)),
+    spec(loop.stack_select, selected, [(MASK, np.array([0.1, 0.2]), np.array([0.7, -0.3]))]),
     spec(
         lanes.pick_lanes, borrowed, [(np.array([0.1, 0.2]), MASK), (np.ones((2, 3)), MASK)],
         reference=lambda x, mask: np.where(mask.reshape((2,) + (1,) * (x.ndim - 1)), np.sin(x), x * 0.5),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from funcad.primitives import cumulative as c
+from funcad.primitives import reduction as c
 from tests.specs import spec
 
 

@@ -1,4 +1,4 @@
-"""Recursive filters: funcad/primitives/filtering.py."""
+"""Recursive filters: funcad/primitives/fourier.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import scipy.ndimage
 import scipy.signal
 
-from funcad.primitives import filtering as f
+from funcad.primitives import fourier as f
 from tests.specs import spec
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from funcad.primitives import basic_indexing as ix
+from funcad.primitives import basic_indexing as sc
 from funcad.primitives import computed_slices as cs
-from funcad.primitives import row_places as rp
-from funcad.primitives import scatter as sc
+from funcad.primitives import computed_slices as rp
 from tests.specs import spec
 
 REPEATED = np.array([0, 2, 2, -1])

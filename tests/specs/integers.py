@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from funcad.primitives import integers as i
+from funcad.primitives import arithmetic as i
 from tests.specs import spec
 
 A = np.array([[12, -18, 0], [7, 35, -4]])

@@ -6,10 +6,10 @@ import numpy as np
 import scipy.linalg
 
 from funcad.primitives import eigen as e
+from funcad.primitives import eigen as sp
 from funcad.primitives import factorizations as f
 from funcad.primitives import linear_systems as la
-from funcad.primitives import matrix_function as mf
-from funcad.primitives import spectral as sp
+from funcad.primitives import matrix_functions as mf
 from funcad.primitives.conversion import stop_gradient
 from tests.specs import spec
 

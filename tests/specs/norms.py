@@ -1,11 +1,11 @@
-"""Norms and variances: funcad/primitives/norms.py, variance.py."""
+"""Norms and variances: funcad/primitives/norms.py, reduction.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from funcad.primitives import norms as n
-from funcad.primitives import variance as v
+from funcad.primitives import reduction as v
 from tests.specs import spec
 
 X = np.array([[-1.3, 0.4, 2.2], [0.7, -0.2, -3.1]])

@@ -5,8 +5,7 @@ import numpy as np
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import add, mul
-from funcad.primitives.loop import Loop, rolled_p
-from funcad.primitives.table import table_p
+from funcad.primitives.loop import Loop, rolled_p, table_p
 from tests.specs import spec
 
 NUMBERS = np.array([0.5, -0.0, np.inf])

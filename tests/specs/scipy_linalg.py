@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.linalg
 
-from funcad.primitives import banded, frechet, schur, triangular
+from funcad.primitives import eigen, linear_systems, matrix_functions
 from funcad.primitives.linear_systems import triangle
 from tests.specs import spec
 
@@ -34,8 +34,8 @@ def system(lower, transposed, unit_diagonal, **fields):
         return np.linalg.solve(np.swapaxes(kept, -1, -2) if transposed else kept, b)
 
     return spec(
-        triangular.triangular_solve_p,
-        triangular.triangular_solve,
+        linear_systems.triangular_solve_p,
+        linear_systems.triangular_solve,
         [normal((3, 3), (3, 2), shift=4.0), normal((2, 2, 2), (2, 2, 3), shift=4.0), cplx((2, 2), (2, 1), shift=4.0)],
         params={"lower": lower, "transposed": transposed, "unit_diagonal": unit_diagonal},
         reference=reference,
@@ -60,8 +60,8 @@ def band(lower, upper):
         return ab, rng.normal(size=(4, 2))
 
     return spec(
-        banded.banded_solve_p,
-        banded.banded_solve,
+        linear_systems.banded_solve_p,
+        linear_systems.banded_solve,
         [
             draw,
             lambda rng: tuple(np.stack([x, 1.1 * x]) for x in draw(rng)),
@@ -80,7 +80,7 @@ def positive_band(rng):
 
 
 def solve_positive(ab, b):
-    return banded.banded_solve(banded.hermitian_band(ab, False), b, lower=1, upper=1, positive=True)
+    return linear_systems.banded_solve(linear_systems.hermitian_band(ab, False), b, lower=1, upper=1, positive=True)
 
 
 def spread(rng):
@@ -90,7 +90,7 @@ def spread(rng):
 
 
 def phases_out(a):
-    t, z = schur.schur(a)
+    t, z = eigen.schur(a)
     return [t[..., 0, 0], t[..., 1, 1], (z * np.conj(z)).real, (t * np.conj(t)).real]
 
 
@@ -104,14 +104,14 @@ SPECS = [
     system(True, True, True),
     system(False, False, True),
     spec(
-        triangular.triangular_solve_p,
-        triangular.triangular_solve,
+        linear_systems.triangular_solve_p,
+        linear_systems.triangular_solve,
         [normal((0, 0), (0, 2)), normal((0, 2, 2), (0, 2, 1))],
         **NUMPY,
     ),
     spec(
-        triangular.pivot_permutation,
-        triangular.pivot_permutation,
+        linear_systems.pivot_permutation,
+        linear_systems.pivot_permutation,
         [(np.array([2, 2, 2]),), (np.array([[1, 1], [0, 1]]),), (np.zeros((0, 2), int),)],
         order=0,
     ),
@@ -119,7 +119,7 @@ SPECS = [
     band(2, 1),
     band(0, 2),
     spec(
-        banded.banded_solve_p,
+        linear_systems.banded_solve_p,
         solve_positive,
         [positive_band],
         id="banded_solve-positive",
@@ -127,8 +127,8 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        frechet.expm,
-        frechet.expm,
+        matrix_functions.expm,
+        matrix_functions.expm,
         [
             normal((3, 3)),
             normal((2, 2, 2)),
@@ -143,36 +143,36 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        frechet.expm_linear,
-        frechet.expm_linear,
+        matrix_functions.expm_linear,
+        matrix_functions.expm_linear,
         [normal((3, 3), (3, 3)), normal((2, 2, 2), (2, 2, 2)), cplx((2, 2), (2, 2)), (np.eye(2), np.ones((2, 2)))],
         jax=lambda j: lambda a, e: j.jvp(j.scipy.linalg.expm, (a,), (e,))[1],
         **NUMPY,
     ),
     spec(
-        frechet.logm,
-        frechet.logm,
+        matrix_functions.logm,
+        matrix_functions.logm,
         [spread, cplx((2, 2), shift=4.0), (2 * np.eye(2),), (DEFECTIVE,), lambda rng: (np.stack([spread(rng)[0]] * 2),)],
         tolerance=1e-5,
         **NUMPY,
     ),
     spec(
-        frechet.logm_linear,
-        frechet.logm_linear,
+        matrix_functions.logm_linear,
+        matrix_functions.logm_linear,
         [lambda rng: (*spread(rng), rng.normal(size=(3, 3))), cplx((2, 2), (2, 2), shift=4.0)],
         tolerance=1e-5,
         **NUMPY,
     ),
     spec(
-        frechet.sqrtm,
-        frechet.sqrtm,
+        matrix_functions.sqrtm,
+        matrix_functions.sqrtm,
         [spread, cplx((2, 2), shift=4.0), (2 * np.eye(2),), (DEFECTIVE,), lambda rng: (np.stack([spread(rng)[0]] * 2),)],
         jax=lambda j: lambda a: j.numpy.vectorize(j.scipy.linalg.sqrtm, signature="(n,n)->(n,n)")(a).astype(a.dtype),
         **NUMPY,
     ),
     spec(
-        frechet.sylvester,
-        frechet.sylvester,
+        matrix_functions.sylvester,
+        matrix_functions.sylvester,
         [
             normal((3, 3), (2, 2), (3, 2), shift=3.0),
             normal((2, 2, 2), (2, 1, 1), (2, 2, 1), shift=3.0),
@@ -182,8 +182,8 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        frechet.polar_unitary,
-        frechet.polar_unitary,
+        matrix_functions.polar_unitary,
+        matrix_functions.polar_unitary,
         [
             normal((3, 3), shift=2.0),
             normal((3, 2)),
@@ -201,16 +201,16 @@ SPECS = [
         **NUMPY,
     ),
     spec(
-        schur.schur,
-        lambda a: schur.schur(a),
+        eigen.schur,
+        lambda a: eigen.schur(a),
         [spread, lambda rng: (np.stack([spread(rng)[0]] * 2),)],
         tolerance=1e-5,
         **NUMPY,
     ),
-    spec(schur.schur, phases_out, [cplx((3, 3))], id="schur-complex", tolerance=1e-5, dtypes=(), **NUMPY),
+    spec(eigen.schur, phases_out, [cplx((3, 3))], id="schur-complex", tolerance=1e-5, dtypes=(), **NUMPY),
     spec(
-        schur.triangular_only_p,
-        lambda a: schur.triangular_only_p(triangle(a, lower=False)),
+        eigen.triangular_only_p,
+        lambda a: eigen.triangular_only_p(triangle(a, lower=False)),
         [normal((3, 3)), normal((2, 2, 2))],
         reference=np.triu,
         dtypes=("f4",),

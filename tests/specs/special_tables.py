@@ -6,7 +6,7 @@ import numpy as np
 import scipy.special
 
 from funcad.primitives import special as special  # enters the tables
-from funcad.primitives import special_carlson, special_equations, special_table
+from funcad.primitives import special_bessel, special_integrals, special_table
 from tests.specs import spec
 from tests.specs.special import INSIDE, ON_CPU, OTHER, POSITIVE, difference
 
@@ -27,8 +27,8 @@ def tabled(name, *args, which=0, whole=0, reference=None, **fields):
 
 def moment(halves, power):
     return spec(
-        special_carlson.carlson_moment_p,
-        lambda *v: special_carlson.carlson_moment_p(*v, halves=halves, power=power),
+        special_integrals.carlson_moment_p,
+        lambda *v: special_integrals.carlson_moment_p(*v, halves=halves, power=power),
         [(POSITIVE, OTHER, FULL), (np.float64(0.3), np.float64(1.2), np.float64(0.7))],
         reference=(lambda *v: 2 * scipy.special.elliprf(*v)) if halves == (1, 1, 1) else None,
         backends=ON_CPU,
@@ -63,15 +63,15 @@ SPECS = [
     moment((1, 1, 1), 0),
     moment((3, 1, 1), 1),
     spec(
-        special_carlson.sine_moment,
-        lambda phi, m: special_carlson.sine_moment(phi, m, power=1, root=3),
+        special_integrals.sine_moment,
+        lambda phi, m: special_integrals.sine_moment(phi, m, power=1, root=3),
         [(2.5 * OTHER, INSIDE * 0.9), (np.float64(0.7), np.float64(0.4))],
         reference=lambda phi, m: 2 * difference("ellipkinc", 1)(phi, m),
         backends=ON_CPU,
         dtypes=("f4",),
     ),
-    fresnel(special_equations.modfresnelp_p, "modfresnelp", 0),
-    fresnel(special_equations.modfresnelp_phase_p, "modfresnelp", 1),
-    fresnel(special_equations.modfresnelm_p, "modfresnelm", 0),
-    fresnel(special_equations.modfresnelm_phase_p, "modfresnelm", 1),
+    fresnel(special_bessel.modfresnelp_p, "modfresnelp", 0),
+    fresnel(special_bessel.modfresnelp_phase_p, "modfresnelp", 1),
+    fresnel(special_bessel.modfresnelm_p, "modfresnelm", 0),
+    fresnel(special_bessel.modfresnelm_phase_p, "modfresnelm", 1),
 ]

@@ -1,11 +1,11 @@
-"""Windows: funcad/primitives/window.py, and the barrier of funcad/primitives/barrier.py."""
+"""Windows: funcad/primitives/convolution.py, and the barrier of funcad/primitives/fused.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from funcad.primitives import barrier
-from funcad.primitives import window as w
+from funcad.primitives import convolution as w
+from funcad.primitives import fused
 from tests.specs import spec
 
 
@@ -75,5 +75,5 @@ SPECS = [
     ],
     *[spec(w.window_mean_p, w.window_mean_p, [with_maxima(p)], params=p, nondiff=(1, 2)) for p in CASES],
     *[spec(w.window_spread_p, w.window_spread_p, [with_cotangent(p)], params=p, nondiff=(1, 2)) for p in CASES],
-    spec(barrier.optimization_barrier, barrier.optimization_barrier, [(np.array([0.5, -1.0]), np.array([[2.0], [3.0]]))]),
+    spec(fused.optimization_barrier, fused.optimization_barrier, [(np.array([0.5, -1.0]), np.array([[2.0], [3.0]]))]),
 ]

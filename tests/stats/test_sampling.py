@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from funcad import random, stats
-from funcad.stats.adaptation import StepSizes, inverse_mass_of, windows
-from funcad.stats.trajectories import _level
+from funcad.stats.sampling import StepSizes, _level, inverse_mass_of, windows
 
 X = np.random.default_rng(5).normal(size=(40, 3))
 Y = X @ np.array([1.0, -2.0, 0.5]) + np.random.default_rng(6).normal(size=40)

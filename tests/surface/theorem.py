@@ -4,7 +4,7 @@ The derivatives and the batches of a traced program are those of its primitives,
 is traced into certified primitives only (those with a line in tests/specs, all of whose rules tests/ir/test_every_primitive.py
 checks), its jvp, vjp, second derivative and vmap follow from that file and from tests/whole/test_composition.py. They do not
 follow where a rule is met that was written for one function: a custom rule, a solver's derivative, a callback, what cannot be
-traced at all, or a function with a special point (funcad/numpy/special_points.py).
+traced at all, or a function with a special point (funcad/numpy/dispatch.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import functools
 from collections.abc import Iterator
 
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
-from funcad.numpy.special_points import POINTS
+from funcad.numpy.dispatch import POINTS
 from tests.specs import all_specs
 from tests.surface import Case
 from tests.surface.checks import traced_or_none

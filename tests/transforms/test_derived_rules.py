@@ -5,7 +5,7 @@ import pytest
 
 import funcad as fc
 from funcad import debug, lax, tree
-from funcad.primitives.barrier import optimization_barrier
+from funcad.primitives.fused import optimization_barrier
 from funcad.transforms.partial import split_jaxpr
 
 X = np.array([0.9, -0.4, 1.3])

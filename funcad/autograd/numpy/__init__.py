@@ -6,16 +6,14 @@
 1.0
 """
 
-from funcad.autograd.numpy.loose_functions import column_stack as column_stack
-from funcad.autograd.numpy.loose_functions import concatenate as concatenate
-from funcad.autograd.numpy.loose_functions import dstack as dstack
-from funcad.autograd.numpy.loose_functions import hstack as hstack
-from funcad.autograd.numpy.loose_functions import make_diagonal as make_diagonal
-from funcad.autograd.numpy.loose_functions import stack as stack
-from funcad.autograd.numpy.loose_functions import vstack as vstack
-from funcad.autograd.numpy.loose_functions import where as where
-from funcad.autograd.numpy.numpy_vjps import metadata as metadata
 from funcad.foreign_names import mirror as _mirror
+
+# isort: off
+from funcad.autograd.numpy.numpy_vjps import (
+    column_stack as column_stack, concatenate as concatenate, dstack as dstack, hstack as hstack,
+    make_diagonal as make_diagonal, metadata as metadata, stack as stack, vstack as vstack, where as where,
+)  # fmt: skip
+# isort: on
 
 __getattr__, __dir__ = _mirror(__name__, "funcad.numpy", "numpy")
 __all__ = ["make_diagonal", *[name for name in __dir__() if name not in ("test", "testing")]]

@@ -3,7 +3,7 @@
 Idea: a row belongs to a *team* of threads, a power of two: up to a warp, eight rows and more share a block, beyond a block is
 the team. The phases are those of plans/row_plan.py: an element loop with its sinks, then the team combines its reductions, so
 that every row value is in a register of each of its threads. What two phases read stays in registers, a few elements a
-thread; where a row is too long for that (row_ways.py) each phase reads and computes it again. Sums over rows are registers of
+thread; where a row is too long for that (below) each phase reads and computes it again. Sums over rows are registers of
 who owns the column; teams, then blocks, are combined by trees and in order, so the bits are the same at every run. Without
 registers for them, the columns have a kernel of their own, which reads the row values that the first one leaves in memory.
 
@@ -18,19 +18,165 @@ strides (`modes`). Of `finish`: for each sum its parts, its result and the numbe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from funcad.backends.cuda.cuda_text import combined, identity
-from funcad.backends.cuda.elements import Elements, ElementValue, Unsupported, c_type, literal
-from funcad.backends.cuda.prelude import PRELUDE, THREADS
-from funcad.backends.cuda.row_ways import WARP, is_input, planned
-from funcad.backends.cuda.team_sums import TeamSums
-from funcad.backends.plans.row_plan import Sink, kind_of, variables
+from funcad.backends.cuda.elements import PRELUDE, THREADS, Elements, ElementValue, c_type, literal
+from funcad.backends.plans.element_plan import Unsupported
+from funcad.backends.plans.row_plan import RowPlan, Sink, kind_of, variables
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 
-__all__ = ["RowText"]
+# -- how the rows of a group are given to the threads of a GPU: `planned(jaxpr, shape)` gives the phases and a `Way`
+#
+# Idea: a row of up to 1,024 elements is a warp's, a short one that of a part of a warp, so that each thread has a few elements;
+# a longer one is a block's, and where rows are few each gets more threads. Elements that two phases read stay in registers if
+# those are enough for all of them without spilling: `REGISTERS` bytes a thread, beside what the arithmetic takes.
+
+
+WARP = 32
+LONGEST_TEAM = 512  # threads, which leaves each of them 128 registers
+REGISTERS = 192  # bytes that a thread may hold of its elements
+ITEMS = 32  # elements of a thread, at most: they are written out
+LEAST = 4  # elements of a thread, where there are rows enough: so many reads are on their way at once
+LINES = 2000  # instructions of all of them, about: beyond, compilation takes seconds
+BUSY = 1 << 15  # threads that keep a GPU busy
+
+
+class Way(NamedTuple):
+    """How rows are given to threads."""
+
+    team: int  # threads of a row
+    held: bool  # do elements stay in registers between phases?
+    spread: bool = False  # is a row given to several blocks?
+
+    @property
+    def block(self) -> int:
+        return max(self.team, THREADS) if self.team <= WARP else self.team
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block at a time."""
+        return self.block // self.team
+
+
+def planned(jaxpr: Jaxpr, shape: tuple[int, int]) -> tuple[RowPlan, Way]:
+    """The phases of a group, and how they run."""
+    rows, n = shape
+    if n > LONGEST_TEAM * ITEMS and rows * LONGEST_TEAM < BUSY:
+        return RowPlan(jaxpr, shape, keeps=False), Way(THREADS, False, True)
+    plan = RowPlan(jaxpr, shape)
+    size = _held(plan)
+    weight = sum([plan.weight(number) for number in range(len(plan.phases))])
+    team = 1
+    while 2 * team * LEAST <= n and team < WARP:
+        team *= 2
+    while team < LONGEST_TEAM and 2 * team * (LEAST if team >= WARP else 1) <= n and (team * rows < BUSY or team * ITEMS < n):
+        team *= 2  # few rows, or long ones
+    if not size:
+        return plan, Way(team, False)
+    while team <= LONGEST_TEAM:
+        items = -(-n // team)
+        if items == 1 and size <= REGISTERS or items <= ITEMS and items * size <= REGISTERS and items * weight <= LINES:
+            return plan, Way(team, True)
+        team *= 2
+    return RowPlan(jaxpr, shape, keeps=False), Way(min(team, LONGEST_TEAM), False)
+
+
+def _held(plan: RowPlan) -> int:
+    """Bytes of the values of one column that are held at a time, at most: from one phase to the next, and sums over rows."""
+    phases: dict[Var, list[int]] = {}  # that make, load or read a value that may be held
+    for number, phase in enumerate(plan.phases):
+        for v in plan.needed(phase, number):
+            if is_input(plan, v) or v in plan.kept:
+                phases.setdefault(v, []).append(number)
+    between = [
+        sum([v.aval.dtype.itemsize for v, seen in phases.items() if seen[0] <= number < seen[-1]])
+        for number in range(len(plan.phases))
+    ]
+    return max(between) + sum([q.outputs[0].aval.dtype.itemsize for q in plan.columns])
+
+
+def is_input(plan: RowPlan, v: Var) -> bool:
+    """Is it an array of full shape that the group reads?"""
+    return plan.kind[v] == "full" and v not in plan.maker
+
+
+# -- how parts of a sum are combined: within a team of threads, over the teams of a block, and over all blocks
+#
+# Idea: each is a function of the module, written once for each atom and dtype. `fc_team_...` exchanges registers within a warp,
+# and beyond it one word of shared memory for each warp; every thread gets the result. `fc_fold_...` is a tree over the teams of
+# a block, `fc_finish_...` sums the parts of all blocks in a fixed order. Invariant: of two equal parts that differ in their
+# bits (0.0 and -0.0, two NaNs) every thread takes the same one, that of the lower thread.
+
+
+class TeamSums:
+    """The functions that one module needs, in `made`: `sums("team", "add", dtype)` is the name of one of them."""
+
+    def __init__(self, team: int):
+        self.team = team
+        self.functions: set[tuple[str, str, str]] = set()
+        self.made: list[str] = []
+
+    def __call__(self, what: str, kind: str, dtype: np.dtype) -> str:
+        """The name of a function that combines parts of a sum: of a `team`, of the teams of a block (`fold`), of all blocks."""
+        key, t = (what, kind, dtype.str), c_type(dtype)
+        name = f"fc_{what}_{kind}_{dtype.name}"
+        if key in self.functions:
+            return name
+        self.functions.add(key)
+        pair = combined(kind, dtype, "v", "w")
+        if kind not in ("add", "mul") or dtype.kind == "b":  # of two equal values the left one: 0.0 and -0.0, NaNs
+            pair = f"threadIdx.x & o ? {combined(kind, dtype, 'w', 'v')} : {pair}"
+
+        def exchange(size: int) -> list[str]:
+            loop = f"  for (int o = {size // 2}; o > 0; o >>= 1) {{ const {t} w = fc_shuffle(v, o); v = {pair}; }}"
+            return ["#pragma unroll", loop] if size > 1 else []
+
+        if what == "team":
+            team = self.team
+            self.made += [f"FC {t} {name}({t} v{f', {t}* held' if team > WARP else ''}) {{", *exchange(min(team, WARP))]
+            if team > WARP:
+                self.made += [
+                    f"  if (threadIdx.x % {WARP} == 0) held[threadIdx.x / {WARP}] = v;",
+                    "  __syncthreads();",
+                    f"  v = held[threadIdx.x % {team // WARP}];",
+                    *exchange(team // WARP),
+                ]
+            self.made += ["  return v;", "}"]
+        elif what == "fold":
+            joined = combined(kind, dtype, "fold[threadIdx.x]", "fold[threadIdx.x + o * width]")
+            self.made += [
+                f"FC {t} {name}({t} v, {t}* fold, const int teams, const int width) {{",
+                "  fold[threadIdx.x] = v;",
+                "  __syncthreads();",
+                "  for (int o = teams / 2; o > 0; o >>= 1) {",
+                f"    if (threadIdx.x < o * width) fold[threadIdx.x] = {joined};",
+                "    __syncthreads();",
+                "  }",
+                "  v = fold[threadIdx.x % width];",
+                "  __syncthreads();",
+                "  return v;",
+                "}",
+            ]
+        else:
+            fold, step = self("fold", kind, dtype), combined(kind, dtype, "v", "part[p * columns + c]")
+            self.made += [
+                f"FC void {name}(const {t}* part, {t}* out, const long long n, const long long block, {t}* fold,"
+                " const long long columns, const int width) {",
+                "  const long long c = block * width + threadIdx.x % width;",
+                f"  {t} v = {identity(kind, dtype).text};",
+                f"  if (c < columns) for (long long p = threadIdx.x / width; p < n; p += {THREADS} / width) v = {step};",
+                f"  v = {fold}(v, fold, {THREADS} / width, width);",
+                "  if (threadIdx.x < width && c < columns) out[c] = v;",
+                "}",
+            ]
+        return name
+
+
+# -- cuda rows
+
 
 class RowSum(NamedTuple):
     """A sum over rows: of a full value, one for each column, or of a row value."""
@@ -381,3 +527,72 @@ class RowText:
         return PRELUDE + "\n".join([*self.function.made, *lines]) + "\n"
 
 
+# -- few rows that are very long: each is spread over many blocks, one launch for each phase of the plan
+#
+# Idea: a phase that reduces leaves a part of each block; the next one begins by combining them, in a fixed order, in every
+# block. So there are as many launches as phases, and no block waits for another. The last phase has no reductions: it knows all
+# values of a row, whose first block writes what is to be written of them. Sums over rows have one part for each row.
+#
+# Arguments of `stage<number>`: those of `kernel` in this file, with the parts of reductions and their number before the
+# rows.
+
+
+class SpreadText(RowText):
+    """The text of one group whose rows are spread over blocks."""
+
+    def __init__(self, jaxpr: Any, shape: tuple[int, int]):
+        super().__init__(jaxpr, shape)
+        plan = self.plan
+        self.reductions = [[s for s in phase.sinks if s.kind == "reduction"] for phase in plan.phases]
+        every = [s for found in self.reductions for s in found]
+        self.places = {s.var: i for i, s in enumerate(every)}  # of reductions
+        self.dtypes = [s.var.aval.dtype for s in every]
+        last = len(plan.phases) - 1
+        ends = plan.scalars or self.left or any([plan.kind[plan.results[k]] == "row" for k in self.written])
+        working = [number for number in range(last + 1) if self.sinks(number)]
+        self.stages = [*working, last] if ends and last not in working else working
+
+    def kernel(self) -> None:
+        for number in self.stages:
+            self.stage(number)
+
+    def loop(self) -> str:
+        team = self.way.team
+        return f"for (long long c = q * {team} + t; c < {self.n}; c += parts * {team}) {{"
+
+    def stage(self, number: int) -> None:
+        """One phase, behind what combines the parts of those before it."""
+        plan, put, ends = self.plan, self.put, number == len(self.plan.phases) - 1
+        own = [s for s in self.sums if not s.column]
+        extra = [f"{c_type(d)}* __restrict__ reduced{i}" for i, d in enumerate(self.dtypes)]
+        self.head(f"stage{number}", self.way.team, own, "", [*extra, "const long long parts"])
+        self.shared = {v: f"held{i}" for v, i in self.places.items()}
+        for v, name in self.shared.items():
+            put(f"__shared__ {c_type(v.aval.dtype)} {name}[{self.way.team // WARP}];")
+        put("const int t = threadIdx.x;")
+        put("const long long r = blockIdx.x / parts, q = blockIdx.x % parts;")
+        env = self.numbers()
+        self.row_inputs(env)
+        for before in range(number + 1):
+            for equation in plan.phases[before].rows:
+                env[equation.outputs[0]] = self.computed(equation, env)
+            for s in self.reductions[before] if before < number else ():
+                i, kind, dtype = self.places[s.var], str(kind_of(s.equation)), s.var.aval.dtype
+                step = combined(kind, dtype, f"all{i}", f"reduced{i}[r * parts + k]")
+                put(f"{c_type(dtype)} all{i} = {identity(kind, dtype).text};")
+                put(f"for (long long k = t; k < parts; k += {self.way.team}) all{i} = {step};")
+                env[s.var] = self.e.put(dtype, f"{self.function('team', kind, dtype)}(all{i}, {self.shared[s.var]})")
+        self.held = {}
+        self.phase(number, [], env)
+        for s in self.reductions[number]:
+            put(f"if (t == 0) reduced{self.places[s.var]}[blockIdx.x] = {env[s.var].text};")
+        if ends:
+            put("if (t == 0 && q == 0) {")
+            for v, what in self.row_results():
+                put(f"{what}[r] = {env[v].text};")
+            for i, equation, kind, dtype, _ in own:
+                put(f"{c_type(dtype)} sum{i} = {identity(kind, dtype).text};")
+                put(self.added(equation, env, f"sum{i}"))
+                put(f"part{i}[r] = sum{i};")
+            put("}")
+        put("}")

@@ -21,8 +21,6 @@ from funcad.backends.native.wrapper import KernelArgument, Wanted
 from funcad.backends.plans.element_plan import instructions
 from funcad.ir.jaxpr import Jaxpr
 
-__all__ = ["BatchKernel"]
-
 RUNNER, POOL, CHUNK, SIZE = range(4)  # words of `numbers`
 CHUNK_WORK, LEAST = 25.0, 256  # microseconds, and examples, of a chunk
 UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile

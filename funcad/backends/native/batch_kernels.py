@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.target import Host, lanes_of
 from funcad.backends.plans.batch_plan import Example, array_of
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.passes.example_loops import layouts
-
-__all__ = ["BatchLoop", "lanes_for"]
-
 
 
 def lanes_for(jaxpr: Jaxpr, host: Host, size: int) -> int:

@@ -20,9 +20,7 @@ from pathlib import Path
 
 from funcad.backends.interpreter import compiling
 from funcad.configuration import config
-from funcad.host.forks import held_over_forks
-
-__all__ = ["load", "store", "describe", "folder", "LIMIT"]
+from funcad.host.locks import held_over_forks
 
 LIMIT = 128 << 20  # bytes of all files; beyond it the ones unused for longest go
 _MAGIC = b"funcad kernel 1\n"

@@ -34,13 +34,11 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Emitter, Lane
-from funcad.backends.plans.element_plan import Group, analyse, operand_dtypes
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
+from funcad.backends.plans.element_plan import Group, Unsupported, analyse, operand_dtypes
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.primitives.atoms import UFUNCS, idempotent
-
-__all__ = ["analysed", "emit_elementwise", "emit_total"]
 
 AHEAD = 2048  # bytes: large polynomials take 10 to 20 per cent less time with 1 to 2 KiB than without
 BLOCK = 64  # steps of one accumulator before it is added to the second level

@@ -19,8 +19,6 @@ import numpy as np
 from funcad.backends.native.lane_types import float_text
 from funcad.backends.plans.element_writer import FLOAT64
 
-__all__ = ["Floats"]
-
 # (exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2
 EXP = [
     0.5000000000000001, 0.16666666666666669, 0.041666666666624094, 0.00833333333333006, 0.0013888888917230724,

@@ -12,8 +12,6 @@ from typing import Any
 
 from funcad.backends.native.elementary import LN2, Floats
 
-__all__ = ["functions"]
-
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 QUARTER_PI, QUARTER_PI_LOW = 0.7853981633974483, 3.061616997868383e-17
 # (f(t) - t) / t**3 as polynomials in t**2

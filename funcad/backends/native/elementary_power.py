@@ -15,8 +15,6 @@ from funcad.backends.native.elementary import LN2, LOG2_E, Floats
 from funcad.backends.native.elementary_inverse import TINIEST
 from funcad.backends.plans.element_writer import FLOAT64
 
-__all__ = ["functions", "integer_power", "integer_power_single", "pow", "pow_single"]
-
 THIRD = (0.3333333333333333, 1.850371707708594e-17)
 # (log((1 + s) / (1 - s)) / (2 s) - 1 - z / 3) / z**2 as a polynomial in z = s**2, for z <= 0.0295
 LOG_TAIL = [

@@ -11,8 +11,6 @@ from __future__ import annotations
 from funcad.backends.native.elementary import Floats
 from funcad.backends.plans.element_writer import FLOAT64
 
-__all__ = ["cos", "sin", "tan"]
-
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 TWO_OVER_PI = 0.6366197723675814
 LIMIT = 2.0**30

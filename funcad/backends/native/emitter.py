@@ -21,12 +21,9 @@ import numpy as np
 
 from funcad.backends.native import ir, lane_conversions, lane_functions, lane_memory
 from funcad.backends.native.lane_types import Lane, element_of, float_text
-from funcad.backends.plans.element_plan import operand_dtypes
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.backends.plans.element_writer import BOOL, ElementWriter, identity_of, part_of
-from funcad.backends.plans.unsupported import Unsupported
 from funcad.host.real_types import is_a
-
-__all__ = ["Emitter", "Lane", "Unsupported", "operand_dtypes"]
 
 CONTRACTED = {"add", "sub", "mul", "square"}  # atoms that a processor computes two at a time
 _OF_INTEGERS = {

@@ -23,8 +23,6 @@ from funcad.backends.native.program_values import Splat, View, spread, transpose
 from funcad.backends.native.shared_functions import address, fma, new_function, rounded, shared
 from funcad.backends.native.target import lanes_of
 
-__all__ = ["dot", "packs", "pack", "key_of"]
-
 DEPTH = 64  # of the summed axis that is gone through at once, so that blocks of both operands stay in the first cache
 MANY = 24  # rows from which on it pays to copy a panel of the right operand into one piece
 FEW = 4  # rows of a product that is made of products of rows, rather than copying a transposed operand

@@ -20,11 +20,9 @@ from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation
-
-__all__ = ["Growing", "Pile", "element_of", "entry_of", "exact", "given", "hand_over", "packed", "taken_over", "with_heap"]
 
 FIRST = 4096  # bytes of entries that a stack has room for at first
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Function", "Module", "EmittedLoop", "RUNS_ONCE"]
-
 # attributes of a function that only hands work on to others: LLVM translates it as it stands, which is sooner done
 RUNS_ONCE = "nounwind noinline optnone"
 

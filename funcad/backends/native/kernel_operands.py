@@ -11,8 +11,6 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 
-__all__ = ["readable", "aligned", "last_cache"]
-
 ALIGN = 128  # bytes: what stores that bypass the caches need, on every machine
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.batches import thread_count
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_call import BatchKernel
@@ -34,16 +35,12 @@ from funcad.backends.native.kernel_operands import aligned, last_cache, readable
 from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.rows_call import RowsKernel
 from funcad.backends.native.wrapper import KernelArgument, Wanted
-from funcad.backends.plans.element_plan import Group, Layout, contiguous_strides, instructions, layout_of
-from funcad.backends.plans.unsupported import Unsupported
-from funcad.backends.workers import thread_count
+from funcad.backends.plans.element_plan import Group, Layout, Unsupported, contiguous_strides, instructions, layout_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.transcendental import exp
-
-__all__ = ["kernel_for"]
 
 RUNNER, POOL, PART, EXTENTS = range(4)  # words of `numbers`
 PART_WORK, LEAST_PART, MOST_PART = 25.0, 1 << 12, 1 << 16  # microseconds, and elements, of a part

@@ -15,8 +15,6 @@ import numpy as np
 from funcad.backends.native.lane_types import Lane, element_of
 from funcad.backends.plans.element_writer import part_of
 
-__all__ = ["convert"]
-
 _INT32, _INT64, _UINT32, _UINT64 = (np.dtype(t) for t in ("i4", "i8", "u4", "u8"))
 
 

@@ -26,8 +26,6 @@ from funcad.backends.native.elementary import Floats
 from funcad.backends.native.lane_types import Lane, element_of
 from funcad.backends.plans.element_writer import FLOAT32, FLOAT64
 
-__all__ = ["NAMES", "TELLING", "KnownSigns", "elementary", "float_power", "where_rare"]
-
 _LIBM = {
     "arcsin": "asin",
     "arccos": "acos",

@@ -14,8 +14,6 @@ from funcad.backends.native.lane_types import Lane, element_of
 from funcad.backends.plans.element_writer import part_of
 from funcad.host.real_types import is_a
 
-__all__ = ["load", "store"]
-
 
 def _memory(dtype: np.dtype) -> tuple[str, int]:
     """Type and size of one element (of one part, for a complex dtype) in memory."""

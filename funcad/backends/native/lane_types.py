@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.backends.plans.element_writer import part_of
-from funcad.backends.plans.unsupported import Unsupported
-
-__all__ = ["Lane", "element_of", "float_text"]
 
 _FLOATS = {4: "float", 8: "double"}
 

@@ -24,9 +24,7 @@ from funcad.backends.blas_threads import addresses_of
 from funcad.backends.native.shared_functions import found
 from funcad.backends.native.small_matrices import MatrixRows, function_of_rows
 from funcad.backends.native.target import compile_module
-from funcad.backends.plans.unsupported import Unsupported
-
-__all__ = ["LARGE", "lapack_table"]
+from funcad.backends.plans.element_plan import Unsupported
 
 _CHAR, _INT, _DATA = "char *", "int *", "D *"
 _ROUTINES = {  # routine -> where it is, and the types of its parameters

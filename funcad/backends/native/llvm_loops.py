@@ -18,20 +18,17 @@ import numpy as np
 
 from funcad.backends.memory import handed_through
 from funcad.backends.native import gemm
-from funcad.backends.native.emitter import Lane
 from funcad.backends.native.growing import Growing, Pile, entry_of, exact
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import View, contiguous_strides, same_place, transposed
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.aval import StackAval
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.ir.prune import prune
+from funcad.ir.jaxpr import Equation, Jaxpr, Var, prune
 from funcad.passes.subprograms import called
 from funcad.primitives.loop import Loop, WhileLoop
-
-__all__ = ["ASKING", "same_place"]
 
 ASKING = 2e6  # nanoseconds of work, about, between two questions whether to stop
 

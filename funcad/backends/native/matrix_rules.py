@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import small_matrices as small_matrices  # whose functions are found by their names
-from funcad.backends.native.emitter import Lane
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.lapack import LARGE, lapack_table
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_moves import fill
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, transposed
 from funcad.backends.native.target import lanes_of
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.jaxpr import Equation
-
-__all__: list[str] = []
 
 LARGEST, LARGEST_OF_STACK = 16, 64  # rows: up to there the loops take less time than LAPACK's calls and their work
 STACK = 8  # matrices

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["is_object"]
-
 _ELF, _MACH_O = b"\x7fELF", b"\xcf\xfa\xed\xfe"
 _NO_BITS = 8  # type of an ELF section that takes no room in the file
 

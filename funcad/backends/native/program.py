@@ -23,7 +23,7 @@ import numpy as np
 
 from funcad.backends.interpreter import program_of
 from funcad.backends.memory import written_carries
-from funcad.backends.native import growing, llvm_loops, matrix_rules, program_rules, wrapper
+from funcad.backends.native import growing, llvm_loops, wrapper
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, too_long
 from funcad.backends.native.program_cost import may_contract, work_of
@@ -32,14 +32,11 @@ from funcad.backends.native.program_values import Splat, View, contiguous_stride
 from funcad.backends.native.shared_functions import compiled_function
 from funcad.backends.native.target import compile_module, host
 from funcad.backends.native.wrapper import KernelArgument, Wanted
-from funcad.backends.plans.unsupported import Unsupported
-from funcad.backends.stacks import read_by_loops_alone
+from funcad.backends.plans.element_plan import Unsupported
+from funcad.backends.py_loops import read_by_loops_alone
 from funcad.ir.aval import Aval, LiteralAval, StackAval
-from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.prune import prune
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, subjaxprs
 from funcad.primitives.loop import LOOPS, Loop, WhileLoop
-
-__all__ = ["NativeProgram", "compile_program", "program_text", "matrix_rules", "program_rules"]
 
 WORK = 1e6  # nanoseconds outside loops
 PER_FRESH_BYTE = 0.25  # nanoseconds to get a byte of memory from the system

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import program_pieces
-from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_values import Arena, Buffer, Pieces, Splat, View, contiguous_strides, same_place
 from funcad.backends.native.target import lanes_of
-from funcad.backends.plans.unsupported import Unsupported
-
-__all__ = ["Build", "merged_axes", "too_long"]
+from funcad.backends.plans.element_plan import Unsupported
 
 MAX_LINES = 20_000  # of code in one program: about a second of compilation, once for all processes (cache.py)
 PER_EQUATION = 3  # lines, at least, of most

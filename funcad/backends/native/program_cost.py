@@ -13,8 +13,6 @@ from funcad.backends.plans.element_plan import instructions
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["ProgramCost", "may_contract", "work_of"]
-
 PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
 PER_PLACE = 1.0  # one element that an index array names: its place is looked at, and is anywhere

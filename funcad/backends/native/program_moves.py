@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.backends.native.emitter import Lane
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_values import Splat, View, indexed
-
-__all__ = ["box_of", "place", "place_sum", "update", "add", "window", "gather", "scatter", "fill"]
-__all__ += ["dynamic_update", "checked", "positions"]
-
 
 MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
 

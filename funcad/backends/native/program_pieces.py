@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_values import Pieces, Splat, View, indexed, reshaped, spread, transposed
 from funcad.backends.native.target import lanes_of
-
-__all__ = ["cells_of", "framed", "index_of", "joined", "nest", "part", "pieces", "regular", "respread", "rolled"]
-__all__ += ["in_other_order", "with_shape", "whole_box"]
 
 MOST = 16  # pieces of one array
 WIDE = 16  # elements of the widest piece's rows, at least, or whole vectors are not worth the cuts

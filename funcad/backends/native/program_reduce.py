@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build, merged_axes
 from funcad.backends.native.program_values import Splat, View, spread
 from funcad.backends.native.target import lanes_of
-from funcad.backends.plans.unsupported import Unsupported
-
-__all__ = ["reduce", "position", "ties"]
+from funcad.backends.plans.element_plan import Unsupported
 
 AT_ONCE = 4  # accumulators
 SHORT = 4  # vectors that are reduced without a loop

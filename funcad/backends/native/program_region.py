@@ -15,17 +15,16 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.memory import handed_through, writes_elements, writes_of
-from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import MAX_LINES, Build, too_long
 from funcad.backends.native.program_pieces import fitting, index_of, part, regular, rolled
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, ScheduleStep, is_elementwise, schedule
 from funcad.backends.native.program_values import Pieces, View, reshaped
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.primitive import may_share
 from funcad.primitives.loop import LOOPS
-
-__all__ = ["Region", "RULES", "rule", "element"]
 
 _AIMED = {"concatenate", "basic_update", "basic_add"}  # may be computed in a part of a target, besides elementwise ones
 _CHECKED = {"add": "sadd", "sub": "ssub", "mul": "smul"}  # of Python integers

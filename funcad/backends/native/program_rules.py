@@ -13,15 +13,13 @@ import numpy as np
 
 from funcad.backends.native import gemm, program_moves, program_reduce
 from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
-from funcad.backends.native.emitter import Lane
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_pieces import framed, in_other_order, joined, part, respread, rolled, with_shape
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, contiguous_strides, indexed, reshaped, same_place
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.primitives.atoms import fold_of
-
-__all__: list[str] = []
 
 
 def _view(region: Region, value: Any) -> Any:

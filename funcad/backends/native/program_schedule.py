@@ -15,9 +15,6 @@ from funcad.backends.memory import writes_elements
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.primitive import may_share
 
-__all__ = ["COMPLEX_PARTS", "ScheduleStep", "is_elementwise", "schedule"]
-
-
 COMPLEX_PARTS = frozenset(["real", "imag", "conj", "make_complex"])  # they need no instruction, hence have no `emit`
 
 

@@ -16,9 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Arena", "Buffer", "Pieces", "Splat", "View", "contiguous_strides", "indexed", "reshaped", "same_place"]
-__all__ += ["spread", "transposed"]
-
 ALIGNMENT = 64
 
 

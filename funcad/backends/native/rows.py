@@ -24,16 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Lane
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.rows_base import Base, OperandPlaces, block_rows, partial_bytes, row_bytes, scratch_bytes
 from funcad.backends.native.rows_narrow import NarrowRows, is_narrow
 from funcad.backends.native.rows_wide import WideRows
 from funcad.backends.native.target import Host
+from funcad.backends.plans.element_plan import Unsupported
 from funcad.backends.plans.row_plan import RowPlan, kind_of
-from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr
-
-__all__ = ["OperandPlaces", "Sizes", "emit_rows", "emit_finish", "rows_kernel", "sizes_of", "plan_rows", "result_order"]
 
 RUNNER, POOL, CHUNK, ROWS, COLUMNS, BLOCK, STRIDES = range(7)  # words of `numbers`
 CHUNK_BYTES = 1 << 18  # of full values that are worth a chunk of their own

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.target import Host, lanes_of
+from funcad.backends.plans.element_plan import operand_dtypes
 from funcad.backends.plans.row_plan import RowPlan, kind_of
 from funcad.ir.jaxpr import Equation
-
-__all__ = ["OperandPlaces", "Base", "kind_of", "is_product"]
-__all__ += ["partial_bytes", "row_bytes", "block_rows", "scratch_bytes", "SLOT"]
 
 MOST_ROWS = 128  # in a block
 CACHE = 1 << 16  # bytes of full values that a block of rows should not exceed

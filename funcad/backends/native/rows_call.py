@@ -24,8 +24,6 @@ from funcad.backends.plans.row_plan import RowPlan
 from funcad.ir.jaxpr import Jaxpr
 from funcad.primitives.fused import fused_p
 
-__all__ = ["RowsKernel"]
-
 UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile
 
 

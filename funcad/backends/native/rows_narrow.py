@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Lane
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.rows_base import Base, OperandPlaces, is_product
 from funcad.backends.native.target import Host, lanes_of
 from funcad.backends.plans.element_plan import instructions
 from funcad.backends.plans.row_plan import RowPlan, kind_of, variables
 from funcad.ir.jaxpr import Equation, Literal, Var
-
-__all__ = ["NarrowRows", "is_narrow"]
 
 WIDEST = 8  # columns
 MOST = 160  # instructions of one vector of rows

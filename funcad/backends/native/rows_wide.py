@@ -13,13 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.rows_base import SLOT, Base, OperandPlaces, block_rows, is_product
 from funcad.backends.native.target import Host
 from funcad.backends.plans.row_plan import RowPlan, Sink, kind_of
 from funcad.ir.jaxpr import Equation, Literal, Var
-
-__all__ = ["WideRows"]
 
 TILE = 4096  # elements of a row that are summed before the sum is added to others
 BUSY = 20  # the weight of a phase that computes rather than waits for memory: it asks for the rows of the next block

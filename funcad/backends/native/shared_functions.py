@@ -17,8 +17,6 @@ from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.target import compile_module, host
 
-__all__ = ["address", "compiled_function", "fma", "found", "new_function", "rounded", "shared"]
-
 _WRITTEN: dict[str, Callable[[Any, np.dtype], str]] = {}
 _FOUND: dict[str, Callable[[np.dtype], tuple[Any, int]]] = {}
 _compiled: dict[tuple, Any] = {}  # the functions are few: each is compiled once per process and kept

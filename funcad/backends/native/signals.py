@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["signals_held"]
-
 
 @contextmanager
 def signals_held() -> Iterator[None]:

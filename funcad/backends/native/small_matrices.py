@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.ir import Module
+from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.shared_functions import address, fma, new_function, rounded, shared
 from funcad.backends.native.target import lanes_of
-
-__all__ = ["MatrixRows", "function_of_rows"]  # the functions are found by their names
 
 
 class MatrixRows:

@@ -30,11 +30,7 @@ from funcad.backends.interpreter import compiling
 from funcad.backends.native import cache
 from funcad.backends.native.object_file import is_object
 from funcad.backends.native.signals import signals_held
-from funcad.host.forks import held_over_forks
-
-__all__ = [
-    "Host", "MachineCode", "CompilationError", "host", "lanes_of", "available", "why_not", "report", "compile_module", "probes"
-]  # fmt: skip
+from funcad.host.locks import held_over_forks
 
 OLDEST = (0, 45)  # of llvmlite: LLVM 20, whose pointers are opaque without an option
 FORMAT = "1"  # of what we keep in the cache; another one makes old entries unreachable

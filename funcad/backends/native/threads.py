@@ -24,10 +24,8 @@ import threading
 
 import numpy as np
 
+from funcad.backends.batches import thread_count
 from funcad.backends.native import ir, target
-from funcad.backends.workers import thread_count
-
-__all__ = ["WORTH", "runner", "ready", "helpers"]
 
 WORTH = 80.0  # microseconds of work on one thread, from which on waking another one pays
 SPIN = 1000  # looks at the gate before a helper sleeps

@@ -52,9 +52,6 @@ from funcad.backends.native.wrapper_entry import (
     entry_text,
 )
 
-__all__ = ["KernelArgument", "Wanted", "PlanWords", "make_plan", "make_builtin", "add_plan", "call_by_ctypes", "available"]
-__all__ += ["why_not"]
-
 PYTHONS = ((3, 11), (3, 14))  # the versions whose object layouts are known to be those that the entry reads
 KEPT_ARENA = 64 << 20  # working memory up to this size stays with its plan between calls
 

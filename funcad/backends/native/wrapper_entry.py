@@ -13,8 +13,6 @@ from typing import Any
 
 from funcad.backends.native.ir import Function, Module
 
-__all__ = ["entry_text"]
-
 API, PROGRAM, ARENA, ARENA_BYTES, ARENA_KEPT, N_IN, N_OUT, UNLOCK, HELPERS, NEXT, RECORDS = range(11)
 RECORD = 6  # words of a record: kind, type, descr, ndim, dims, which (of an argument: strides, or null for C order)
 KINDS = {"array": 0, "float": 1, "int": 2, "bool": 3, "complex": 4, "argument": 5, "constant": 6, "again": 7}

@@ -15,13 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.plans.element_plan import operand_dtypes
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
 from funcad.ir.jaxpr import Equation, Literal
-from funcad.passes.lift import turns
+from funcad.passes.example_loops import turns
 from funcad.primitives.atoms import fold_of
-
-__all__ = ["Example", "array_of"]
 
 
 class Example:

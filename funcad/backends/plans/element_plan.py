@@ -1,4 +1,4 @@
-"""A fused group of kind "elementwise": what it reads, computes and gives, and how the arrays of a call lie in memory.
+"""What engines decide of a fused group before they write it: kinds of operands, traffic, and what is refused.
 
 Idea: an engine writes code for a group without knowing extents; `layout_of` says in how few axes a call's arrays can be walked
 over, and which of them are adjacent, broadcast or strided along each, so that equal groups share code whatever their sizes.
@@ -15,7 +15,53 @@ import numpy as np
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of, fold_of, idempotent
 
-__all__ = ["Group", "Layout", "analyse", "contiguous_strides", "instructions", "layout_of", "operand_dtypes"]
+# -- the one exception of the engines that write code: what they cannot compile exactly as NumPy computes it stays with NumPy
+#
+# Every layer raises it while it *emits* code, never while compiled code runs; whoever asked for a kernel catches it and takes
+# the lines of NumPy (of CuPy, on a device) for that group. The reason is a sentence for the user, shown by explanations of what
+# was compiled.
+
+
+class Unsupported(Exception):
+    """This cannot be compiled here, for the reason given; NumPy (on a device CuPy) runs it.
+
+    >>> from funcad.backends.plans.element_plan import Unsupported
+    >>> str(Unsupported("float16 has no vector arithmetic"))
+    'float16 has no vector arithmetic'
+    """
+
+
+# -- how many bytes a group moves: what each of its accesses reads, and what it writes
+#
+# The one place that says so.
+#
+# An access is an input as equations read it; one that is read element by element and broadcast, too, is two. An array that is
+# broadcast is read once, since it stays in the caches. Trap: strided elements move whole sectors of memory, which is not
+# counted.
+
+
+def bytes_moved(jaxpr: Jaxpr) -> int:
+    """Bytes read and written by one run of a group.
+
+    >>> import numpy as np, funcad
+    >>> bytes_moved(funcad.jit(lambda x, row: np.exp(x) * row).lower(np.ones((10, 5)), np.ones(5)).jaxpr)
+    840
+    """
+    inputs, accesses = set(jaxpr.inputs), {}
+    for equation in jaxpr.equations:
+        way = equation.params["axes"] if equation.primitive.name == "broadcast_in_dim" else None
+        for a in equation.inputs:
+            if type(a) is Var and a in inputs:
+                accesses[a, way] = _bytes(a)
+    return sum(accesses.values()) + sum([_bytes(v) for v in dict.fromkeys(jaxpr.outputs)])
+
+
+def _bytes(atom: Any) -> int:
+    return int(atom.aval.size or 0) * atom.aval.dtype.itemsize
+
+
+# -- A fused group of kind "elementwise": what it reads, computes and gives, and how the arrays of a call lie in memory
+
 
 _BOOL = np.dtype(bool)
 INSTRUCTIONS = {atom: 25 if atom in ELEMENTARY else 1 for atom in ATOMS}  # of arithmetic, per vector

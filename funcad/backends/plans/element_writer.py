@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcad.backends.plans.element_plan import operand_dtypes
-from funcad.backends.plans.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
 from funcad.primitives.atoms import ATOMS, UFUNCS, Formula, formula_of
 from funcad.primitives.composite_atoms import COMPOSITES, WORDS, integer_power
-
-__all__ = ["BOOL", "FLOAT32", "FLOAT64", "ElementWriter", "identity_of", "part_of"]
 
 BOOL, FLOAT32, FLOAT64 = np.dtype(bool), np.dtype(np.float32), np.dtype(np.float64)
 _EXTREMES = {"maximum": (-np.inf, "min"), "minimum": (np.inf, "max"), "fmax": (np.nan, "min"), "fmin": (np.nan, "max")}

@@ -15,14 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from funcad.backends.plans.element_plan import instructions
-from funcad.backends.plans.unsupported import Unsupported
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.ir.prune import prune
+from funcad.backends.plans.element_plan import Unsupported, instructions
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.contraction import dot_general_p
-
-__all__ = ["Sink", "Phase", "RowPlan", "kind_of", "variables"]
 
 KEEP = 7  # the cost from which a value is kept rather than computed again
 

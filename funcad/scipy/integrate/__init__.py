@@ -6,22 +6,18 @@ equations.
 
 import typing as _typing
 
-from funcad.names import public_names as _public_names
+from funcad.configuration import public_names as _public_names
 from funcad.scipy.door import absent as _absent
-from funcad.scipy.integrate.boundary_values import solve_bvp as solve_bvp
-from funcad.scipy.integrate.initial_values import solve_ivp as solve_ivp
+
+# isort: off
+from funcad.scipy.integrate.initial_values import solve_bvp as solve_bvp, solve_ivp as solve_ivp
 from funcad.scipy.integrate.ode import odeint as odeint
-from funcad.scipy.integrate.quadrature import fixed_quad as fixed_quad
-from funcad.scipy.integrate.quadrature import quad as quad
-from funcad.scipy.integrate.samples import cumulative_simpson as cumulative_simpson
-from funcad.scipy.integrate.samples import cumulative_trapezoid as cumulative_trapezoid
-from funcad.scipy.integrate.samples import romb as romb
-from funcad.scipy.integrate.samples import simpson as simpson
-from funcad.scipy.integrate.samples import trapezoid as trapezoid
-from funcad.scipy.integrate.several_variables import dblquad as dblquad
-from funcad.scipy.integrate.several_variables import nquad as nquad
-from funcad.scipy.integrate.several_variables import quad_vec as quad_vec
-from funcad.scipy.integrate.several_variables import tplquad as tplquad
+from funcad.scipy.integrate.quadrature import (
+    cumulative_simpson as cumulative_simpson, cumulative_trapezoid as cumulative_trapezoid, dblquad as dblquad,
+    fixed_quad as fixed_quad, nquad as nquad, quad as quad, quad_vec as quad_vec, romb as romb, simpson as simpson,
+    tplquad as tplquad, trapezoid as trapezoid,
+)  # fmt: skip
+# isort: on
 
 __all__ = [
     "cumulative_simpson",

@@ -6,26 +6,22 @@ samples may be traced too, the class says so.
 
 import typing as _typing
 
-from funcad.names import public_names as _public_names
+from funcad.configuration import public_names as _public_names
 from funcad.scipy.door import absent as _absent
-from funcad.scipy.interpolate.b_splines import BSpline as BSpline
-from funcad.scipy.interpolate.b_splines import InterpolatedUnivariateSpline as InterpolatedUnivariateSpline
-from funcad.scipy.interpolate.b_splines import LSQUnivariateSpline as LSQUnivariateSpline
-from funcad.scipy.interpolate.b_splines import UnivariateSpline as UnivariateSpline
-from funcad.scipy.interpolate.b_splines import make_lsq_spline as make_lsq_spline
-from funcad.scipy.interpolate.b_splines import splev as splev
-from funcad.scipy.interpolate.b_splines import splint as splint
-from funcad.scipy.interpolate.b_splines import splrep as splrep
-from funcad.scipy.interpolate.grid import RegularGridInterpolator as RegularGridInterpolator
-from funcad.scipy.interpolate.grid import interp1d as interp1d
-from funcad.scipy.interpolate.grid import interpn as interpn
-from funcad.scipy.interpolate.scattered import RBFInterpolator as RBFInterpolator
-from funcad.scipy.interpolate.scattered import griddata as griddata
-from funcad.scipy.interpolate.splines import Akima1DInterpolator as Akima1DInterpolator
-from funcad.scipy.interpolate.splines import CubicHermiteSpline as CubicHermiteSpline
-from funcad.scipy.interpolate.splines import CubicSpline as CubicSpline
-from funcad.scipy.interpolate.splines import PchipInterpolator as PchipInterpolator
-from funcad.scipy.interpolate.splines import make_interp_spline as make_interp_spline
+
+# isort: off
+from funcad.scipy.interpolate.grid import (
+    RBFInterpolator as RBFInterpolator, RegularGridInterpolator as RegularGridInterpolator, griddata as griddata,
+    interp1d as interp1d, interpn as interpn,
+)  # fmt: skip
+from funcad.scipy.interpolate.splines import (
+    Akima1DInterpolator as Akima1DInterpolator, BSpline as BSpline, CubicHermiteSpline as CubicHermiteSpline,
+    CubicSpline as CubicSpline, InterpolatedUnivariateSpline as InterpolatedUnivariateSpline,
+    LSQUnivariateSpline as LSQUnivariateSpline, PchipInterpolator as PchipInterpolator, UnivariateSpline as UnivariateSpline,
+    make_interp_spline as make_interp_spline, make_lsq_spline as make_lsq_spline, splev as splev, splint as splint,
+    splrep as splrep,
+)  # fmt: skip
+# isort: on
 
 __all__ = [
     "Akima1DInterpolator",

@@ -16,13 +16,12 @@ from funcad.primitives import eigen, linear_systems
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.conversion import complex_dtype, convert
+from funcad.primitives.eigen import schur as schur_form
 from funcad.primitives.factorizations import columns, nuclear_norm
 from funcad.primitives.factorizations import qr as qr_factors
-from funcad.primitives.frechet import polar_unitary
-from funcad.primitives.linear_systems import hermitian_part, mH, mm, mT
-from funcad.primitives.schur import schur as schur_form
+from funcad.primitives.linear_systems import hermitian_part, mH, mm, mT, triangular_solve
+from funcad.primitives.matrix_functions import polar_unitary
 from funcad.primitives.shape import broadcast_to, pad, reshape, rev
-from funcad.primitives.triangular import triangular_solve
 from funcad.scipy.door import implements
 from funcad.scipy.linalg.matrix_operands import check_square, identity, inexact, is_complex, stacks, symmetric, unsupported
 

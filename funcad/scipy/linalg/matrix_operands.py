@@ -7,29 +7,13 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.numpy.axes import array_of
-from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.dispatch import where_am_i
+from funcad.numpy.promote import array_of, promote_dtype, result_dtype
 from funcad.primitives.arithmetic import add
 from funcad.primitives.conversion import conj
 from funcad.primitives.linear_systems import mH, mT, triangle
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to, reshape
-from funcad.scipy.door import where_am_i
-
-__all__ = [
-    "inexact",
-    "double",
-    "constant",
-    "identity",
-    "stacks",
-    "system",
-    "as_given",
-    "unsupported",
-    "is_complex",
-    "symmetric",
-    "conjugated",
-    "check_square",
-]
 
 _LAPACK: dict[str, np.dtype] = {"e": np.dtype("f"), "g": np.dtype("d"), "G": np.dtype("D")}  # dtypes that LAPACK does not have
 

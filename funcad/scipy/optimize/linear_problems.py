@@ -19,11 +19,11 @@ from funcad.numpy.dispatch import is_traced
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate
 from funcad.scipy.door import implements
-from funcad.scipy.optimize.constraints import bounds_of, projected
-from funcad.scipy.optimize.implicit import implicit_root, integer, result_of, scipy_optimize, warn_degenerate, warn_failure
 from funcad.scipy.tree_vectors import Vector
 
-__all__ = ["linear_sum_assignment", "linprog", "lsq_linear", "milp", "nnls"]
+from funcad.scipy.optimize.implicit import (  # isort: skip
+    bounds_of, implicit_root, integer, projected, result_of, scipy_optimize, warn_degenerate, warn_failure,
+)
 
 _DOUBLE = np.dtype(float)
 _FIELDS = {"success": np.dtype(bool), "status": np.dtype(np.int64), "nit": np.dtype(np.int64)}

@@ -10,31 +10,20 @@ import numpy as np
 import funcad.numpy as fnp
 from funcad import tree
 from funcad.api.border import api
-from funcad.api.forward import jvp
 from funcad.api.grad import grad
 from funcad.api.jacobian import jacfwd
+from funcad.api.vjp import jvp
 from funcad.host.progress import counted
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate, reshape
-from funcad.scipy.optimize.implicit import (
-    Claim,
-    Hoisted,
-    check_claims,
-    implicit_root,
-    integer,
-    is_abstract,
-    result_of,
-    scipy_optimize,
-    unknown,
-    warn_failure,
-)
 from funcad.scipy.tree_vectors import Vector
-from funcad.show.docstrings import mirrors
+from funcad.show.pretty import mirrors
 
-__all__ = ["jacobian_claims", "number_of", "ravelled", "root", "root_scalar", "bisect", "brenth", "brentq", "ridder", "toms748"]
-__all__ += ["newton", "fixed_point"]
+from funcad.scipy.optimize.implicit import (  # isort: skip
+    Claim, Hoisted, check_claims, implicit_root, integer, is_abstract, result_of, scipy_optimize, unknown, warn_failure,
+)
 
 _INT = np.dtype(np.int64)
 _BOOL = np.dtype(bool)

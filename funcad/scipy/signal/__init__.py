@@ -13,34 +13,23 @@ import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
-from funcad.scipy.ndimage.ranked_images import medfilt as medfilt
-from funcad.scipy.ndimage.ranked_images import medfilt2d as medfilt2d
-from funcad.scipy.signal.convolutions import choose_conv_method as choose_conv_method
-from funcad.scipy.signal.convolutions import convolve as convolve
-from funcad.scipy.signal.convolutions import convolve2d as convolve2d
-from funcad.scipy.signal.convolutions import correlate as correlate
-from funcad.scipy.signal.convolutions import correlate2d as correlate2d
-from funcad.scipy.signal.convolutions import correlation_lags as correlation_lags
-from funcad.scipy.signal.convolutions import fftconvolve as fftconvolve
-from funcad.scipy.signal.convolutions import oaconvolve as oaconvolve
-from funcad.scipy.signal.filters import filtfilt as filtfilt
-from funcad.scipy.signal.filters import lfilter as lfilter
-from funcad.scipy.signal.filters import lfilter_zi as lfilter_zi
-from funcad.scipy.signal.filters import sosfilt as sosfilt
-from funcad.scipy.signal.filters import sosfilt_zi as sosfilt_zi
-from funcad.scipy.signal.filters import sosfiltfilt as sosfiltfilt
-from funcad.scipy.signal.smoothing import detrend as detrend
-from funcad.scipy.signal.smoothing import get_window as get_window
-from funcad.scipy.signal.smoothing import hilbert as hilbert
-from funcad.scipy.signal.smoothing import resample as resample
-from funcad.scipy.signal.smoothing import savgol_filter as savgol_filter
-from funcad.scipy.signal.spectra import coherence as coherence
-from funcad.scipy.signal.spectra import csd as csd
-from funcad.scipy.signal.spectra import istft as istft
-from funcad.scipy.signal.spectra import periodogram as periodogram
-from funcad.scipy.signal.spectra import spectrogram as spectrogram
-from funcad.scipy.signal.spectra import stft as stft
-from funcad.scipy.signal.spectra import welch as welch
+
+# isort: off
+from funcad.scipy.ndimage.image_filters import medfilt as medfilt, medfilt2d as medfilt2d
+from funcad.scipy.signal.convolutions import (
+    choose_conv_method as choose_conv_method, convolve as convolve, convolve2d as convolve2d, correlate as correlate,
+    correlate2d as correlate2d, correlation_lags as correlation_lags, fftconvolve as fftconvolve, oaconvolve as oaconvolve,
+)  # fmt: skip
+from funcad.scipy.signal.filters import (
+    detrend as detrend, filtfilt as filtfilt, get_window as get_window, hilbert as hilbert, lfilter as lfilter,
+    lfilter_zi as lfilter_zi, resample as resample, savgol_filter as savgol_filter, sosfilt as sosfilt,
+    sosfilt_zi as sosfilt_zi, sosfiltfilt as sosfiltfilt,
+)  # fmt: skip
+from funcad.scipy.signal.spectra import (
+    coherence as coherence, csd as csd, istft as istft, periodogram as periodogram, spectrogram as spectrogram, stft as stft,
+    welch as welch,
+)  # fmt: skip
+# isort: on
 
 __all__ = [n for n, v in globals().items() if not n.startswith("_") and type(v) is not type(_importlib)]
 

@@ -13,25 +13,13 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.numpy.axes import array_of
-from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.promote import array_of, promote_dtype, result_dtype
 from funcad.primitives.conversion import conj, convert
 from funcad.primitives.convolution import conv
 from funcad.primitives.shape import reshape, rev, slice_p
 from funcad.scipy import fft as _fft
 from funcad.scipy.door import implements
-from funcad.show.docstrings import mirrors
-
-__all__ = [
-    "convolve",
-    "correlate",
-    "convolve2d",
-    "correlate2d",
-    "fftconvolve",
-    "oaconvolve",
-    "choose_conv_method",
-    "correlation_lags",
-]
+from funcad.show.pretty import mirrors
 
 
 def together(*args: Any) -> list[Any]:

@@ -14,20 +14,17 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.numpy.axes import axis_of, move
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import at
+from funcad.numpy.promote import axis_of, move
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import conj
 from funcad.primitives.fourier import weighted
 from funcad.primitives.placement import capture_as_inputs
 from funcad.scipy.constants import constant, moved
 from funcad.scipy.door import implements
-from funcad.scipy.signal.filters import _extended
-from funcad.scipy.signal.smoothing import detrend as _detrend
-from funcad.scipy.signal.smoothing import get_window
-
-__all__ = ["stft", "istft", "welch", "csd", "periodogram", "coherence", "spectrogram"]
+from funcad.scipy.signal.filters import _extended, get_window
+from funcad.scipy.signal.filters import detrend as _detrend
 
 
 def _window(window: Any, nperseg: Any, length: int) -> tuple[np.ndarray, int]:

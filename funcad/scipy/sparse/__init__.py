@@ -5,10 +5,12 @@ import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
-from funcad.scipy.sparse.sparse_arrays import SparseArray as SparseArray
-from funcad.scipy.sparse.sparse_arrays import coo_array as coo_array
-from funcad.scipy.sparse.sparse_arrays import csc_array as csc_array
-from funcad.scipy.sparse.sparse_arrays import csr_array as csr_array
+
+# isort: off
+from funcad.scipy.sparse.sparse_arrays import (
+    SparseArray as SparseArray, coo_array as coo_array, csc_array as csc_array, csr_array as csr_array,
+)  # fmt: skip
+# isort: on
 
 __all__ = ["SparseArray", "coo_array", "csc_array", "csr_array", "linalg"]
 

@@ -1,4 +1,4 @@
-"""Linear systems with sparse matrices by SciPy's factorizations: spsolve, splu, factorized.
+"""Sparse systems by factors, few eigenpairs, and products with exponentials.
 
 The solution is differentiated by the equation that it satisfies (`custom_linear_solve`): with respect to the right-hand side
 and to the elements of the matrix, whose places are fixed. SciPy's SuperLU runs on the host, in a callback, lane after lane
@@ -17,13 +17,12 @@ import funcad.numpy as fnp
 from funcad.api.border import api
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.control.callback import pure_callback
-from funcad.control.solve import custom_linear_solve
+from funcad.control.loops import fori_loop
+from funcad.control.solve import custom_linear_solve, custom_root
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.primitives.conversion import convert
-from funcad.scipy.sparse.sparse_arrays import SparseArray, entries, is_sparse, is_traced, product
-from funcad.show.docstrings import mirrors
-
-__all__ = ["Factorization", "factorized", "spsolve", "splu", "solved", "host_solver", "scipy_linalg"]
+from funcad.primitives.conversion import convert, stop_gradient
+from funcad.scipy.sparse.sparse_arrays import SparseArray, entries, is_sparse, is_traced, product, sums
+from funcad.show.pretty import mirrors
 
 
 def scipy_linalg() -> Any:
@@ -192,3 +191,235 @@ def factorized(A: Any) -> Callable[[Any], Any]:
 
 
 mirrors([factorized, splu, spsolve], "scipy.sparse.linalg")
+
+
+# -- A few eigenvalues and singular values of sparse matrices: eigsh and svds, SciPy's ARPACK in a callback
+#
+# An eigenpair of a symmetric matrix is a root of `A v - w v = 0, (1 - v.v) / 2 = 0`, whose derivative is the symmetric bordered
+# matrix [[A - w, -v], [-v^T, 0]]: it is regular if the eigenvalue is simple, and SuperLU solves with it. The singular vectors
+# of A are the halves of the eigenvectors of [[0, A], [A^T, 0]]. A multiple eigenvalue has no derivative: it is NaN or very
+# large. Trap: the sign of a vector is ARPACK's, which starts from the same vector each time, or a call and its derivative would
+# not fit.
+
+
+def _real(name: str, a: Any) -> tuple[np.ndarray, np.ndarray, Any, tuple[int, int]]:
+    if not is_sparse(a) and not hasattr(a, "shape") or hasattr(a, "matvec"):
+        raise TypeError(f"{name}: beside traced values A must be a sparse or dense matrix, got {type(a).__name__}")
+    row, col, data, shape = entries(a)
+    if dtype_of(data).kind == "c":
+        raise TypeError(
+            f"{name}: funcad differentiates eigenvectors of real matrices here, got {dtype_of(data)}.\n"
+            "Remedy: np.linalg.eigh or np.linalg.svd of A.toarray(), for complex ones."
+        )
+    return row, col, data if dtype_of(data) == np.dtype(float) else convert(data, np.dtype(float)), shape
+
+
+def _pair(row: np.ndarray, col: np.ndarray, data: Any, v: Any, w: Any) -> tuple[Any, Any]:
+    """One eigenvector and its eigenvalue, given without derivatives, as functions of the elements."""
+    n = v.shape[0]
+    every = np.arange(n)
+    rows = np.concatenate([row, every, every, np.full(n, n), [n]])
+    cols = np.concatenate([col, every, np.full(n, n), every, [n]])
+    solve = host_solver(rows, cols, n + 1)
+    bordered = fnp.concatenate([stop_gradient(data), fnp.broadcast_to(-w, (n,)), -v, -v, fnp.zeros(1)])
+
+    def equations(pair: Any) -> Any:
+        v, w = pair
+        return product(row, col, data, n, v) - w * v, (1 - v @ v) / 2
+
+    def inverse(_: Any, y: Any) -> Any:
+        found = solve(bordered, fnp.append(y[0], y[1]), "N")
+        return found[:n], found[n]
+
+    linear = lambda g, y: custom_linear_solve(g, y, inverse, symmetric=True)
+    return custom_root(equations, (v, w), lambda f, pair: pair, linear)  # type: ignore[no-any-return]
+
+
+def _start(n: int) -> np.ndarray:
+    return np.random.default_rng(0).uniform(-1, 1, n)
+
+
+def _matrix(data: Any, row: Any, col: Any, shape: tuple[int, int]) -> Any:
+    from scipy.sparse import csr_array
+
+    return csr_array((data, (row, col)), shape=shape)
+
+
+def _on_host(call: Callable[[np.ndarray], Any], like: list[tuple[int, ...]], data: Any) -> Any:
+    structs = [ShapeDtypeStruct(shape, np.dtype(float)) for shape in like]
+    return pure_callback(call, structs, stop_gradient(data), vmap_method="sequential")
+
+
+@api
+def eigsh(
+    A: Any,
+    k: int = 6,
+    M: Any = None,
+    sigma: float | None = None,
+    which: str = "LM",
+    v0: Any = None,
+    ncv: int | None = None,
+    maxiter: int | None = None,
+    tol: float = 0,
+    return_eigenvectors: bool = True,
+    Minv: Any = None,
+    OPinv: Any = None,
+    mode: str = "normal",
+) -> Any:
+    """k eigenvalues, and eigenvectors, of a real symmetric sparse matrix, differentiably in its elements: `(w, v)`.
+
+    With nothing traced it is SciPy's own, and its options `sigma`, `which`, `v0`, `ncv`, `maxiter`, `tol` and `mode` are handed
+    on. The eigenvalues must be simple for their derivatives; derivatives of an element alone are those of a symmetric change
+    shared by it and its mirror image. TypeError for complex matrices, LinearOperators and the options `M`, `Minv` and `OPinv`
+    beside traced values.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda d: funcad.scipy.sparse.linalg.eigsh(np.diag(d), k=1)[0][0]
+    >>> funcad.grad(f)(np.array([1.0, 2.0, 3.0])).round(6) + 0.0
+    array([0., 0., 1.])
+    """
+    if not is_traced(A):
+        return scipy_linalg().eigsh(A, k, M, sigma, which, v0, ncv, maxiter, tol, return_eigenvectors, Minv, OPinv, mode)
+    if M is not None or Minv is not None or OPinv is not None:
+        raise TypeError("eigsh: M, Minv and OPinv are not differentiated.\nRemedy: np.linalg.eigh of the dense problem.")
+    row, col, data, (n, m) = _real("eigsh", A)
+    if n != m:
+        raise ValueError(f"expected square matrix (shape={(n, m)})")
+    start = _start(n) if v0 is None else np.asarray(v0)
+    options = {"sigma": sigma, "which": which, "v0": start, "ncv": ncv, "maxiter": maxiter, "tol": tol, "mode": mode}
+
+    def host(data: np.ndarray) -> Any:
+        return list(scipy_linalg().eigsh(_matrix(data, row, col, (n, n)).tocsc(), k, **options))
+
+    w, v = _on_host(host, [(k,), (n, k)], data)
+    pairs = [_pair(row, col, data, v[:, i], w[i]) for i in range(k)]
+    values = fnp.stack([w for _, w in pairs])
+    return (values, fnp.stack([v for v, _ in pairs], 1)) if return_eigenvectors else values
+
+
+@api
+def svds(
+    A: Any,
+    k: int = 6,
+    ncv: int | None = None,
+    tol: float = 0,
+    which: str = "LM",
+    v0: Any = None,
+    maxiter: int | None = None,
+    return_singular_vectors: Any = True,
+    solver: str = "arpack",
+    **options: Any,
+) -> Any:
+    """k singular values, and vectors, of a real sparse matrix, differentiably in its elements: `(u, s, vt)`.
+
+    With nothing traced it is SciPy's own; its options are handed on: `ncv`, `tol`, `which`, `v0`, `maxiter`, `solver` and
+    `options` of its own. `return_singular_vectors=False` gives s alone. The singular values must be simple and not zero for
+    their derivatives. TypeError for complex matrices and LinearOperators beside traced values.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda d: funcad.scipy.sparse.linalg.svds(np.diag(d), k=1)[1][0]
+    >>> funcad.grad(f)(np.array([1.0, 2.0, -3.0])).round(6) + 0.0
+    array([ 0.,  0., -1.])
+    """
+    options = {"ncv": ncv, "tol": tol, "which": which, "v0": v0, "maxiter": maxiter, "solver": solver, **options}
+    if not is_traced(A):
+        return scipy_linalg().svds(A, k, return_singular_vectors=return_singular_vectors, **options)
+    row, col, data, (m, n) = _real("svds", A)
+    options["v0"] = _start(min(m, n)) if v0 is None else np.asarray(v0)
+    if return_singular_vectors not in (True, False):
+        raise ValueError(f"svds: of traced values, return_singular_vectors is True or False, got {return_singular_vectors!r}")
+
+    def host(data: np.ndarray) -> Any:
+        return list(scipy_linalg().svds(_matrix(data, row, col, (m, n)), k, **options))
+
+    u, s, vt = _on_host(host, [(m, k), (k,), (k, n)], data)
+    rows, cols = np.concatenate([row, col + m]), np.concatenate([col + m, row])
+    both = fnp.concatenate([data, data])
+    half = np.sqrt(0.5)
+    pairs = [_pair(rows, cols, both, half * fnp.concatenate([u[:, i], vt[i]]), s[i]) for i in range(k)]
+    values = fnp.stack([w for _, w in pairs])
+    if not return_singular_vectors:
+        return values
+    vectors = fnp.stack([z for z, _ in pairs]) / half
+    return vectors[:, :m].T, values, vectors[:, m:]
+
+
+mirrors([eigsh, svds], "scipy.sparse.linalg")
+
+
+# -- `expm_multiply`: the exponential of a sparse matrix times an array, without the exponential
+#
+# Of traced values it is computed by products with the matrix, after Al-Mohy and Higham (2011): exp(A) B = (T(A / s))^s B, with
+# the Taylor polynomial T of degree 30 and as many steps s as the norm of A asks for. That is a program like any other, so it
+# has all derivatives, and those of the polynomial are as accurate as it is.
+
+
+DEGREE, NORM = 30, 3.5  # up to this norm of A / s the polynomial of this degree is exact to double precision
+
+
+def _step(row: np.ndarray, col: np.ndarray, data: Any, n: int, b: Any, t: Any) -> Any:
+    """exp(t A) b."""
+    diagonal = row == col
+    mean = sums(data[np.flatnonzero(diagonal)], np.zeros(int(diagonal.sum()), np.intp), 1)[0] / max(n, 1)
+    mean = stop_gradient(mean)  # exp(A) = exp(mean) exp(A - mean), whatever it is; the norm is smaller
+    columns = sums(abs(stop_gradient(data)), col, n)
+    norm = abs(stop_gradient(t)) * (fnp.max(columns, initial=0.0) + abs(mean))
+    steps = fnp.maximum(fnp.ceil(fnp.where(np.isfinite(norm), norm, 0.0) / NORM), 1.0)
+
+    def term(j: Any, state: Any) -> Any:
+        total, last = state
+        last = (product(row, col, data, n, last) - mean * last) * (t / (steps * (j + 1)))
+        return total + last, last
+
+    def one(_: Any, v: Any) -> Any:
+        return fori_loop(0, DEGREE, term, (v, v))[0] * np.exp(mean * t / steps)
+
+    return fori_loop(0, convert(steps, np.dtype(int)), one, b)
+
+
+@api
+def expm_multiply(
+    A: Any,
+    B: Any,
+    start: Any = None,
+    stop: Any = None,
+    num: int | None = None,
+    endpoint: bool | None = None,
+    traceA: Any = None,
+) -> Any:
+    """exp(A) B, or exp(t A) B at `num` times t from `start` to `stop`, differentiably in the elements of A, in B and the times.
+
+    As SciPy's, which it is with nothing traced. `A` is a sparse or dense square matrix, also one with traced elements, `B` a
+    vector or a matrix; with times the result has a new axis 0 (`endpoint` as of np.linspace). `traceA` is a hint of SciPy's
+    that traced values do not need. ValueError if shapes do not fit, TypeError for a LinearOperator beside traced values.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda d: funcad.scipy.sparse.linalg.expm_multiply(np.diag(d), np.ones(2)).sum()
+    >>> funcad.grad(f)(np.array([0.0, 1.0])).round(6)
+    array([1.      , 2.718282])
+    """
+    if not is_traced(A, B, start, stop):
+        return scipy_linalg().expm_multiply(A, B, start, stop, num, endpoint, traceA)
+    if hasattr(A, "matvec"):
+        raise TypeError("expm_multiply: beside traced values A must be a sparse or dense matrix, not a LinearOperator")
+    row, col, data, shape = entries(A)
+    if shape[0] != shape[1]:
+        raise ValueError("expected A to be like a square matrix")
+    if not 1 <= len(shape_of(B)) <= 2 or shape_of(B)[0] != shape[1]:
+        raise ValueError(f"shapes of matrices A {shape} and B {shape_of(B)} are incompatible")
+    times = [start, stop]
+    dtype = np.result_type(dtype_of(data), dtype_of(B), float)
+    data, b = [v if dtype_of(v) == dtype else convert(fnp.asarray(v), dtype) for v in (data, B)]
+    if all([t is None for t in (*times, num, endpoint)]):
+        return _step(row, col, data, shape[0], b, 1.0)
+    first, last = [1.0 if t is None and i else 0.0 if t is None else t for i, t in enumerate(times)]
+    count = 50 if num is None else int(num)
+    points = fnp.linspace(first, last, count, endpoint=True if endpoint is None else endpoint)
+    found = [_step(row, col, data, shape[0], b, points[0])]
+    width = points[1] - points[0] if count > 1 else 0.0
+    for _ in range(count - 1):
+        found.append(_step(row, col, data, shape[0], found[-1], width))
+    return fnp.stack(found)
+
+
+mirrors([expm_multiply], "scipy.sparse.linalg")

@@ -7,21 +7,18 @@ result is differentiated by the equation that it satisfies.
 import typing as _typing
 from typing import Any as _Any
 
-from funcad.names import public_names as _public_names
+from funcad.configuration import public_names as _public_names
 from funcad.scipy.door import absent as _absent
-from funcad.scipy.sparse.exponential_products import expm_multiply as expm_multiply
-from funcad.scipy.sparse.factorized_systems import factorized as factorized
 from funcad.scipy.sparse.factorized_systems import scipy_linalg as _scipy_linalg
-from funcad.scipy.sparse.factorized_systems import splu as splu
-from funcad.scipy.sparse.factorized_systems import spsolve as spsolve
-from funcad.scipy.sparse.few_eigenpairs import eigsh as eigsh
-from funcad.scipy.sparse.few_eigenpairs import svds as svds
-from funcad.scipy.sparse.krylov_solvers import bicgstab as bicgstab
-from funcad.scipy.sparse.krylov_solvers import cg as cg
-from funcad.scipy.sparse.krylov_solvers import gmres as gmres
-from funcad.scipy.sparse.krylov_solvers import minres as minres
-from funcad.scipy.sparse.least_squares_solvers import lsmr as lsmr
-from funcad.scipy.sparse.least_squares_solvers import lsqr as lsqr
+
+# isort: off
+from funcad.scipy.sparse.factorized_systems import (
+    eigsh as eigsh, expm_multiply as expm_multiply, factorized as factorized, splu as splu, spsolve as spsolve, svds as svds,
+)  # fmt: skip
+from funcad.scipy.sparse.krylov_solvers import (
+    bicgstab as bicgstab, cg as cg, gmres as gmres, lsmr as lsmr, lsqr as lsqr, minres as minres,
+)  # fmt: skip
+# isort: on
 
 __all__ = [
     *("LinearOperator", "aslinearoperator", "bicgstab", "cg", "eigsh", "expm_multiply", "factorized", "gmres", "lsmr", "lsqr"),

@@ -22,8 +22,6 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert
 
-__all__ = ["SparseArray", "coo_array", "csc_array", "csr_array", "entries", "is_sparse", "is_traced", "product"]
-
 
 def _scipy_sparse() -> Any:
     """The one door to scipy.sparse."""

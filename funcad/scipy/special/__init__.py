@@ -13,255 +13,59 @@ np.float64(-0.313489)
 
 import typing as _typing
 
-from funcad.names import public_names as _public_names
+from funcad.configuration import public_names as _public_names
 from funcad.scipy.door import absent as _absent
-from funcad.scipy.special.composite import bdtr as bdtr
-from funcad.scipy.special.composite import bdtrc as bdtrc
-from funcad.scipy.special.composite import bernoulli as bernoulli
-from funcad.scipy.special.composite import bessel_jn as bessel_jn
-from funcad.scipy.special.composite import chdtr as chdtr
-from funcad.scipy.special.composite import chdtrc as chdtrc
-from funcad.scipy.special.composite import chdtri as chdtri
-from funcad.scipy.special.composite import comb as comb
-from funcad.scipy.special.composite import factorial as factorial
-from funcad.scipy.special.composite import fdtr as fdtr
-from funcad.scipy.special.composite import fdtrc as fdtrc
-from funcad.scipy.special.composite import gdtr as gdtr
-from funcad.scipy.special.composite import gdtrc as gdtrc
-from funcad.scipy.special.composite import gdtrix as gdtrix
-from funcad.scipy.special.composite import hankel1 as hankel1
-from funcad.scipy.special.composite import hankel1e as hankel1e
-from funcad.scipy.special.composite import hankel2 as hankel2
-from funcad.scipy.special.composite import hankel2e as hankel2e
-from funcad.scipy.special.composite import lambertw as lambertw
-from funcad.scipy.special.composite import multigammaln as multigammaln
-from funcad.scipy.special.composite import nbdtr as nbdtr
-from funcad.scipy.special.composite import nbdtrc as nbdtrc
-from funcad.scipy.special.composite import pdtr as pdtr
-from funcad.scipy.special.composite import pdtrc as pdtrc
-from funcad.scipy.special.composite import perm as perm
-from funcad.scipy.special.composite import polygamma as polygamma
-from funcad.scipy.special.composite import sinc as sinc
-from funcad.scipy.special.composite import softplus as softplus
-from funcad.scipy.special.composite import sph_harm_y as sph_harm_y
-from funcad.scipy.special.composite import voigt_profile as voigt_profile
-from funcad.scipy.special.composite import zeta as zeta
-from funcad.scipy.special.special_ufuncs import beta as beta
-from funcad.scipy.special.special_ufuncs import betainc as betainc
-from funcad.scipy.special.special_ufuncs import betaincc as betaincc
-from funcad.scipy.special.special_ufuncs import betainccinv as betainccinv
-from funcad.scipy.special.special_ufuncs import betaincinv as betaincinv
-from funcad.scipy.special.special_ufuncs import betaln as betaln
-from funcad.scipy.special.special_ufuncs import binom as binom
-from funcad.scipy.special.special_ufuncs import boxcox as boxcox
-from funcad.scipy.special.special_ufuncs import boxcox1p as boxcox1p
-from funcad.scipy.special.special_ufuncs import cbrt as cbrt
-from funcad.scipy.special.special_ufuncs import cosm1 as cosm1
-from funcad.scipy.special.special_ufuncs import dawsn as dawsn
-from funcad.scipy.special.special_ufuncs import digamma as digamma
-from funcad.scipy.special.special_ufuncs import ellipe as ellipe
-from funcad.scipy.special.special_ufuncs import ellipeinc as ellipeinc
-from funcad.scipy.special.special_ufuncs import ellipk as ellipk
-from funcad.scipy.special.special_ufuncs import ellipkinc as ellipkinc
-from funcad.scipy.special.special_ufuncs import ellipkm1 as ellipkm1
-from funcad.scipy.special.special_ufuncs import entr as entr
-from funcad.scipy.special.special_ufuncs import erf as erf
-from funcad.scipy.special.special_ufuncs import erfc as erfc
-from funcad.scipy.special.special_ufuncs import erfcinv as erfcinv
-from funcad.scipy.special.special_ufuncs import erfcx as erfcx
-from funcad.scipy.special.special_ufuncs import erfi as erfi
-from funcad.scipy.special.special_ufuncs import erfinv as erfinv
-from funcad.scipy.special.special_ufuncs import exp1 as exp1
-from funcad.scipy.special.special_ufuncs import exp2 as exp2
-from funcad.scipy.special.special_ufuncs import exp10 as exp10
-from funcad.scipy.special.special_ufuncs import expi as expi
-from funcad.scipy.special.special_ufuncs import expit as expit
-from funcad.scipy.special.special_ufuncs import expm1 as expm1
-from funcad.scipy.special.special_ufuncs import expn as expn
-from funcad.scipy.special.special_ufuncs import exprel as exprel
-from funcad.scipy.special.special_ufuncs import fdtri as fdtri
-from funcad.scipy.special.special_ufuncs import fresnel as fresnel
-from funcad.scipy.special.special_ufuncs import gamma as gamma
-from funcad.scipy.special.special_ufuncs import gammainc as gammainc
-from funcad.scipy.special.special_ufuncs import gammaincc as gammaincc
-from funcad.scipy.special.special_ufuncs import gammainccinv as gammainccinv
-from funcad.scipy.special.special_ufuncs import gammaincinv as gammaincinv
-from funcad.scipy.special.special_ufuncs import gammaln as gammaln
-from funcad.scipy.special.special_ufuncs import gammasgn as gammasgn
-from funcad.scipy.special.special_ufuncs import huber as huber
-from funcad.scipy.special.special_ufuncs import hyp0f1 as hyp0f1
-from funcad.scipy.special.special_ufuncs import hyp1f1 as hyp1f1
-from funcad.scipy.special.special_ufuncs import hyp2f1 as hyp2f1
-from funcad.scipy.special.special_ufuncs import hyperu as hyperu
-from funcad.scipy.special.special_ufuncs import i0 as i0
-from funcad.scipy.special.special_ufuncs import i0e as i0e
-from funcad.scipy.special.special_ufuncs import i1 as i1
-from funcad.scipy.special.special_ufuncs import i1e as i1e
-from funcad.scipy.special.special_ufuncs import inv_boxcox as inv_boxcox
-from funcad.scipy.special.special_ufuncs import inv_boxcox1p as inv_boxcox1p
-from funcad.scipy.special.special_ufuncs import iv as iv
-from funcad.scipy.special.special_ufuncs import ive as ive
-from funcad.scipy.special.special_ufuncs import j0 as j0
-from funcad.scipy.special.special_ufuncs import j1 as j1
-from funcad.scipy.special.special_ufuncs import jn as jn
-from funcad.scipy.special.special_ufuncs import jv as jv
-from funcad.scipy.special.special_ufuncs import jve as jve
-from funcad.scipy.special.special_ufuncs import k0 as k0
-from funcad.scipy.special.special_ufuncs import k0e as k0e
-from funcad.scipy.special.special_ufuncs import k1 as k1
-from funcad.scipy.special.special_ufuncs import k1e as k1e
-from funcad.scipy.special.special_ufuncs import kl_div as kl_div
-from funcad.scipy.special.special_ufuncs import kn as kn
-from funcad.scipy.special.special_ufuncs import kv as kv
-from funcad.scipy.special.special_ufuncs import kve as kve
-from funcad.scipy.special.special_ufuncs import log1p as log1p
-from funcad.scipy.special.special_ufuncs import log_expit as log_expit
-from funcad.scipy.special.special_ufuncs import log_ndtr as log_ndtr
-from funcad.scipy.special.special_ufuncs import loggamma as loggamma
-from funcad.scipy.special.special_ufuncs import logit as logit
-from funcad.scipy.special.special_ufuncs import modstruve as modstruve
-from funcad.scipy.special.special_ufuncs import ndtr as ndtr
-from funcad.scipy.special.special_ufuncs import ndtri as ndtri
-from funcad.scipy.special.special_ufuncs import ndtri_exp as ndtri_exp
-from funcad.scipy.special.special_ufuncs import owens_t as owens_t
-from funcad.scipy.special.special_ufuncs import poch as poch
-from funcad.scipy.special.special_ufuncs import powm1 as powm1
-from funcad.scipy.special.special_ufuncs import pseudo_huber as pseudo_huber
-from funcad.scipy.special.special_ufuncs import psi as psi
-from funcad.scipy.special.special_ufuncs import rel_entr as rel_entr
-from funcad.scipy.special.special_ufuncs import rgamma as rgamma
-from funcad.scipy.special.special_ufuncs import shichi as shichi
-from funcad.scipy.special.special_ufuncs import sici as sici
-from funcad.scipy.special.special_ufuncs import spence as spence
-from funcad.scipy.special.special_ufuncs import stdtr as stdtr
-from funcad.scipy.special.special_ufuncs import stdtrit as stdtrit
-from funcad.scipy.special.special_ufuncs import struve as struve
-from funcad.scipy.special.special_ufuncs import wofz as wofz
-from funcad.scipy.special.special_ufuncs import wrightomega as wrightomega
-from funcad.scipy.special.special_ufuncs import xlog1py as xlog1py
-from funcad.scipy.special.special_ufuncs import xlogy as xlogy
-from funcad.scipy.special.special_ufuncs import y0 as y0
-from funcad.scipy.special.special_ufuncs import y1 as y1
-from funcad.scipy.special.special_ufuncs import yn as yn
-from funcad.scipy.special.special_ufuncs import yv as yv
-from funcad.scipy.special.special_ufuncs import yve as yve
-from funcad.scipy.special.special_ufuncs import zetac as zetac
-from funcad.scipy.special.sums import log_softmax as log_softmax
-from funcad.scipy.special.sums import logsumexp as logsumexp
-from funcad.scipy.special.sums import softmax as softmax
-from funcad.scipy.special.tabled_ufuncs import agm as agm
-from funcad.scipy.special.tabled_ufuncs import airy as airy
-from funcad.scipy.special.tabled_ufuncs import airye as airye
-from funcad.scipy.special.tabled_ufuncs import bdtri as bdtri
-from funcad.scipy.special.tabled_ufuncs import bdtrik as bdtrik
-from funcad.scipy.special.tabled_ufuncs import bdtrin as bdtrin
-from funcad.scipy.special.tabled_ufuncs import bei as bei
-from funcad.scipy.special.tabled_ufuncs import beip as beip
-from funcad.scipy.special.tabled_ufuncs import ber as ber
-from funcad.scipy.special.tabled_ufuncs import berp as berp
-from funcad.scipy.special.tabled_ufuncs import besselpoly as besselpoly
-from funcad.scipy.special.tabled_ufuncs import btdtria as btdtria
-from funcad.scipy.special.tabled_ufuncs import btdtrib as btdtrib
-from funcad.scipy.special.tabled_ufuncs import chdtriv as chdtriv
-from funcad.scipy.special.tabled_ufuncs import chndtr as chndtr
-from funcad.scipy.special.tabled_ufuncs import chndtridf as chndtridf
-from funcad.scipy.special.tabled_ufuncs import chndtrinc as chndtrinc
-from funcad.scipy.special.tabled_ufuncs import chndtrix as chndtrix
-from funcad.scipy.special.tabled_ufuncs import cosdg as cosdg
-from funcad.scipy.special.tabled_ufuncs import cotdg as cotdg
-from funcad.scipy.special.tabled_ufuncs import ellipj as ellipj
-from funcad.scipy.special.tabled_ufuncs import elliprc as elliprc
-from funcad.scipy.special.tabled_ufuncs import elliprd as elliprd
-from funcad.scipy.special.tabled_ufuncs import elliprf as elliprf
-from funcad.scipy.special.tabled_ufuncs import elliprg as elliprg
-from funcad.scipy.special.tabled_ufuncs import elliprj as elliprj
-from funcad.scipy.special.tabled_ufuncs import eval_chebyc as eval_chebyc
-from funcad.scipy.special.tabled_ufuncs import eval_chebys as eval_chebys
-from funcad.scipy.special.tabled_ufuncs import eval_chebyt as eval_chebyt
-from funcad.scipy.special.tabled_ufuncs import eval_chebyu as eval_chebyu
-from funcad.scipy.special.tabled_ufuncs import eval_gegenbauer as eval_gegenbauer
-from funcad.scipy.special.tabled_ufuncs import eval_genlaguerre as eval_genlaguerre
-from funcad.scipy.special.tabled_ufuncs import eval_hermite as eval_hermite
-from funcad.scipy.special.tabled_ufuncs import eval_hermitenorm as eval_hermitenorm
-from funcad.scipy.special.tabled_ufuncs import eval_jacobi as eval_jacobi
-from funcad.scipy.special.tabled_ufuncs import eval_laguerre as eval_laguerre
-from funcad.scipy.special.tabled_ufuncs import eval_legendre as eval_legendre
-from funcad.scipy.special.tabled_ufuncs import eval_sh_chebyt as eval_sh_chebyt
-from funcad.scipy.special.tabled_ufuncs import eval_sh_chebyu as eval_sh_chebyu
-from funcad.scipy.special.tabled_ufuncs import eval_sh_jacobi as eval_sh_jacobi
-from funcad.scipy.special.tabled_ufuncs import eval_sh_legendre as eval_sh_legendre
-from funcad.scipy.special.tabled_ufuncs import fdtridfd as fdtridfd
-from funcad.scipy.special.tabled_ufuncs import gdtria as gdtria
-from funcad.scipy.special.tabled_ufuncs import gdtrib as gdtrib
-from funcad.scipy.special.tabled_ufuncs import it2i0k0 as it2i0k0
-from funcad.scipy.special.tabled_ufuncs import it2j0y0 as it2j0y0
-from funcad.scipy.special.tabled_ufuncs import it2struve0 as it2struve0
-from funcad.scipy.special.tabled_ufuncs import itairy as itairy
-from funcad.scipy.special.tabled_ufuncs import iti0k0 as iti0k0
-from funcad.scipy.special.tabled_ufuncs import itj0y0 as itj0y0
-from funcad.scipy.special.tabled_ufuncs import itmodstruve0 as itmodstruve0
-from funcad.scipy.special.tabled_ufuncs import itstruve0 as itstruve0
-from funcad.scipy.special.tabled_ufuncs import kei as kei
-from funcad.scipy.special.tabled_ufuncs import keip as keip
-from funcad.scipy.special.tabled_ufuncs import kelvin as kelvin
-from funcad.scipy.special.tabled_ufuncs import ker as ker
-from funcad.scipy.special.tabled_ufuncs import kerp as kerp
-from funcad.scipy.special.tabled_ufuncs import kolmogi as kolmogi
-from funcad.scipy.special.tabled_ufuncs import kolmogorov as kolmogorov
-from funcad.scipy.special.tabled_ufuncs import log_wright_bessel as log_wright_bessel
-from funcad.scipy.special.tabled_ufuncs import lpmv as lpmv
-from funcad.scipy.special.tabled_ufuncs import mathieu_a as mathieu_a
-from funcad.scipy.special.tabled_ufuncs import mathieu_b as mathieu_b
-from funcad.scipy.special.tabled_ufuncs import mathieu_cem as mathieu_cem
-from funcad.scipy.special.tabled_ufuncs import mathieu_modcem1 as mathieu_modcem1
-from funcad.scipy.special.tabled_ufuncs import mathieu_modcem2 as mathieu_modcem2
-from funcad.scipy.special.tabled_ufuncs import mathieu_modsem1 as mathieu_modsem1
-from funcad.scipy.special.tabled_ufuncs import mathieu_modsem2 as mathieu_modsem2
-from funcad.scipy.special.tabled_ufuncs import mathieu_sem as mathieu_sem
-from funcad.scipy.special.tabled_ufuncs import modfresnelm as modfresnelm
-from funcad.scipy.special.tabled_ufuncs import modfresnelp as modfresnelp
-from funcad.scipy.special.tabled_ufuncs import nbdtri as nbdtri
-from funcad.scipy.special.tabled_ufuncs import nbdtrik as nbdtrik
-from funcad.scipy.special.tabled_ufuncs import nbdtrin as nbdtrin
-from funcad.scipy.special.tabled_ufuncs import ncfdtr as ncfdtr
-from funcad.scipy.special.tabled_ufuncs import ncfdtri as ncfdtri
-from funcad.scipy.special.tabled_ufuncs import ncfdtridfd as ncfdtridfd
-from funcad.scipy.special.tabled_ufuncs import ncfdtridfn as ncfdtridfn
-from funcad.scipy.special.tabled_ufuncs import ncfdtrinc as ncfdtrinc
-from funcad.scipy.special.tabled_ufuncs import nctdtr as nctdtr
-from funcad.scipy.special.tabled_ufuncs import nctdtridf as nctdtridf
-from funcad.scipy.special.tabled_ufuncs import nctdtrinc as nctdtrinc
-from funcad.scipy.special.tabled_ufuncs import nctdtrit as nctdtrit
-from funcad.scipy.special.tabled_ufuncs import nrdtrimn as nrdtrimn
-from funcad.scipy.special.tabled_ufuncs import nrdtrisd as nrdtrisd
-from funcad.scipy.special.tabled_ufuncs import obl_ang1 as obl_ang1
-from funcad.scipy.special.tabled_ufuncs import obl_ang1_cv as obl_ang1_cv
-from funcad.scipy.special.tabled_ufuncs import obl_cv as obl_cv
-from funcad.scipy.special.tabled_ufuncs import obl_rad1 as obl_rad1
-from funcad.scipy.special.tabled_ufuncs import obl_rad1_cv as obl_rad1_cv
-from funcad.scipy.special.tabled_ufuncs import obl_rad2 as obl_rad2
-from funcad.scipy.special.tabled_ufuncs import obl_rad2_cv as obl_rad2_cv
-from funcad.scipy.special.tabled_ufuncs import pbdv as pbdv
-from funcad.scipy.special.tabled_ufuncs import pbvv as pbvv
-from funcad.scipy.special.tabled_ufuncs import pbwa as pbwa
-from funcad.scipy.special.tabled_ufuncs import pdtri as pdtri
-from funcad.scipy.special.tabled_ufuncs import pdtrik as pdtrik
-from funcad.scipy.special.tabled_ufuncs import pro_ang1 as pro_ang1
-from funcad.scipy.special.tabled_ufuncs import pro_ang1_cv as pro_ang1_cv
-from funcad.scipy.special.tabled_ufuncs import pro_cv as pro_cv
-from funcad.scipy.special.tabled_ufuncs import pro_rad1 as pro_rad1
-from funcad.scipy.special.tabled_ufuncs import pro_rad1_cv as pro_rad1_cv
-from funcad.scipy.special.tabled_ufuncs import pro_rad2 as pro_rad2
-from funcad.scipy.special.tabled_ufuncs import pro_rad2_cv as pro_rad2_cv
-from funcad.scipy.special.tabled_ufuncs import radian as radian
-from funcad.scipy.special.tabled_ufuncs import round as round
-from funcad.scipy.special.tabled_ufuncs import sindg as sindg
-from funcad.scipy.special.tabled_ufuncs import smirnov as smirnov
-from funcad.scipy.special.tabled_ufuncs import smirnovi as smirnovi
-from funcad.scipy.special.tabled_ufuncs import stdtridf as stdtridf
-from funcad.scipy.special.tabled_ufuncs import tandg as tandg
-from funcad.scipy.special.tabled_ufuncs import tklmbda as tklmbda
-from funcad.scipy.special.tabled_ufuncs import wright_bessel as wright_bessel
+
+# isort: off
+from funcad.scipy.special.composite import (
+    bdtr as bdtr, bdtrc as bdtrc, bernoulli as bernoulli, bessel_jn as bessel_jn, chdtr as chdtr, chdtrc as chdtrc,
+    chdtri as chdtri, comb as comb, factorial as factorial, fdtr as fdtr, fdtrc as fdtrc, gdtr as gdtr, gdtrc as gdtrc,
+    gdtrix as gdtrix, hankel1 as hankel1, hankel1e as hankel1e, hankel2 as hankel2, hankel2e as hankel2e, lambertw as lambertw,
+    log_softmax as log_softmax, logsumexp as logsumexp, multigammaln as multigammaln, nbdtr as nbdtr, nbdtrc as nbdtrc,
+    pdtr as pdtr, pdtrc as pdtrc, perm as perm, polygamma as polygamma, sinc as sinc, softmax as softmax, softplus as softplus,
+    sph_harm_y as sph_harm_y, voigt_profile as voigt_profile, zeta as zeta,
+)  # fmt: skip
+from funcad.scipy.special.special_ufuncs import (
+    agm as agm, airy as airy, airye as airye, bdtri as bdtri, bdtrik as bdtrik, bdtrin as bdtrin, bei as bei, beip as beip,
+    ber as ber, berp as berp, besselpoly as besselpoly, beta as beta, betainc as betainc, betaincc as betaincc,
+    betainccinv as betainccinv, betaincinv as betaincinv, betaln as betaln, binom as binom, boxcox as boxcox,
+    boxcox1p as boxcox1p, btdtria as btdtria, btdtrib as btdtrib, cbrt as cbrt, chdtriv as chdtriv, chndtr as chndtr,
+    chndtridf as chndtridf, chndtrinc as chndtrinc, chndtrix as chndtrix, cosdg as cosdg, cosm1 as cosm1, cotdg as cotdg,
+    dawsn as dawsn, digamma as digamma, ellipe as ellipe, ellipeinc as ellipeinc, ellipj as ellipj, ellipk as ellipk,
+    ellipkinc as ellipkinc, ellipkm1 as ellipkm1, elliprc as elliprc, elliprd as elliprd, elliprf as elliprf,
+    elliprg as elliprg, elliprj as elliprj, entr as entr, erf as erf, erfc as erfc, erfcinv as erfcinv, erfcx as erfcx,
+    erfi as erfi, erfinv as erfinv, eval_chebyc as eval_chebyc, eval_chebys as eval_chebys, eval_chebyt as eval_chebyt,
+    eval_chebyu as eval_chebyu, eval_gegenbauer as eval_gegenbauer, eval_genlaguerre as eval_genlaguerre,
+    eval_hermite as eval_hermite, eval_hermitenorm as eval_hermitenorm, eval_jacobi as eval_jacobi,
+    eval_laguerre as eval_laguerre, eval_legendre as eval_legendre, eval_sh_chebyt as eval_sh_chebyt,
+    eval_sh_chebyu as eval_sh_chebyu, eval_sh_jacobi as eval_sh_jacobi, eval_sh_legendre as eval_sh_legendre, exp1 as exp1,
+    exp10 as exp10, exp2 as exp2, expi as expi, expit as expit, expm1 as expm1, expn as expn, exprel as exprel, fdtri as fdtri,
+    fdtridfd as fdtridfd, fresnel as fresnel, gamma as gamma, gammainc as gammainc, gammaincc as gammaincc,
+    gammainccinv as gammainccinv, gammaincinv as gammaincinv, gammaln as gammaln, gammasgn as gammasgn, gdtria as gdtria,
+    gdtrib as gdtrib, huber as huber, hyp0f1 as hyp0f1, hyp1f1 as hyp1f1, hyp2f1 as hyp2f1, hyperu as hyperu, i0 as i0,
+    i0e as i0e, i1 as i1, i1e as i1e, inv_boxcox as inv_boxcox, inv_boxcox1p as inv_boxcox1p, it2i0k0 as it2i0k0,
+    it2j0y0 as it2j0y0, it2struve0 as it2struve0, itairy as itairy, iti0k0 as iti0k0, itj0y0 as itj0y0,
+    itmodstruve0 as itmodstruve0, itstruve0 as itstruve0, iv as iv, ive as ive, j0 as j0, j1 as j1, jn as jn, jv as jv,
+    jve as jve, k0 as k0, k0e as k0e, k1 as k1, k1e as k1e, kei as kei, keip as keip, kelvin as kelvin, ker as ker,
+    kerp as kerp, kl_div as kl_div, kn as kn, kolmogi as kolmogi, kolmogorov as kolmogorov, kv as kv, kve as kve,
+    log1p as log1p, log_expit as log_expit, log_ndtr as log_ndtr, log_wright_bessel as log_wright_bessel, loggamma as loggamma,
+    logit as logit, lpmv as lpmv, mathieu_a as mathieu_a, mathieu_b as mathieu_b, mathieu_cem as mathieu_cem,
+    mathieu_modcem1 as mathieu_modcem1, mathieu_modcem2 as mathieu_modcem2, mathieu_modsem1 as mathieu_modsem1,
+    mathieu_modsem2 as mathieu_modsem2, mathieu_sem as mathieu_sem, modfresnelm as modfresnelm, modfresnelp as modfresnelp,
+    modstruve as modstruve, nbdtri as nbdtri, nbdtrik as nbdtrik, nbdtrin as nbdtrin, ncfdtr as ncfdtr, ncfdtri as ncfdtri,
+    ncfdtridfd as ncfdtridfd, ncfdtridfn as ncfdtridfn, ncfdtrinc as ncfdtrinc, nctdtr as nctdtr, nctdtridf as nctdtridf,
+    nctdtrinc as nctdtrinc, nctdtrit as nctdtrit, ndtr as ndtr, ndtri as ndtri, ndtri_exp as ndtri_exp, nrdtrimn as nrdtrimn,
+    nrdtrisd as nrdtrisd, obl_ang1 as obl_ang1, obl_ang1_cv as obl_ang1_cv, obl_cv as obl_cv, obl_rad1 as obl_rad1,
+    obl_rad1_cv as obl_rad1_cv, obl_rad2 as obl_rad2, obl_rad2_cv as obl_rad2_cv, owens_t as owens_t, pbdv as pbdv,
+    pbvv as pbvv, pbwa as pbwa, pdtri as pdtri, pdtrik as pdtrik, poch as poch, powm1 as powm1, pro_ang1 as pro_ang1,
+    pro_ang1_cv as pro_ang1_cv, pro_cv as pro_cv, pro_rad1 as pro_rad1, pro_rad1_cv as pro_rad1_cv, pro_rad2 as pro_rad2,
+    pro_rad2_cv as pro_rad2_cv, pseudo_huber as pseudo_huber, psi as psi, radian as radian, rel_entr as rel_entr,
+    rgamma as rgamma, round as round, shichi as shichi, sici as sici, sindg as sindg, smirnov as smirnov, smirnovi as smirnovi,
+    spence as spence, stdtr as stdtr, stdtridf as stdtridf, stdtrit as stdtrit, struve as struve, tandg as tandg,
+    tklmbda as tklmbda, wofz as wofz, wright_bessel as wright_bessel, wrightomega as wrightomega, xlog1py as xlog1py,
+    xlogy as xlogy, y0 as y0, y1 as y1, yn as yn, yv as yv, yve as yve, zetac as zetac,
+)  # fmt: skip
+# isort: on
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _absent("funcad.scipy.special")

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of
-from funcad.numpy.dispatch import checked_options
+from funcad.numpy.dispatch import checked_options, where_am_i
 from funcad.numpy.promote import as_array, broadcast, promote_dtype, promote_for, strong
-from funcad.primitives import arithmetic, special, transcendental
-from funcad.scipy.door import implements, scipy_function, where_am_i
+from funcad.primitives import arithmetic, special, special_bessel, special_integrals, special_polynomials, transcendental
+from funcad.scipy.door import implements, scipy_function
 from funcad.unjitted.remembered import remembered
 
 
@@ -184,3 +184,134 @@ hyp0f1 = as_ufunc("hyp0f1", special.hyp0f1)
 hyp1f1 = as_ufunc("hyp1f1", special.hyp1f1)
 hyp2f1 = as_ufunc("hyp2f1", special.hyp2f1)
 hyperu = as_ufunc("hyperu", special.hyperu)
+
+
+# -- ufuncs of the families that are tables: one line each
+
+
+# -- Airy, Kelvin, parabolic cylinder functions
+airy = as_ufunc("airy", special_bessel.airy)
+airye = as_ufunc("airye", special_bessel.airye, real=True)
+itairy = as_ufunc("itairy", special_bessel.itairy)
+ber = as_ufunc("ber", special_bessel.ber)
+bei = as_ufunc("bei", special_bessel.bei)
+ker = as_ufunc("ker", special_bessel.ker)
+kei = as_ufunc("kei", special_bessel.kei)
+berp = as_ufunc("berp", special_bessel.berp)
+beip = as_ufunc("beip", special_bessel.beip)
+kerp = as_ufunc("kerp", special_bessel.kerp)
+keip = as_ufunc("keip", special_bessel.keip)
+kelvin = as_ufunc("kelvin", special_bessel.kelvin)
+pbdv = as_ufunc("pbdv", special_bessel.SEVERAL["pbdv"])
+pbvv = as_ufunc("pbvv", special_bessel.SEVERAL["pbvv"])
+pbwa = as_ufunc("pbwa", special_bessel.SEVERAL["pbwa"])
+
+# -- Mathieu and spheroidal functions
+mathieu_a = as_ufunc("mathieu_a", special_bessel.mathieu_a)
+mathieu_b = as_ufunc("mathieu_b", special_bessel.mathieu_b)
+mathieu_cem = as_ufunc("mathieu_cem", special_bessel.SEVERAL["mathieu_cem"])
+mathieu_sem = as_ufunc("mathieu_sem", special_bessel.SEVERAL["mathieu_sem"])
+mathieu_modcem1 = as_ufunc("mathieu_modcem1", special_bessel.SEVERAL["mathieu_modcem1"])
+mathieu_modcem2 = as_ufunc("mathieu_modcem2", special_bessel.SEVERAL["mathieu_modcem2"])
+mathieu_modsem1 = as_ufunc("mathieu_modsem1", special_bessel.SEVERAL["mathieu_modsem1"])
+mathieu_modsem2 = as_ufunc("mathieu_modsem2", special_bessel.SEVERAL["mathieu_modsem2"])
+pro_cv = as_ufunc("pro_cv", special_bessel.pro_cv)
+obl_cv = as_ufunc("obl_cv", special_bessel.obl_cv)
+pro_ang1 = as_ufunc("pro_ang1", special_bessel.SEVERAL["pro_ang1"])
+pro_ang1_cv = as_ufunc("pro_ang1_cv", special_bessel.SEVERAL["pro_ang1_cv"])
+pro_rad1 = as_ufunc("pro_rad1", special_bessel.SEVERAL["pro_rad1"])
+pro_rad1_cv = as_ufunc("pro_rad1_cv", special_bessel.SEVERAL["pro_rad1_cv"])
+pro_rad2 = as_ufunc("pro_rad2", special_bessel.SEVERAL["pro_rad2"])
+pro_rad2_cv = as_ufunc("pro_rad2_cv", special_bessel.SEVERAL["pro_rad2_cv"])
+obl_ang1 = as_ufunc("obl_ang1", special_bessel.SEVERAL["obl_ang1"])
+obl_ang1_cv = as_ufunc("obl_ang1_cv", special_bessel.SEVERAL["obl_ang1_cv"])
+obl_rad1 = as_ufunc("obl_rad1", special_bessel.SEVERAL["obl_rad1"])
+obl_rad1_cv = as_ufunc("obl_rad1_cv", special_bessel.SEVERAL["obl_rad1_cv"])
+obl_rad2 = as_ufunc("obl_rad2", special_bessel.SEVERAL["obl_rad2"])
+obl_rad2_cv = as_ufunc("obl_rad2_cv", special_bessel.SEVERAL["obl_rad2_cv"])
+
+# -- integrals, degrees, Tukey's distribution
+iti0k0 = as_ufunc("iti0k0", special_bessel.SEVERAL["iti0k0"])
+itj0y0 = as_ufunc("itj0y0", special_bessel.SEVERAL["itj0y0"])
+it2i0k0 = as_ufunc("it2i0k0", special_bessel.SEVERAL["it2i0k0"])
+it2j0y0 = as_ufunc("it2j0y0", special_bessel.SEVERAL["it2j0y0"])
+itstruve0 = as_ufunc("itstruve0", special_bessel.itstruve0)
+it2struve0 = as_ufunc("it2struve0", special_bessel.it2struve0)
+itmodstruve0 = as_ufunc("itmodstruve0", special_bessel.itmodstruve0)
+modfresnelp = as_ufunc("modfresnelp", special_bessel.modfresnelp)
+modfresnelm = as_ufunc("modfresnelm", special_bessel.modfresnelm)
+sindg = as_ufunc("sindg", special_bessel.sindg)
+cosdg = as_ufunc("cosdg", special_bessel.cosdg)
+tandg = as_ufunc("tandg", special_bessel.tandg)
+cotdg = as_ufunc("cotdg", special_bessel.cotdg)
+radian = as_ufunc("radian", special_bessel.radian)
+round = as_ufunc("round", special_bessel.round_)
+tklmbda = as_ufunc("tklmbda", special_bessel.tklmbda)
+
+# -- elliptic integrals and functions
+elliprc = as_ufunc("elliprc", special_integrals.elliprc, real=True)
+elliprd = as_ufunc("elliprd", special_integrals.elliprd, real=True)
+elliprf = as_ufunc("elliprf", special_integrals.elliprf, real=True)
+elliprg = as_ufunc("elliprg", special_integrals.elliprg, real=True)
+elliprj = as_ufunc("elliprj", special_integrals.elliprj, real=True)
+agm = as_ufunc("agm", special_integrals.agm)
+ellipj = as_ufunc("ellipj", special_integrals.ellipj)
+
+# -- orthogonal polynomials
+eval_jacobi = as_ufunc("eval_jacobi", special_polynomials.later["jacobi"], whole=1)
+eval_sh_jacobi = as_ufunc("eval_sh_jacobi", special_polynomials.later["sh_jacobi"], whole=1)
+eval_gegenbauer = as_ufunc("eval_gegenbauer", special_polynomials.later["gegenbauer"], whole=1)
+eval_genlaguerre = as_ufunc("eval_genlaguerre", special_polynomials.later["genlaguerre"], whole=1)
+eval_laguerre = as_ufunc("eval_laguerre", special_polynomials.later["laguerre"], whole=1)
+eval_legendre = as_ufunc("eval_legendre", special_polynomials.later["legendre"], whole=1)
+eval_sh_legendre = as_ufunc("eval_sh_legendre", special_polynomials.later["sh_legendre"], whole=1)
+eval_chebyt = as_ufunc("eval_chebyt", special_polynomials.later["chebyt"], whole=1)
+eval_chebyu = as_ufunc("eval_chebyu", special_polynomials.later["chebyu"], whole=1)
+eval_chebyc = as_ufunc("eval_chebyc", special_polynomials.later["chebyc"], whole=1)
+eval_chebys = as_ufunc("eval_chebys", special_polynomials.later["chebys"], whole=1)
+eval_sh_chebyt = as_ufunc("eval_sh_chebyt", special_polynomials.later["sh_chebyt"], whole=1)
+eval_sh_chebyu = as_ufunc("eval_sh_chebyu", special_polynomials.later["sh_chebyu"], whole=1)
+eval_hermite = as_ufunc("eval_hermite", special_polynomials.later["hermite"], whole=1)
+eval_hermitenorm = as_ufunc("eval_hermitenorm", special_polynomials.later["hermitenorm"], whole=1)
+lpmv = as_ufunc("lpmv", special_polynomials.lpmv)
+
+# -- distributions and their inverses
+bdtri = as_ufunc("bdtri", special.bdtri)
+bdtrik = as_ufunc("bdtrik", special.bdtrik)
+bdtrin = as_ufunc("bdtrin", special.bdtrin)
+nbdtri = as_ufunc("nbdtri", special.nbdtri)
+nbdtrik = as_ufunc("nbdtrik", special.nbdtrik)
+nbdtrin = as_ufunc("nbdtrin", special.nbdtrin)
+btdtria = as_ufunc("btdtria", special.btdtria)
+btdtrib = as_ufunc("btdtrib", special.btdtrib)
+chdtriv = as_ufunc("chdtriv", special.chdtriv)
+fdtridfd = as_ufunc("fdtridfd", special.fdtridfd)
+gdtria = as_ufunc("gdtria", special.gdtria)
+gdtrib = as_ufunc("gdtrib", special.gdtrib)
+pdtri = as_ufunc("pdtri", special.pdtri)
+pdtrik = as_ufunc("pdtrik", special.pdtrik)
+stdtridf = as_ufunc("stdtridf", special.stdtridf)
+chndtr = as_ufunc("chndtr", special.chndtr)
+chndtrix = as_ufunc("chndtrix", special.chndtrix)
+chndtridf = as_ufunc("chndtridf", special.chndtridf)
+chndtrinc = as_ufunc("chndtrinc", special.chndtrinc)
+ncfdtr = as_ufunc("ncfdtr", special.ncfdtr)
+ncfdtri = as_ufunc("ncfdtri", special.ncfdtri)
+ncfdtridfn = as_ufunc("ncfdtridfn", special.ncfdtridfn)
+ncfdtridfd = as_ufunc("ncfdtridfd", special.ncfdtridfd)
+ncfdtrinc = as_ufunc("ncfdtrinc", special.ncfdtrinc)
+nctdtr = as_ufunc("nctdtr", special.nctdtr)
+nctdtrit = as_ufunc("nctdtrit", special.nctdtrit)
+nctdtridf = as_ufunc("nctdtridf", special.nctdtridf)
+nctdtrinc = as_ufunc("nctdtrinc", special.nctdtrinc)
+smirnov = as_ufunc("smirnov", special.smirnov)
+smirnovi = as_ufunc("smirnovi", special.smirnovi)
+kolmogorov = as_ufunc("kolmogorov", special.kolmogorov)
+kolmogi = as_ufunc("kolmogi", special.kolmogi)
+nrdtrimn = as_ufunc("nrdtrimn", special.nrdtrimn)
+nrdtrisd = as_ufunc("nrdtrisd", special.nrdtrisd)
+
+# -- Wright's function, an integral of Bessel functions
+wright_bessel = as_ufunc("wright_bessel", special_integrals.wright_bessel)
+log_wright_bessel = as_ufunc("log_wright_bessel", special_integrals.log_wright_bessel)
+besselpoly = as_ufunc("besselpoly", special_integrals.besselpoly)

@@ -18,7 +18,7 @@ from typing import Any as _Any
 from funcad.scipy.door import absent as _absent
 
 _MODULES = {
-    "real_line": [
+    "one_dimensional": [
         "cauchy",
         "expon",
         "gennorm",
@@ -35,55 +35,32 @@ _MODULES = {
         "truncnorm",
         "uniform",
         "weibull_min",
+        *["beta", "chi2", "f", "gamma", "invgamma", "t"],
+        *["vonmises", "wrapcauchy"],
+        *["bernoulli", "betabinom", "binom", "geom", "nbinom", "poisson"],
     ],
-    "shaped": ["beta", "chi2", "f", "gamma", "invgamma", "t"],
-    "circular": ["vonmises", "wrapcauchy"],
-    "counts": ["bernoulli", "betabinom", "binom", "geom", "nbinom", "poisson"],
-    "vector_distributions": ["dirichlet", "multinomial", "multivariate_normal"],
-    "kde": ["gaussian_kde"],
+    "vector_distributions": ["dirichlet", "gaussian_kde", "multinomial", "multivariate_normal"],
     "summary": ["mode", "rankdata", "sem"],
 }
 _NAMES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_NAMES)
 
 if _typing.TYPE_CHECKING:
-    from funcad.scipy.stats.circular import vonmises as vonmises
-    from funcad.scipy.stats.circular import wrapcauchy as wrapcauchy
-    from funcad.scipy.stats.counts import bernoulli as bernoulli
-    from funcad.scipy.stats.counts import betabinom as betabinom
-    from funcad.scipy.stats.counts import binom as binom
-    from funcad.scipy.stats.counts import geom as geom
-    from funcad.scipy.stats.counts import nbinom as nbinom
-    from funcad.scipy.stats.counts import poisson as poisson
-    from funcad.scipy.stats.kde import gaussian_kde as gaussian_kde
-    from funcad.scipy.stats.real_line import cauchy as cauchy
-    from funcad.scipy.stats.real_line import expon as expon
-    from funcad.scipy.stats.real_line import gennorm as gennorm
-    from funcad.scipy.stats.real_line import gumbel_l as gumbel_l
-    from funcad.scipy.stats.real_line import gumbel_r as gumbel_r
-    from funcad.scipy.stats.real_line import halfnorm as halfnorm
-    from funcad.scipy.stats.real_line import laplace as laplace
-    from funcad.scipy.stats.real_line import logistic as logistic
-    from funcad.scipy.stats.real_line import lognorm as lognorm
-    from funcad.scipy.stats.real_line import norm as norm
-    from funcad.scipy.stats.real_line import pareto as pareto
-    from funcad.scipy.stats.real_line import rayleigh as rayleigh
-    from funcad.scipy.stats.real_line import skewnorm as skewnorm
-    from funcad.scipy.stats.real_line import truncnorm as truncnorm
-    from funcad.scipy.stats.real_line import uniform as uniform
-    from funcad.scipy.stats.real_line import weibull_min as weibull_min
-    from funcad.scipy.stats.shaped import beta as beta
-    from funcad.scipy.stats.shaped import chi2 as chi2
-    from funcad.scipy.stats.shaped import f as f
-    from funcad.scipy.stats.shaped import gamma as gamma
-    from funcad.scipy.stats.shaped import invgamma as invgamma
-    from funcad.scipy.stats.shaped import t as t
-    from funcad.scipy.stats.summary import mode as mode
-    from funcad.scipy.stats.summary import rankdata as rankdata
-    from funcad.scipy.stats.summary import sem as sem
-    from funcad.scipy.stats.vector_distributions import dirichlet as dirichlet
-    from funcad.scipy.stats.vector_distributions import multinomial as multinomial
-    from funcad.scipy.stats.vector_distributions import multivariate_normal as multivariate_normal
+    # isort: off
+    from funcad.scipy.stats.one_dimensional import (
+        bernoulli as bernoulli, beta as beta, betabinom as betabinom, binom as binom, cauchy as cauchy, chi2 as chi2,
+        expon as expon, f as f, gamma as gamma, gennorm as gennorm, geom as geom, gumbel_l as gumbel_l, gumbel_r as gumbel_r,
+        halfnorm as halfnorm, invgamma as invgamma, laplace as laplace, logistic as logistic, lognorm as lognorm,
+        nbinom as nbinom, norm as norm, pareto as pareto, poisson as poisson, rayleigh as rayleigh, skewnorm as skewnorm,
+        t as t, truncnorm as truncnorm, uniform as uniform, vonmises as vonmises, weibull_min as weibull_min,
+        wrapcauchy as wrapcauchy,
+    )  # fmt: skip
+    from funcad.scipy.stats.summary import mode as mode, rankdata as rankdata, sem as sem
+    from funcad.scipy.stats.vector_distributions import (
+        dirichlet as dirichlet, gaussian_kde as gaussian_kde, multinomial as multinomial,
+        multivariate_normal as multivariate_normal,
+    )  # fmt: skip
+    # isort: on
 
 
 def _lazy(name: str) -> _Any:

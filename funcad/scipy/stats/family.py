@@ -17,17 +17,207 @@ to them and fix what lies outside.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad import numpy as fnp
+from funcad.api.tools import ShapeDtypeStruct, stop_gradient
+from funcad.api.vjp import jvp
+from funcad.control.callback import pure_callback
+from funcad.custom.custom_jvp import custom_jvp
+from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.tracer import Tracer
+from funcad.numpy.dispatch import is_traced
+from funcad.numpy.promote import as_array, promote, promote_dtype, promote_shaped, result_dtype
+from funcad.primitives import special as _special
+from funcad.primitives.placement import capture_as_inputs
 from funcad.scipy.door import scipy_function
-from funcad.scipy.stats.arguments import floats, poisoned, quietly, replaced
-from funcad.scipy.stats.derivatives import from_scipy, inverse_of
 
-__all__ = ["Continuous", "Discrete", "Frozen", "Named"]
+# -- arguments as the formulas take them, and special functions on operands of different shapes
+
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+class _Special:
+    """The special functions on operands that need not have one shape: `special.gammaln(x)`."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = getattr(_special, name)
+
+        def call(*args: Any) -> Any:
+            operands = promote(*args)
+            dtype = next((dtype_of(a) for a in operands if type(a) is not float), _FLOAT64)
+            return function(*[dtype.type(a) if type(a) is float else a for a in operands])  # SciPy takes floats for float64
+
+        call.__name__ = name
+        setattr(self, name, call)
+        return call
+
+
+special = _Special()
+
+
+def floats(*args: Any) -> list[Any]:
+    """The arguments as values of one float dtype, in their own shapes; integers adapt, complex numbers raise."""
+    values = [as_array(a) for a in args]
+    avals = [aval_of(v) for v in values]
+    strong = [v for v, a in zip(values, avals) if a.dtype.kind == "f" and not a.weak]
+    for a in avals:
+        if a.dtype.kind == "c":
+            raise TypeError(f"distributions take real numbers, got {a}; take np.real first")
+    dtype = result_dtype(strong)[0] if strong else _FLOAT64
+    values = promote_dtype(capture_as_inputs(values, values), dtype)
+    return [dtype.type(v) if type(v) is float else v for v in values]
+
+
+def quietly(function: Callable[..., Any], *args: Any) -> Any:
+    """The function's value, without NumPy's warnings about what is replaced afterwards."""
+    token = suppress_warnings()
+    try:
+        return function(*args)
+    finally:
+        restore_warnings(token)
+
+
+def _holds(condition: Any) -> bool:
+    """Is the condition known to be true everywhere?"""
+    return condition is True or type(condition) is not Tracer and bool(condition.all())
+
+
+def poisoned(x: Any, *conditions: Any) -> Any:
+    """x, NaN where a condition fails, and so is its derivative: a product, since `where` would say that x is not looked at."""
+    for condition in conditions:
+        if not _holds(condition):
+            kind = np.result_type(aval_of(x).dtype, np.float16).type
+            x = x * fnp.where(condition, kind(1), kind(np.nan))
+    return x
+
+
+def replaced(x: Any, condition: Any, value: Any) -> Any:
+    """x, with another value where the condition holds."""
+    if type(condition) is not Tracer and not condition.any():
+        if shape_of(condition) == shape_of(x):
+            return x
+    return fnp.where(condition, value, x)
+
+
+# -- derivatives that are said rather than derived: of inverses, of functions through singular points, of SciPy's own values
+
+
+def with_rule(value: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
+    """`value(y, *parameters)` with the derivative `rule(out, args, tangents)`, where a tangent is None if it is zero."""
+
+    @functools.cache
+    def function(known: tuple[int, ...]) -> Any:  # arguments that are not traced have no derivative to be computed
+        f = custom_jvp(value, nondiff_argnums=known)
+
+        def jvp_rule(*given: Any) -> tuple[Any, Any]:
+            *constants, primals, tangents = given
+            pairs = list(zip(primals, tangents))
+            for i, constant in zip(known, constants):
+                pairs.insert(i, (constant, None))
+            args = [p for p, _ in pairs]
+            out = f(*args)
+            return out, rule(out, args, [t for _, t in pairs])
+
+        f.defjvp(jvp_rule)
+        return f
+
+    def call(*args: Any) -> Any:
+        args = tuple(promote(*args))
+        known = tuple([i for i, a in enumerate(args) if type(a) is not Tracer])
+        return value(*args) if len(known) == len(args) else function(known)(*args)
+
+    return call
+
+
+def _by_parameters(f: Callable[..., Any], parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The tangent of `f(*parameters)`; None if all are zero."""
+    moved = [i for i, t in enumerate(tangents) if t is not None]
+    if not moved:
+        return None
+
+    def of_moved(*values: Any) -> Any:
+        full = list(parameters)
+        for i, value in zip(moved, values):
+            full[i] = value
+        return f(*full)
+
+    return jvp(of_moved, tuple([parameters[i] for i in moved]), tuple([tangents[i] for i in moved]))[1]
+
+
+def _sum(s: Any, t: Any) -> Any:
+    return t if s is None else s if t is None else s + t
+
+
+def known_density(cdf: Callable[..., Any], logpdf: Callable[..., Any]) -> Callable[..., Any]:
+    """The distribution function of a density that is symmetric about 0, whose derivative in y is said to be the density.
+
+    For formulas that are singular at 0, where the distribution is not: there, the derivative in the parameters is 0.
+    """
+
+    def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        y, *parameters = args
+        centre = y == 0
+        beside = replaced(y, centre, 1.0)
+        t = _by_parameters(lambda *p: cdf(beside, *p), parameters, tangents[1:])
+        t = None if t is None else replaced(t, centre, 0.0)
+        return t if tangents[0] is None else _sum(fnp.exp(logpdf(*args)) * tangents[0], t)
+
+    return with_rule(cdf, rule)
+
+
+def inverse_of(goal: Callable[..., Any], slope: Callable[..., Any], values: Callable[..., Any]) -> Callable[..., Any]:
+    """x with goal(x, *parameters) = q, computed by `values(q, *parameters)`; `slope` is the derivative of goal in x."""
+
+    def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        parameters = args[1:]
+        t = _by_parameters(lambda *p: goal(out, *p), parameters, tangents[1:])
+        t = _sum(tangents[0], None if t is None else -t)
+        return t / slope(out, *parameters)
+
+    return with_rule(values, rule)
+
+
+def with_ends(logpdf: Callable[..., Any], at_ends: Callable[..., Any], ends: Sequence[float] = (0.0,)) -> Callable[..., Any]:
+    """The density exp(logpdf); at ends of the support, where its logarithm is infinite, `at_ends` computes it directly."""
+
+    def pdf(y: Any, *parameters: Any) -> Any:
+        ended = y == ends[0]
+        for end in ends[1:]:
+            ended = ended | (y == end)
+        inside = fnp.exp(logpdf(replaced(y, ended, 0.5), *parameters))
+        if type(ended) is not Tracer and not ended.any():
+            return inside
+        return fnp.where(ended, at_ends(fnp.where(ended, y, 0.5), *parameters), inside)
+
+    return pdf
+
+
+def from_scipy(path: str, *args: Any) -> Any:
+    """`scipy.<path>(*args)`, elementwise and without derivative; compiled programs call it when they run."""
+
+    def call(*values: Any) -> Any:
+        values = tuple([np.asarray(v) for v in values])
+        return np.asarray(scipy_function(path)(*values), dtype=values[0].dtype)
+
+    if not is_traced(args):
+        if device_in_use() and namespace_of(args) is not np:
+            raise NotImplementedError(
+                f"scipy.{path} is computed on the CPU only.\n"
+                "Compute it there: funcad.device_get(x), then funcad.device_put of the result."
+            )
+        return call(*args)[()]
+    args = tuple(promote_shaped(*[stop_gradient(a) for a in args]))
+    result = ShapeDtypeStruct(shape_of(args[0]), dtype_of(args[0]))
+    return pure_callback(call, result, *args, vmap_method="broadcast_all")
+
+
+# -- what the distributions share
 
 
 class Frozen:

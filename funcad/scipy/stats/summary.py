@@ -10,10 +10,9 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.api.tools import stop_gradient
 from funcad.ir.aval import shape_of
-from funcad.numpy.axes import axis_of
-from funcad.scipy.door import implements, keeps_single_precision, refuse
-
-__all__ = ["mode", "rankdata", "sem"]
+from funcad.numpy.dispatch import refuse
+from funcad.numpy.promote import axis_of
+from funcad.scipy.door import implements, keeps_single_precision
 
 ModeResult = namedtuple("ModeResult", ("mode", "count"))
 

@@ -1,0 +1,98 @@
+"""What a file of the house may be: functions that list offenders, called by test_architecture.py.
+
+A file is a concept: long enough to be worth opening, short enough to be read. Numbers of files and of lines that import from
+the file's own folder only fall; a commit that raises one says why.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+LONGEST, SHORTEST = 900, 60  # lines of a file
+FILES = 427  # of the package, at most
+OWN_IMPORTS = 1426  # lines that import from the folder in which they stand, at most
+
+# A file below the least length is a public module, named after another library's, or a program that is run by its name.
+SHORT = {"__main__.py", "distributed/processes_tour.py"}
+MIRRORS = ("autograd/", "jax/")  # their modules are those of HIPS autograd and of JAX
+LATER = {  # the other short files: the issue that rebuilds each
+    "backends/native/kernel_operands.py": "Loops as data",
+    "backends/native/object_file.py": "Loops as data",
+    "backends/native/signals.py": "Loops as data",
+    "doors/makers.py": "NumPy and SciPy as they are",
+    "unjitted/outside.py": "One way back",
+}
+# Modules that users open with dir(), which `__all__` serves; besides those of MIRRORS and every `__init__.py`.
+SHOWN = {
+    "control/policies.py",
+    "debug.py",
+    "errors.py",
+    "flatten_util.py",
+    "image.py",
+    "interop.py",
+    "nn/initializers.py",
+    "numpy/array_api.py",
+    "numpy/fft.py",
+    "numpy/linalg.py",
+    "ops.py",
+    "scipy/constants.py",
+    "scipy/fft.py",
+    "scipy/sparse/linalg.py",
+    "testing.py",
+    "tree_util.py",
+}
+
+
+def lines_of(path: Path) -> int:
+    return path.read_text(encoding="utf8").count("\n")
+
+
+def too_long(root: Path) -> list[str]:
+    return [f"{path}: {n} lines" for path in sorted(root.rglob("*.py")) if (n := lines_of(path)) > LONGEST]
+
+
+def too_short(root: Path) -> list[str]:
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        may_be = path.name == "__init__.py" or name.startswith(MIRRORS) or name in SHORT | SHOWN or name in LATER
+        if not may_be and lines_of(path) < SHORTEST:
+            found.append(f"{name}: {lines_of(path)} lines")
+    return found
+
+
+def no_longer_short(root: Path) -> list[str]:
+    """What stands in LATER without need."""
+    return [name for name in LATER if not (root / name).exists() or lines_of(root / name) >= SHORTEST]
+
+
+def number_of_files(root: Path) -> int:
+    return len(list(root.rglob("*.py")))
+
+
+def own_imports(root: Path) -> int:
+    """Lines of import statements that import from the folder of the file."""
+    lines = 0
+    for path in root.rglob("*.py"):
+        package = ".".join(path.parent.relative_to(root.parent).parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                module = (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
+                if module == package or module.startswith(package + "."):
+                    lines += (node.end_lineno or node.lineno) - node.lineno + 1
+    return lines
+
+
+def needless_all(root: Path) -> list[str]:
+    """Modules that say `__all__`, though nobody asks them for dir()."""
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if path.name == "__init__.py" or name.startswith(MIRRORS) or name in SHOWN:
+            continue
+        for node in ast.parse(path.read_text(encoding="utf8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+                found.append(name)
+    return sorted(set(found))
