@@ -102,7 +102,7 @@ def _part(name: str) -> Any:
 
 
 def _univariate(self: Any) -> Any:
-    return _part("b_splines.UnivariateSpline").of(self)
+    return _part("splines.UnivariateSpline").of(self)
 
 
 def _radial(self: Any) -> Any:

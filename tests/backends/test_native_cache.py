@@ -345,8 +345,8 @@ def test_forked_children_compile() -> None:
     if not hasattr(os, "fork"):
         pytest.skip("no fork here")
     text = python(
-        "import os, threading\nfrom funcad.backends.native import target\nfrom funcad.host import forks\n"
-        "forks.LOCK_TIMEOUT = 0.05\ntarget.available()\nlock = target._lock\n"
+        "import os, threading\nfrom funcad.backends.native import target\nfrom funcad.host import locks\n"
+        "locks.LOCK_TIMEOUT = 0.05\ntarget.available()\nlock = target._lock\n"
         "holder = threading.Thread(target=lambda: (lock.acquire(), ready.set(), done.wait(), lock.release()))\n"
         "ready, done = threading.Event(), threading.Event()\nholder.start(); ready.wait()\n"
         "pid = os.fork()\n"
