@@ -15,7 +15,8 @@ a table of two such files: nothing is lost if what was found before is found aft
 A mutation names the function (or the assignment at module level) and an expression in it, not a line, so it is found again
 after files were moved or joined, and after a primitive lost its `_p`. `plant` says where each would stand. If one is not found,
 `now` beside it in the list says the `path`, `name`, `old`, `new` and `ordinal` that hold today; `words` are further names by
-which its tests are found sooner. `passed` lists what was drawn and left out, and why: it changes no result.
+which its tests are found sooner, `tests` is what pytest is given in the stage "chosen". `passed` lists what was drawn and left
+out, and why: it changes no result.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ KEYS = re.compile(r"key|signature|memo|cache", re.I)
 IN_TEXT = [(" < ", " <= ", "mask"), (" > ", " >= ", "mask"), (" + ", " - ", "sign")]  # kernels that are written as text
 IN_TEXT += [("++", " += 2", "loop"), (" - 1", "", "loop")]
 
-STAGES = ("own", "near", "mirrored", "likely", "core", "whole")
+STAGES = ("chosen", "own", "near", "mirrored", "likely", "core", "whole")
 CORE = ("ir", "primitives", "numpy", "whole")
 MIRRORS = {"primitives": ("primitives", "ir"), "transforms": ("transforms", "ir"), "autograd": ("autograd",)}
 COMMON = frozenset("run init value loop key call batch body program derived user named ends table".split())  # say nothing
@@ -416,6 +417,8 @@ def selection(m: dict[str, Any], stage: str, tests: Path, path: Path) -> list[st
         return named + sum(len(re.findall(rf"\b_?{w}(?:_p)?\b", text)) for w in words)
 
     best = sorted(filter(rank, mirrored), key=rank, reverse=True)
+    if stage == "chosen":  # by hand
+        return list(m.get("tests", ()))
     if stage == "own" and table:
         return [str(tests / table), "-k", " or ".join(words)]
     if stage == "own":
@@ -468,11 +471,15 @@ class Copy:
         if failed and done.returncode in (1, 2):
             how = "collection" if done.returncode == 2 else "test"
             return {**answer, "by": how, "test": failed.group(1), "says": (failed.group(2) or "")[:160]}
-        if done.returncode in (0, 5):
+        if done.returncode in (0, 4, 5):  # 4: a file of tests has another name now; 5: no test has that name
             return {**answer, "by": None}
-        last = [s for s in lines if "::" in s][-1:]
-        return {**answer, "by": "limit" if done.returncode in (124, 137) else "crash", "test": "".join(last)[:200],
-                "says": (done.stderr or done.stdout)[-160:]}  # fmt: skip
+        last = "".join([s for s in lines if "::" in s][-1:])[:200]
+        answer |= {"by": "limit" if done.returncode in (124, 137) else "crash", "test": last.strip()}
+        unfinished = answer["by"] == "limit" and last and not re.search(r"(PASSED|SKIPPED|XFAIL)\s*(\[.*\])?$", last)
+        if unfinished and arguments != [last.strip()]:  # is it only slow?
+            alone = self.pytest([last.strip()], 100, prefix, cache)
+            answer["by"] = "hang" if alone["by"] in ("limit", "test", "crash") else "limit"
+        return answer
 
 
 def run(options: argparse.Namespace) -> None:
@@ -563,8 +570,11 @@ def main() -> None:
     both.add_argument("after", type=Path)
     options = parser.parse_args()
     if options.command == "draw":
-        kept = json.loads(LIST.read_text(encoding="utf8"))["passed"] if LIST.exists() else []
-        drawn = {"seed": options.seed, "mutations": draw(options.seed, kept), "passed": kept}
+        before = json.loads(LIST.read_text(encoding="utf8")) if LIST.exists() else {"mutations": [], "passed": []}
+        mutations = [  # with what was said by hand of the same ones
+            next((b for b in before["mutations"] if m.items() <= b.items()), m) for m in draw(options.seed, before["passed"])
+        ]
+        drawn = {"seed": options.seed, "mutations": mutations, "passed": before["passed"]}
         LIST.write_text(json.dumps(drawn, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
     elif options.command == "plant":
         for m in json.loads(LIST.read_text(encoding="utf8"))["mutations"]:
