@@ -215,7 +215,7 @@ def run(options: argparse.Namespace) -> None:
             for m in json.loads(LIST.read_text(encoding="utf8"))["mutations"]:
                 if m["number"] in found or (m["number"], stage) in known or options.only and m["number"] not in options.only:
                     continue
-                record: dict[str, Any] = {"number": m["number"], "stage": stage}
+                record: dict[str, Any] = {"number": m["number"], "of": told(m), "stage": stage}
                 try:
                     path, text = planted(m, mine.root)
                 except LookupError as error:
@@ -273,8 +273,16 @@ def together(options: argparse.Namespace) -> None:
     shutil.rmtree(mine.root, ignore_errors=True)
 
 
+def told(m: dict[str, Any]) -> str:
+    """What a result is of: a list that was drawn anew may have another mutation under a number."""
+    return f"{m['path']} {m['name']}: {m['new']}"
+
+
 def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()] if path.exists() else []
+    """The results that are of mutations in the list."""
+    current = {m["number"]: told(m) for m in json.loads(LIST.read_text(encoding="utf8"))["mutations"]}
+    lines = path.read_text(encoding="utf8").splitlines() if path.exists() else []
+    return [r for r in map(json.loads, lines) if current.get(r["number"]) == r["of"]]
 
 
 def by(records: list[dict[str, Any]], number: int) -> str:
