@@ -12,11 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from funcad import config
+from funcad.host import where
 from funcad.unjitted import structural
 from tests import workers
 
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # by how busy the machine is
 settings.load_profile("shared")
+
+DEFAULTS = type(where.state)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads them
@@ -60,6 +64,16 @@ def learning_fast() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setattr(structural, "SIGHTS", 1)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    """A test file leaves the state of tracing as it found it: no open trace, no axis, no engine of its own."""
+    before = dict(vars(where.state))
+    engine = config.engine
+    yield
+    left = {name: value for name, value in vars(where.state).items() if value is not before.get(name, getattr(DEFAULTS, name))}
+    assert not left and config.engine == engine, f"left open: {left}, engine {config.engine}"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ONE_WAY_BACK = "One way back"  # titles of the issues that rebuild what stands in a table
@@ -58,6 +59,7 @@ MANY_PARAMETERS = {
 Trees = Iterable[tuple[str, ast.Module]]
 
 
+@cache
 def trees(root: Path) -> list[tuple[str, ast.Module]]:
     """Each file of the package, as its path in it and its text, parsed."""
     paths = sorted(root.rglob("*.py"))

@@ -27,6 +27,8 @@ from tests import house_budgets, house_names, house_rules
 from tests.sources import FILES, ROOT, RULES, Source, annotations, dotted, imported, loaded, name, parsed, rule, survey
 from tests.specs import all_specs
 
+pytestmark = pytest.mark.xdist_group("house")  # which reads and measures each file once
+
 # A module imports only lower levels and its own folder.
 LEVELS = {
     "errors": 0,

@@ -13,6 +13,8 @@ from funcad.backends.emission import Generated
 from funcad.backends.engines import made
 from funcad.backends.interpreter import counters
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 ENGINES = ["numpy", "auto"]
 SIZES = [40, 50, 33, 45, 21, 12, 64, 63, 65, 7, 10, 11, 128, 100, 3, 2, 1, 0, 250, 350, 450, 150, 48, 5, 31, 16, 17]
 W = np.linspace(-1.0, 1.0, 640).reshape(64, 10)

@@ -21,6 +21,8 @@ from tests import standin
 from tests.agreement import same_bits
 from tests.specs import all_specs
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 W = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
 LARGE = np.linspace(0.0, 1.0, 5000)
 

@@ -14,6 +14,8 @@ from funcad import cond, fori_loop, grad, jit, jvp, lax, scan, vjp, while_loop
 from funcad.configuration import config
 from tests.specs import all_specs
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 ENGINES = ("interpreter", "numpy", "native")
 SHAPE = (9, 12)  # larger than what is passed over as a whole (transforms/cotangents.py)
 

@@ -13,6 +13,8 @@ from funcad.control import budgeted_while
 from funcad.control.checkpoint import saved_residuals
 from funcad.control.reversal_schedules import _reach, advances
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 memory_budget = funcad.checkpoint_policies.memory_budget
 RNG = np.random.default_rng(0)
 W, H = 0.5 * RNG.normal(size=(6, 6)), RNG.normal(size=6)

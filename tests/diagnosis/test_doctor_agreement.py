@@ -16,6 +16,8 @@ from funcad.primitives.loop import rolled_p
 from tests.programs import PROGRAMS
 from tests.specs import all_specs
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 SPECS = all_specs()
 PRIMITIVES = {p for s in SPECS for p in s.primitives}
 

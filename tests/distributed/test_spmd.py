@@ -19,6 +19,8 @@ from tests.distributed.programs_over_processes import (
     over_processes,
 )
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 N = 3
 XS = data(N, (N, 2 * N))
 YS = np.random.default_rng(5).normal(size=(N, N, 2 * N))

@@ -12,6 +12,8 @@ import funcad
 import funcad.numpy as fnp
 from funcad import lax
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 RNG = np.random.default_rng(5)
 C = RNG.normal(size=(2, 3))
 F = np.asfortranarray(C)

@@ -16,6 +16,8 @@ from funcad.ir.trace import trace_function
 from funcad.masks.masks import EVERY
 from funcad.primitives.loop import bools_aval, stack_select
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 X = np.array([0.0, 2.0, 1.5])
 
 

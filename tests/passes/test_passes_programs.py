@@ -29,6 +29,8 @@ from tests.agreement import assert_close, same_bits
 from tests.programs import PROGRAMS
 from tests.programs import Program as Example
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 EXACT = (inline, fold, inline, dce, forward, fold, algebra, cse, dce)  # these keep every bit; others may reorder sums
 
 

@@ -13,6 +13,8 @@ from funcad.primitives import matrix_functions
 from funcad.scipy.sparse.linalg import bicgstab, cg, gmres
 from funcad.testing import check_grads
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 A = np.array([[2.3, 0.4, -0.6], [0.2, 2.1, 0.3], [0.5, -0.7, 1.8]])
 B = np.array([[0.6, -1.7], [0.9, 1.2], [2.3, -0.5]])
 S = A @ A.T / 2 + np.eye(3)

@@ -14,6 +14,8 @@ from funcad import config, grad, hessian, jacfwd, jacrev, jit, jvp, tree, vmap
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError
 from funcad.testing import check_grads
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 A = np.array([2.0, -1.0])
 
 

@@ -10,6 +10,8 @@ import funcad.scipy.integrate as ours
 from funcad import grad, hessian, jacfwd, jacrev, jit, vmap
 from funcad.testing import check_grads
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 BOTH = pytest.mark.parametrize("o", [ours, scipy.integrate], ids=["funcad", "scipy"])
 SLOWLY = pytest.mark.parametrize(
     "o", [pytest.param(ours, marks=pytest.mark.slow), scipy.integrate], ids=["funcad", "scipy"]

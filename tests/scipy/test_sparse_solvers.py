@@ -12,6 +12,8 @@ import funcad
 from funcad.scipy.sparse import SparseArray, coo_array, csc_array, csr_array
 from funcad.scipy.sparse import linalg as ours
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 RNG = np.random.default_rng(0)
 N = 6
 A = scipy.sparse.csr_array(np.where(RNG.random((N, N)) < 0.4, RNG.random((N, N)), 0) + 4 * np.eye(N))

@@ -11,6 +11,8 @@ import funcad.scipy.interpolate as ours
 from funcad import grad, jacfwd, jacrev, jit, vmap
 from funcad.testing import check_grads
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 RNG = np.random.default_rng(4)
 X = np.array([0.0, 0.4, 1.1, 1.5, 2.2, 3.0, 3.3])
 Y = RNG.normal(size=7)

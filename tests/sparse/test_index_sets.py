@@ -16,6 +16,8 @@ from funcad.sparse import index_sets
 from funcad.sparse.index_sets import pattern_of
 from tests.specs import all_specs
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 SPECS = [s for s in all_specs() if s.order > 0]
 
 

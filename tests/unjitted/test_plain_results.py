@@ -13,6 +13,8 @@ import funcad
 from funcad.host import locks
 from funcad.host.locks import SMALL
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 
 def masked(x: Any, after: Callable[[Any], None]) -> Any:
     m = x > 0.0

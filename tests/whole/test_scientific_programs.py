@@ -12,6 +12,8 @@ from funcad import grad, hessian, hvp, jit, random, value_and_grad, vmap
 from funcad.scipy import integrate, linalg, optimize, special, stats
 from funcad.testing import check_grads
 
+pytestmark = pytest.mark.share(2)  # of its tables of cases
+
 RNG = np.random.default_rng(7)
 TIMES = np.linspace(0.0, 3.0, 12)
 SIGNAL = np.sin(2.0 * TIMES) + 0.1 * RNG.normal(size=12)

@@ -23,9 +23,7 @@ import numpy as np
 
 from funcad.backends.interpreter import program_of
 from funcad.backends.memory import written_carries
-from funcad.backends.native import growing, llvm_loops, wrapper
-from funcad.backends.native import matrix_rules as matrix_rules  # it enters its rules, as does the next
-from funcad.backends.native import program_rules as program_rules
+from funcad.backends.native import growing, llvm_loops, matrix_rules, program_rules, wrapper  # noqa: F401 two enter rules
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, too_long
 from funcad.backends.native.program_cost import may_contract, work_of
