@@ -74,6 +74,7 @@ def nothing_stays_open() -> Iterator[None]:
     yield
     left = {name: value for name, value in vars(where.state).items() if value is not before.get(name, getattr(DEFAULTS, name))}
     assert not left and config.engine == engine, f"left open: {left}, engine {config.engine}"
+    assert not where.open_traces, f"left open: {where.open_traces}"
 
 
 @pytest.fixture(scope="module", autouse=True)

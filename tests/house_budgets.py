@@ -147,7 +147,7 @@ def over_budget() -> list[str]:
 
 def over_totals() -> list[str]:
     total, said = sum(measured().values(), Counter()), budgets()["total"]
-    granted = sum(one["lines"] for one in budgets().get("capability", ()))
+    granted = sum(one["lines"] for kind in ("raise", "capability") for one in budgets().get(kind, ()))
     extra = {"lines": granted, "tokens": granted * total["tokens"] // total["lines"], "files": 0}
     return [
         f"{total[what]} {what} in all, the budget is {said[what] + extra[what]}"

@@ -290,12 +290,12 @@ def _number(value: Any) -> str:
 
 SAME = None
 BOOL = np.dtype(bool)
-_REAL_OF = {"c": {8: np.dtype(np.float32), 16: np.dtype(np.float64), 32: np.dtype(np.longdouble)}}
+_REAL_OF = {8: np.dtype(np.float32), 16: np.dtype(np.float64), 32: np.dtype(np.longdouble)}  # of complex numbers
 
 
 def REAL(dtype: np.dtype) -> np.dtype:
     """The dtype of the absolute value."""
-    return _REAL_OF["c"].get(dtype.itemsize, dtype) if dtype.kind == "c" else dtype
+    return _REAL_OF.get(dtype.itemsize, dtype) if dtype.kind == "c" else dtype
 
 
 def native_order(x: Any) -> Any:

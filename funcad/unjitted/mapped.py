@@ -132,8 +132,12 @@ def _atoms(jaxpr: Jaxpr) -> list[Any]:
 
 def _derive(jaxpr: Jaxpr, flags: Sequence[bool]) -> Any:
     """(the backward program,); False if there is none."""
-    opened = list(open_traces)
-    open_traces.clear()
+    opened, trace = set(), state.running  # of this thread: others open and close theirs meanwhile
+    while trace is not None:
+        opened.add(trace.level)
+        trace = trace.outer
+    opened &= open_traces
+    open_traces.difference_update(opened)
     try:
         with setting(abstract=None, staging=None, running=None):
             return (_derived(jaxpr, flags),)
