@@ -96,16 +96,23 @@ def setting(**fields: Any) -> Iterator[None]:
     """Set fields of the thread's state for the duration of a `with` block."""
     saved = {name: getattr(state, name) for name in fields}
     unusual = object() if any([name in _HEEDED and fields[name] != getattr(_State, name) for name in fields]) else None
-    try:
-        for name, value in fields.items():
-            setattr(state, name, value)
-        if unusual is not None:
-            open_traces.add(unusual)
-        yield
-    finally:
+
+    def restore() -> None:
         for name, value in saved.items():
             setattr(state, name, value)
         open_traces.discard(unusual)
+
+    try:
+        try:
+            for name, value in fields.items():
+                setattr(state, name, value)
+            if unusual is not None:
+                open_traces.add(unusual)
+            yield
+        finally:
+            restore()
+    finally:
+        restore()  # again: Ctrl-C may have come in the midst of the first
 
 
 # -- where in the user's program an equation was written

@@ -315,39 +315,46 @@ def run_in(
     saved_staging, saved_abstract = state.staging, state.abstract
     outer = state.running
     trace.function, trace.outer, trace.writes_outside, trace.lends, trace.missed = f, outer, False, None, None
-    try:
-        state.running = trace
-        if outer is None:
-            tracing.threads[get_ident()] = {}
-            if not tracing.ready:
-                tracing.prepare()
-        tracers = trace.new_inputs(avals)
-        if staging:
-            state.staging = trace
-        if abstract:
-            state.abstract = trace
-        if abstract or staging:
-            open_traces.add(trace.level)
-        if given is not None:
-            given.stand_behind(trace, tracers)
-        while True:
-            try:
-                outs = f(*tracers)
-                if trace.missed is None:
-                    break
-                raise trace.missed
-            except (TracerArrayConversionError, ValueError) as error:
-                if not starts_again(trace, error):
-                    raise
-            tracers = trace.same_inputs()
-        return finish(outs)
-    finally:
+
+    def leave() -> None:
         if outer is None:
             tracing.threads.pop(get_ident(), None)
         state.running = outer
         state.staging, state.abstract = saved_staging, saved_abstract
         open_traces.discard(trace.level)
         trace.close()
+
+    try:
+        try:
+            state.running = trace
+            if outer is None:
+                tracing.threads[get_ident()] = {}
+                if not tracing.ready:
+                    tracing.prepare()
+            tracers = trace.new_inputs(avals)
+            if staging:
+                state.staging = trace
+            if abstract:
+                state.abstract = trace
+            if abstract or staging:
+                open_traces.add(trace.level)
+            if given is not None:
+                given.stand_behind(trace, tracers)
+            while True:
+                try:
+                    outs = f(*tracers)
+                    if trace.missed is None:
+                        break
+                    raise trace.missed
+                except (TracerArrayConversionError, ValueError) as error:
+                    if not starts_again(trace, error):
+                        raise
+                tracers = trace.same_inputs()
+            return finish(outs)
+        finally:
+            leave()
+    finally:
+        leave()  # again: Ctrl-C may have come in the midst of the first, and a trace that stays noted as open makes all slow
 
 
 def abstract_trace_of(values: Sequence[Value]) -> AbstractTrace | None:
