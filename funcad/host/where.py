@@ -98,14 +98,12 @@ def setting(**fields: Any) -> Iterator[None]:
     unusual = object() if any([name in _HEEDED and fields[name] != getattr(_State, name) for name in fields]) else None
 
     def restore() -> None:
-        for name, value in saved.items():
-            setattr(state, name, value)
+        state.__dict__.update(saved)
         open_traces.discard(unusual)
 
     try:
         try:
-            for name, value in fields.items():
-                setattr(state, name, value)
+            state.__dict__.update(fields)
             if unusual is not None:
                 open_traces.add(unusual)
             yield

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
 
 
-_levels = itertools.count(1)
-next_level = _levels.__next__
-_new_tuple = tuple.__new__
+next_level = itertools.count(1).__next__
 _new_object = object.__new__
 _Made = TypeVar("_Made")
 
@@ -115,7 +113,7 @@ class Trace:
     recorder: Any = None  # who runs what was recorded when Python asks for a value (jitted/path_recording.py)
 
     def __init__(self, name: str):
-        self.level = next(_levels)
+        self.level = next_level()
         self.name = name
         self.closed = False
 
@@ -231,7 +229,7 @@ class AbstractTrace(Trace):
     def append(self, primitive: Primitive, atoms: tuple[Atom, ...], params: Params, aval: AnyAval, source: Location) -> Tracer:
         """Write down an equation with one output whose aval is known already."""
         output = Var(aval)
-        self.equations.append(_new_tuple(Equation, (primitive, atoms, params, (output,), source)))
+        self.equations.append(tuple.__new__(Equation, (primitive, atoms, params, (output,), source)))
         return Tracer(self, output, None, None, source)
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
@@ -263,6 +261,8 @@ class AbstractTrace(Trace):
         jaxpr = Jaxpr((*[v for v, _ in captured], *self.inputs), tuple(self.equations), atoms)
         if self.modes:
             jaxpr.modes = self.modes
+        if self.asked:
+            jaxpr.memo["asked"] = True
         return jaxpr, [x for _, x in captured]
 
 
@@ -291,14 +291,7 @@ def trace_function(
     found = array_type(beside if given is None else given.values)
     if found is not np.ndarray:
         trace.array = found
-
-    def recorded(outs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
-        jaxpr, captured = trace.jaxpr(outs)
-        if trace.asked:
-            jaxpr.memo["asked"] = True
-        return jaxpr, captured
-
-    return run_in(trace, f, avals, recorded, staging=staging, abstract=abstract, given=given)
+    return run_in(trace, f, avals, trace.jaxpr, staging=staging, abstract=abstract, given=given)
 
 
 def run_in(
