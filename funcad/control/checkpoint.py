@@ -180,9 +180,9 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 
 class _CheckpointPlan(NamedTuple):
-    """`forward`: inputs -> (outputs, kept results). `backward`: (known, nonzero tangents) -> nonzero output tangents.
+    """`forward`: inputs -> (outputs, residuals). `backward`: (known, nonzero tangents) -> nonzero output tangents.
 
-    `known` says where each known value comes from: ("const", value), ("in", i) or ("kept", i).
+    `known` says where each known value comes from: ("const", value), ("in", i) or ("residual", i).
     """
 
     forward: Jaxpr
@@ -250,18 +250,18 @@ def _shared(jaxpr: Jaxpr, share: int) -> Jaxpr:
 
 
 def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool]) -> _CheckpointPlan:
-    kept = [v for e, a in zip(body.equations, accepted) if a for v in e.outputs]
-    n, m = len(body.inputs), len(kept)
+    residuals = [v for e, a in zip(body.equations, accepted) if a for v in e.outputs]
+    n, m = len(body.inputs), len(residuals)
     out_nonzero: list[bool] = []
 
     def tangents_only(*values: Any) -> list[Any]:
         ts = iter(values[n + m :])
-        given = dict(zip(kept, values[n : n + m]))
+        given = dict(zip(residuals, values[n : n + m]))
         touts = _push(body, values[:n], [next(ts) if z else None for z in nonzero], given)
         out_nonzero[:] = [t is not None for t in touts]
         return [t for t in touts if t is not None]
 
-    avals = [*body.in_avals, *[v.aval for v in kept], *[v.aval for v, z in zip(body.inputs, nonzero) if z]]
+    avals = [*body.in_avals, *[v.aval for v in residuals], *[v.aval for v, z in zip(body.inputs, nonzero) if z]]
     avals = [_strong(a) if i >= n + m else a for i, a in enumerate(avals)]
     program, consts = trace_function(tangents_only, avals, name="checkpoint")
     program = prune(program)
@@ -270,9 +270,9 @@ def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool])
     sources: list[tuple[str, Any]] = [("const", c) for c in consts] + [("in", i) for i in range(n)]
     needed: list[Var] = []
     known = [s for s, u in zip(sources, used) if u]
-    for v, u in zip(kept, used[len(sources) :]):
+    for v, u in zip(residuals, used[len(sources) :]):
         if u:
-            known.append(("kept", len(needed)))
+            known.append(("residual", len(needed)))
             needed.append(v)
     inputs = (*[v for v, u in zip(program.inputs, used) if u], *program.inputs[n_known:])
     backward = Jaxpr(inputs, program.equations, program.outputs)
@@ -360,7 +360,7 @@ def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr,
     n = len(jaxpr.outputs)
     if not any(plan.out_nonzero):
         return outs[:n], [None] * n
-    where = {"in": primals, "kept": outs[n:]}
+    where = {"in": primals, "residual": outs[n:]}
     known = [spec if kind == "const" else where[kind][spec] for kind, spec in plan.known]
     touts = _again(plan.backward, [*known, *ts], policy)
     return outs[:n], scatter(touts, plan.out_nonzero)
