@@ -17,6 +17,7 @@ from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert, convert_p
+from funcad.primitives.python_numbers import checked
 
 _DOUBLE, _COMPLEX = np.dtype(float), np.dtype(complex)
 
@@ -45,7 +46,7 @@ def _as_python(x: Any) -> Any:
 
 
 def _checked(formula: Callable[..., Any]) -> Maker:
-    """The formula of traced numbers; where their values are known, the original raises what it has to say about them."""
+    """The formula of traced numbers; the original raises what it has to say about their values (python_numbers.py)."""
 
     def answer(name: str, original: Callable[..., Any]) -> Answer:
         def own(*args: Any) -> Any:
@@ -53,7 +54,10 @@ def _checked(formula: Callable[..., Any]) -> Maker:
             values = [concrete_value(x) for x in numbers]
             if Tracer not in map(type, values):
                 original(*values)
-            return _as_python(formula(*numbers))
+                return _as_python(formula(*numbers))
+            with np.errstate(all="ignore"):  # Python raises where NumPy would warn
+                found = _as_python(formula(*numbers))
+            return checked(found, *numbers, function=name) if type(found) is Tracer else found
 
         return holds_traced, own
 
@@ -117,7 +121,7 @@ MATH: dict[str, Maker] = {
     "erf": _checked(_special("erf")),
     "erfc": _checked(_special("erfc")),
     "gamma": _checked(_special("gamma")),
-    "lgamma": _checked(_special("gammaln")),
+    "lgamma": _checked(lambda x: np.where(np.isneginf(x), np.inf, ours("scipy.special.gammaln")(x))),  # SciPy's is -inf
     "isfinite": _read(np.isfinite),
     "isinf": _read(np.isinf),
     "isnan": _read(np.isnan),

@@ -220,7 +220,8 @@ def prune(jaxpr: Jaxpr, keep: Sequence[bool] | None = None, effects: bool = True
     live = {o for o in outputs if type(o) is Var}
     kept = []
     for equation in reversed(jaxpr.equations):
-        if any(o in live for o in equation.outputs) or (effects and equation_has_effects(equation)):
+        stays = effects and (equation.primitive.asserts or equation_has_effects(equation))
+        if stays or any(o in live for o in equation.outputs):
             kept.append(equation)
             live.update(a for a in equation.inputs if type(a) is Var)
     if len(kept) == len(jaxpr.equations) and len(outputs) == len(jaxpr.outputs):

@@ -120,6 +120,7 @@ class Facts(TypedDict, total=False):
     effect: bool  # never removed, duplicated or reordered
     fresh: bool  # an effect whose results differ from run to run: vmap asks its rule though no operand is mapped
     fails: bool  # may refuse values of its operands, with an error that users catch
+    asserts: bool  # that error is all it is for: never removed, though nobody reads its result
     barrier: bool  # CSE and inlining stop here (checkpoint)
     structural: bool  # linear in its only operand: tangents go through the same operation
     silent: bool  # moves or compares numbers: NumPy has nothing to warn of
@@ -177,7 +178,8 @@ class Primitive:
         self.multiple = said.get("multiple", False)
         self.effect = said.get("effect", False)
         self.fresh = said.get("fresh", False)
-        self.fails = said.get("fails", False)
+        self.asserts = said.get("asserts", False)
+        self.fails = said.get("fails", False) or self.asserts
         self.barrier = said.get("barrier", False)
         self.structural = said.get("structural", False)
         self.silent = said.get("silent", False)

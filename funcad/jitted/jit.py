@@ -36,11 +36,12 @@ from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
-from funcad.jitted.path_recording import Recorder
+from funcad.jitted.path_recording import REFUSALS, Recorder
 from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
 from funcad.passes.subprograms import value_key
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
+from funcad.primitives.python_numbers import NotTheSame
 
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
 
@@ -293,26 +294,56 @@ class Core:
         if device_in_use():
             check_placement(leaves, self.f)
         if entry.paths is not None:
-            return self._along(args, kwargs, leaves, entry, key)
+            try:
+                return self._along(args, kwargs, leaves, entry, key)
+            except NotTheSame as error:
+                failed: Exception = error
+            return self._plainly(failed, entry, args, kwargs)
         captured = entry.captured(self.f)
         if captured is None:
             return self._call(args, kwargs)
         inputs = [*captured, *leaves]
+        written = tree.leaves(self._split(args, kwargs)[1:]) if entry.written else []
+        if entry.written and not may_commit(entry, written):
+            return self.f(*args, **kwargs)
+        try:
+            outs = self._run(args, kwargs, entry, key, inputs)
+            if entry.written:
+                outs = commit(entry, written, inputs, outs, self._donated_ids(args, kwargs), name_of(self.f))
+            return entry.out_tree.unflatten(outs)
+        except Exception as error:
+            failed = error
+        return self._plainly(failed, entry, args, kwargs)
+
+    def _run(self, args: tuple, kwargs: dict, entry: Entry, key: Signature, inputs: list) -> Sequence[Any]:
+        """The results of a program without guards."""
         if entry.written:
-            return self._write_back(args, kwargs, entry, inputs)
+            return call_of(entry.jaxpr, inputs, name_of(self.f))
         if any_tracer(inputs):
             if self.inline:
-                return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, capture_as_inputs(inputs, inputs)))
+                return eval_jaxpr(entry.jaxpr, capture_as_inputs(inputs, inputs))
         elif self.donate_nums or self.donate_names:
             donated = self._donated(args, kwargs, inputs)
             outs = program_of(entry.jaxpr).run(inputs, donated)
-            return entry.out_tree.unflatten(own_memory(outs, [x for x in inputs if id(x) not in donated]))
+            return own_memory(outs, [x for x in inputs if id(x) not in donated])
         else:
             entry.runs += 1
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
-        outs = call_of(entry.jaxpr, inputs, name_of(self.f))
-        return entry.out_tree.unflatten(own_memory(outs, inputs))
+        return own_memory(call_of(entry.jaxpr, inputs, name_of(self.f)), inputs)
+
+    def _plainly(self, error: Exception, entry: Entry, args: tuple, kwargs: dict) -> Any:
+        """A program raised: f itself, run once un-jitted, raises what Python raises, or catches it. Nothing has happened yet.
+
+        Where something has (a print, a callback, a donated array was written over), the program's error stands; so it does
+        where f has been run already, to find its path.
+        """
+        effects = entry.jaxpr.has_effects if entry.paths is None else entry.paths.trie.has_effects
+        if effects or state.checked or state.abstract is not None or self._donated_ids(args, kwargs):
+            raise error
+        if not isinstance(error, REFUSALS) or entry.paths is not None and not isinstance(error, NotTheSame):
+            raise error
+        return self.f(*args, **kwargs)
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""
@@ -322,15 +353,6 @@ class Core:
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
         return entry.paths.call(self, leaves, args, kwargs, donated)
-
-    def _write_back(self, args: tuple, kwargs: dict, entry: Entry, inputs: list) -> Any:
-        """A call of a function that writes into its arguments: committed when the program has succeeded."""
-        leaves = tree.leaves(self._split(args, kwargs)[1:])
-        if not may_commit(entry, leaves):
-            return self.f(*args, **kwargs)
-        outs = call_of(entry.jaxpr, inputs, name_of(self.f))
-        donated = self._donated_ids(args, kwargs)
-        return entry.out_tree.unflatten(commit(entry, leaves, inputs, outs, donated, name_of(self.f)))
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -350,8 +372,16 @@ class Core:
         if call is None:
             entry.write_at = -1
             return
-        call.__globals__.update(_entry=entry, _upgrade=functools.partial(self.upgrade, entry))
+        failed = functools.partial(self.failed, entry)
+        call.__globals__.update(_entry=entry, _upgrade=functools.partial(self.upgrade, entry), _failed=failed)
         self.cache.use(self, key, entry, lambda: self._link([call, *written_calls(owner, entry)][:MOST_WRITTEN], owner))
+
+    def failed(self, entry: Entry, error: Exception, /, *args: Any, **kwargs: Any) -> Any:
+        """The rest of a written call whose program raised."""
+        try:
+            return self._plainly(error, entry, args, kwargs)
+        except Exception as found:
+            raise for_user(found)  # noqa: B904 the same error
 
     def upgrade(self, entry: Entry) -> None:
         """The program has got faster means: let the next call of the signature be written anew."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from funcad.api.border import unshared
 from funcad.configuration import config
-from funcad.host.where import for_user, interrupted, open_traces
+from funcad.host.where import interrupted, open_traces
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import Entry
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
@@ -47,8 +47,9 @@ def specialised_call(
 ) -> Any:
     """A function for calls like `f(*args, **kwargs)`, or None if their kind is not provided for.
 
-    `is_static` tells of a position or a keyword whether its argument is static. Two of the function's globals are to be set:
-    `_next_call`, where calls go that do not fit, and `_upgrade`, which is called when the program has got a `fast`.
+    `is_static` tells of a position or a keyword whether its argument is static. Three of the function's globals are to be set:
+    `_next_call`, where calls go that do not fit, `_failed`, where a call goes whose program raises, with the error before its
+    arguments, and `_upgrade`, which is called when the program has got a `fast`.
     """
     writer = _Writer(entry, program, f)
     try:
@@ -105,7 +106,7 @@ class _Writer:
             "_again": _again,
             "_clash": _clash,
             "_export": unshared,
-            "_for_user": for_user,
+            "_partial": functools.partial,
             "_interrupted": interrupted,
             "_fast": self.fast,
             "_consume": program.consume,
@@ -279,10 +280,12 @@ class _Writer:
             body.append("if _program.fast is not None: _upgrade()")
         body.append(f"{outputs}{',' if n == 1 else ''} = _consume([{inputs}])" if n else f"_consume([{inputs}])")
         lines += [indent + "    " + line for line in [*body, *copied, f"return {result}"]]
-        lines += ["        except Exception as error:", "            raise _for_user(error)"]
-        lines += ["        except BaseException:", "            _interrupted()", "            raise"]
         named = ", ".join([f"{k!r}: {k}" for k in keywords])
-        lines.append(f"    return _again(_next_call, ({''.join([p + ', ' for p in positions])}), _rest, {{{named}}}, _kw)")
+        given = f"({''.join([p + ', ' for p in positions])}), _rest, {{{named}}}, _kw"
+        lines += ["        except Exception as error:", "            _next = _partial(_failed, error)"]
+        lines += ["        except BaseException:", "            _interrupted()", "            raise"]
+        lines += ["        else:", "            _next = _next_call", "    else:", "        _next = _next_call"]
+        lines.append(f"    return _again(_next, {given})")
         return "\n".join(lines)
 
     def results(self) -> tuple[str, str, list[str]]:

@@ -37,6 +37,7 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.placement import on_device_of, put
+from funcad.primitives.python_numbers import NotTheSame
 
 
 def _here(value: Any) -> Any:
@@ -77,8 +78,9 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     # whole arrays of integers or bools
     "indices": (lambda value: np.array(_here(value)), lambda value: np.asarray(_here(value)).tobytes()),
     "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
-    "success": (lambda value: True, lambda value: True),  # of that; False if it raised LinAlgError
+    "success": (lambda value: True, lambda value: True),  # of that; the key of an error is its type and what it says
 }
+REFUSALS = (ArithmeticError, ValueError, LookupError)  # by which operations refuse their operands, LinAlgError among them
 
 
 class _Escaped(BaseException):
@@ -180,7 +182,7 @@ class Recorder:
         self._at_end = how == "success"
         try:
             node = self._catch_up()
-        except np.linalg.LinAlgError as found:  # of the operation inside a `try` that has just been recorded
+        except REFUSALS as found:  # of the operation inside a `try` that has just been recorded
             self.whole, error = whole, found
         finally:
             self._at_end = False
@@ -188,16 +190,15 @@ class Recorder:
         if self._place < len(self.chain):
             node, key, answer = self.chain[self._place]
             self._check_end(node, guard, how)
-            error = None if how != "success" or answer else node.error
+            error = None if how != "success" or key is True else key[0](*key[1])
         else:
             answer = error is None and ANSWERS[how][0](self._value(guard))
-            key = error is None and ANSWERS[how][1](answer)
+            key = ANSWERS[how][1](answer) if error is None else (type(error), error.args)
             if node is not None:
                 self._check_end(node, guard, how)
             else:
                 node = self._new_node()
                 node.guard, node.kind, node.source = guard, how, source
-            node.error = error or node.error
             self.chain.append((node, key, answer))
         self._place += 1
         self._node = node.children.get(key)
@@ -206,7 +207,7 @@ class Recorder:
         self._start = self._done
         self._consts_start = self._consts
         if error is not None:
-            raise type(error)(*error.args)
+            raise error
         return answer
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: Params) -> Any:
@@ -285,7 +286,8 @@ class Recorder:
                 except Exception as error:
                     self.whole, self._node = False, None  # what follows, if the user catches it, is no known segment
                     self.failed.update([(v, error) for v in outputs])
-                    if isinstance(error, np.linalg.LinAlgError) and self._inside and not (self._at_end and self._ran == end):
+                    caught = self._at_end and self._ran == end and not isinstance(error, NotTheSame)
+                    if isinstance(error, REFUSALS) and self._inside and not caught:
                         self._escaped = error
                         raise _Escaped from None
                     raise

@@ -91,9 +91,9 @@ def _path(node: Node, leaf: Leaf) -> Path:
 
 
 def _number(key: Any) -> Any:
-    """The number that a key of bits stands for (`literal_key`)."""
+    """The number that a key of bits stands for (`literal_key`), or what was raised."""
     if type(key) is not tuple or type(key[1]) is not bytes:
-        return key[1] if type(key) is tuple else key
+        return key if type(key) is not tuple else key[0](*key[1]) if type(key[1]) is tuple else key[1]
     kind, bits = key
     if type(kind) is str:
         return np.frombuffer(bits, kind)[0]

@@ -59,7 +59,6 @@ class Node:
         inside = {v for e in self.equations for v in e.outputs}
         self.reads = list(dict.fromkeys([a for e in self.equations for a in e.inputs if type(a) is Var and a not in inside]))
         self.number = -1  # of its structure
-        self.error: Exception | None = None  # by which it failed once
 
     @property
     def ends(self) -> list[Var]:

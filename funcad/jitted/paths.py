@@ -34,9 +34,10 @@ from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import concrete_value
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
-from funcad.jitted.path_recording import ANSWERS, Recorder
+from funcad.jitted.path_recording import ANSWERS, REFUSALS, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
+from funcad.primitives.python_numbers import NotTheSame
 from funcad.unjitted.strides import Given
 
 UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
@@ -111,10 +112,6 @@ class Paths:
                 result = core.f(*args, **kwargs)
                 self._plain = min(self._plain or np.inf, perf_counter() - begun)
                 self._measured += 1
-        except (ZeroDivisionError, OverflowError):  # of Python's numbers, where programs give inf or wrap around
-            if self.trie.has_effects:
-                raise
-            return self.record(core, core.leaves_of(args, kwargs))
         finally:
             restore_warnings(token)
         if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
@@ -168,10 +165,10 @@ class Paths:
                         else:
                             values += out
                 except Exception as error:
-                    if step.node.has_effects:
+                    if step.node.has_effects or isinstance(error, NotTheSame):
                         raise
-                    failed = step.node.kind == "success" and isinstance(error, np.linalg.LinAlgError)
-                    following = self.trie.branch(step, False) if failed else None
+                    failed = step.node.kind == "success" and isinstance(error, REFUSALS)
+                    following = self.trie.branch(step, (type(error), error.args)) if failed else None
                     if following is not None:
                         values += [None] * step.size
                         step = following
@@ -332,7 +329,7 @@ def _taken_over(missed: _Missed, values: list[Any]) -> tuple[list, dict]:
         if not ran:
             key, step = step.via, step.parent
     while step is not None:
-        failed = step.node.kind == "success" and not key
+        failed = step.node.kind == "success" and key is not True
         chain.append((step.node, key, False if failed else ANSWERS[step.node.kind][0](values[step.at])))
         env.update(zip(step.outs, values[step.start : step.start + step.size]))
         key, step = step.via, step.parent

@@ -165,6 +165,7 @@ def documented(name: str, own: str | None, alias: str = "copy") -> str:
 
 
 TABLE: dict[Any, Callable[..., Any]] = {}
+_REFUSING = (operator.truediv, operator.pow)
 QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> what a tape may write down, see `_written_down`; None: the ufunc
 _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "accumulate") -> function(x, axis, ...)
 
@@ -477,8 +478,8 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
         out = trace.tape.unary(primitive, operation, x)
         trace.turned = trace.turned or out is not None
         return out
-    if type(operation) is np.ufunc and _of_float(x) and _of_float(y):  # of Python's numbers, NumPy's may warn
-        return None
+    if (type(operation) is np.ufunc or operation in _REFUSING) and _of_float(x) and _of_float(y):
+        return None  # of Python's numbers, where NumPy's function warns and Python's operator raises
     if operation is operator.pow and type(y) is not Tracer:  # `power` looks at a constant exponent
         return None
     if trace.tape is None or trace.turned and x is y:  # a square, which may be known exactly

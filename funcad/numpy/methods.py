@@ -36,6 +36,7 @@ from funcad.primitives.arithmetic import neg as neg_p
 from funcad.primitives.arithmetic import sub as sub_p
 from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.placement import put
+from funcad.primitives.python_numbers import FUNCTIONS, checked
 
 from funcad.numpy.promote import (  # isort: skip
     aliased, apart, as_array, as_number, broadcast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
@@ -267,7 +268,25 @@ def attribute(x: Any, name: str) -> Any:
 
 
 _INT = np.dtype(int)
-_FLOAT = np.dtype(float)
+_FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
+_NUMBERS = frozenset([float, int, bool, complex])
+
+
+def _is_number(x: Any) -> bool:
+    """Is it one of Python's numbers?"""
+    return type(x) in _NUMBERS or type(x) is Tracer and type(x.primal) is not np.ndarray and x.aval.weak and not x.aval.shape
+
+
+def _as_python(name: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """`function`, NumPy's, which raises what Python's operator does where both are Python's numbers (python_numbers.py)."""
+    if not (_is_number(x) and _is_number(y)) or type(y) is not Tracer and y != 0 and (name != "**" or y == 1):
+        return function(x, y)
+    p, q = concrete_value(x), concrete_value(y)
+    if type(p) is Tracer or type(q) is Tracer:
+        return checked(function(x, y), x, y, function=name)
+    if type(FUNCTIONS[name](p, q)) is complex and type(p) is not complex:  # a negative number to a broken power
+        x = convert_p(x, dtype=_COMPLEX, weak=True) if type(x) is Tracer else complex(x)
+    return function(x, y)
 
 
 def _arithmetic(function: Any, x: Any, y: Any) -> Any:
@@ -339,13 +358,17 @@ def truediv(x: Any, y: Any) -> Any:
         out = tape.binary(div, operator.truediv, x, y)
         if out is not None:
             return out
-    if same_aval(x, y):
-        return bind(div, x, y)
-    out = let_numpy_broadcast(div, x, y)
-    return _divide(x, y) if out is None else out
+    return _as_python("/", _divide, x, y)
 
 
 def _divide(x: Any, y: Any) -> Any:
+    if same_aval(x, y):
+        return bind(div, x, y)
+    out = let_numpy_broadcast(div, x, y)
+    return _quotient(x, y) if out is None else out
+
+
+def _quotient(x: Any, y: Any) -> Any:
     """Quotients of integers are computed in float64, so that a Python integer need not fit the other operand's dtype."""
     pair = with_integer(x, y)
     if pair is not None:
@@ -371,11 +394,11 @@ def _loop(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
 
 
 def floordiv(x: Any, y: Any) -> Any:
-    return _loop(arithmetic.floor_divide, np.floor_divide, x, y)
+    return _as_python("//", functools.partial(_loop, arithmetic.floor_divide, np.floor_divide), x, y)
 
 
 def mod(x: Any, y: Any) -> Any:
-    return _loop(arithmetic.mod, np.remainder, x, y)
+    return _as_python("%", functools.partial(_loop, arithmetic.mod, np.remainder), x, y)
 
 
 def divmod_(x: Any, y: Any) -> Any:
@@ -392,6 +415,10 @@ def pow(x: Any, y: Any, modulo: Any = None) -> Any:
         out = _power_on_tape(tape, x, y)
         if out is not None:
             return out
+    return _as_python("**", _power, x, y)
+
+
+def _power(x: Any, y: Any) -> Any:
     if type(x) is Tracer and x.aval.dtype.kind in "fc":
         if type(y) is int and abs(y) < 2**31:
             return arithmetic.integer_pow(x, y)
@@ -408,6 +435,8 @@ def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
     if n is not None:
         if tape.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
             return None
+        if type(x.primal) is float:
+            operator.pow(x.primal, n)  # or Python's own error
         run, params, bits = _integer_power(n)
         return tape.unary(arithmetic.integer_pow_p, run, x, params, bits)
     return None if type(y) is float and y == 0.5 else tape.binary(transcendental.pow_p, operator.pow, x, y)

@@ -237,7 +237,7 @@ class _Cutter:
                     seen[i] = 1
                     if i not in nested:
                         stack += equation.inputs
-            elif primitive.effect:
+            elif primitive.effect or primitive.asserts:
                 seen[i] = 1
                 stack += equation.inputs
         pending = [-i for i in nested if seen[i]]  # a heap, the last equation first

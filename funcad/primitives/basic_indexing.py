@@ -130,6 +130,7 @@ gather_p = Primitive(
     reach="reads",
     may_share=lambda x, *indices: not any([i.shape for i in indices]),  # then it is a basic index
     adds=lambda ct, x, *indices, **where: (scatter_p, (ct, *indices), {"mode": "add", **where}),
+    fails=True,
 )
 
 
@@ -362,6 +363,7 @@ scatter_p = Primitive(
     reach=lambda *, mode, **_: "picks" if mode in ("set", "add") else None,
     over=_scatter_over,
     transpose_over=_scatter_transpose_over,
+    fails=True,
 )
 
 

@@ -76,12 +76,9 @@ class Tape(Rows):
                         deliver(primitive, (p, q))
             kind: Any = _float64
         elif kp is float and kq is float:
-            try:
-                out = operation(p, q)
-            except ArithmeticError:  # where NumPy warns
-                return None
+            out = operation(p, q)  # or Python's own error
             kind = type(out)
-            if kind is complex:  # where NumPy's power is NaN
+            if kind is complex:  # a negative number to a broken power
                 return None
         else:
             large = False

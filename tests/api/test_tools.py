@@ -185,13 +185,13 @@ def test_debug_nans_and_infs_combine():
         assert np.isnan(fc.jit(lambda x: x - x)(np.inf))
         with fc.debug_nans():
             with pytest.raises(InfError):
-                fc.jit(lambda x: 1.0 / x)(0.0)
+                fc.jit(lambda x: 1.0 / x)(np.float64(0.0))
             with pytest.raises(NanError):
                 fc.jit(lambda x: x - x)(np.inf)
         with fc.debug_nans(False), pytest.raises(InfError):
-            fc.jit(lambda x: 1.0 / x)(0.0)
+            fc.jit(lambda x: 1.0 / x)(np.float64(0.0))
     assert state.checked is None
-    assert np.isinf(fc.jit(lambda x: 1.0 / x)(0.0))
+    assert np.isinf(fc.jit(lambda x: 1.0 / x)(np.float64(0.0)))
 
 
 def test_contexts_belong_to_their_thread():

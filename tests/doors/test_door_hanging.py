@@ -240,7 +240,7 @@ def test_every_way_to_run_a_traced_function():
     assert funcad.grad(lambda x: funcad.fori_loop(0, 3, lambda i, c: g(c), x))(1.0) == 1.0
     np.testing.assert_allclose(funcad.hessian(f)(1.0), 2 * math.e + 4 * math.e - math.e)
     np.testing.assert_allclose(funcad.grad(funcad.grad(f))(1.0), 5 * math.e)
-    assert "math" not in str(funcad.make_jaxpr(f)(1.0)) and funcad.eval_shape(f, 1.0).shape == ()
+    assert "= exp " in str(funcad.make_jaxpr(f)(1.0)) and funcad.eval_shape(f, 1.0).shape == ()
     nested = lambda x: funcad.grad(f)(x) + f(x)
     assert "gradient finite" in str(funcad.debug.doctor(nested)(1.0))
     np.testing.assert_allclose([funcad.jit(nested)(1.0), funcad.vmap(nested)(np.ones(1))[0]], 7 * math.e)

@@ -348,11 +348,15 @@ def test_an_error_while_running_a_program_names_the_users_line():
     fail_p = Primitive("fail", fail, lambda x: x)
 
     def f(x):
+        fc.debug.callback(list, (x,))
         return fail_p(x)
 
     with pytest.raises(ValueError, match="no luck") as info:
         fc.jit(f)(1.0)
-    assert info.value.__notes__ == [f"funcad: while running an operation written at {at(f, 1)}"]
+    assert info.value.__notes__ == [f"funcad: while running an operation written at {at(f, 2)}"]
+    with pytest.raises(ValueError, match="no luck") as info:  # nothing has happened: what raises is the function itself
+        fc.jit(lambda x: fail_p(x))(1.0)
+    assert info.traceback[-1].name == "fail" and "<lambda>" in [entry.name for entry in info.traceback]
 
 
 def test_unbound_axis_name():

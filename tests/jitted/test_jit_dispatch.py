@@ -256,8 +256,7 @@ def test_errors_name_the_users_line_when_warm() -> None:
     assert is_short(f)
     with pytest.raises(ArithmeticError, match="too large") as info:
         f(3.0)
-    notes = getattr(info.value, "__notes__", [])
-    assert any("test_jit_dispatch.py" in note and "(user)" in note for note in notes)
+    assert "user" in [entry.name for entry in info.traceback]
     files = {str(entry.path).rpartition("/")[2] for entry in info.traceback}
     assert "interpreter.py" not in files
     assert f(1.0) == 2.0
@@ -467,16 +466,16 @@ def test_fast_is_used_as_soon_as_it_is_there_and_may_decline(monkeypatch: pytest
     assert f.cache_info().misses == 3
 
 
-def test_an_error_in_fast_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_fast_is_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = _with_fast(monkeypatch, None)
     f = warm(fc.jit(lambda x: x * 2.0), 1.0)
+    raised = []
 
     def fast(x: Any) -> Any:
+        raised.append(x)
         raise ZeroDivisionError("mine")
 
     programs[0].fast = fast
     f(1.0)
     f(1.0) if not is_short(f) else None
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        for _ in range(3):
-            f(1.0)
+    assert [f(1.0) for _ in range(3)] == [2.0, 2.0, 2.0] and raised

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from funcad.primitives import convolution as w
-from funcad.primitives import fused
+from funcad.primitives import fused, python_numbers
 from tests.specs import spec
 
 
@@ -75,5 +75,9 @@ SPECS = [
     ],
     *[spec(w.window_mean_p, w.window_mean_p, [with_maxima(p)], params=p, nondiff=(1, 2)) for p in CASES],
     *[spec(w.window_spread_p, w.window_spread_p, [with_cotangent(p)], params=p, nondiff=(1, 2)) for p in CASES],
+    spec(
+        python_numbers.checked, lambda x, y: python_numbers.checked(x * 1.0, x, y, function="/"),
+        [(np.array([0.5, -1.0]), np.array([2.0, 3.0])), (np.float64(0.5), np.float64(2.0))], nondiff=(1,),
+    ),
     spec(fused.optimization_barrier, fused.optimization_barrier, [(np.array([0.5, -1.0]), np.array([[2.0], [3.0]]))]),
 ]

@@ -234,7 +234,7 @@ def test_errors_and_their_lines() -> None:
         assert grad(f)(2.0) == 4.0
     for _ in range(3):
         with pytest.warns(RuntimeWarning, match="divide by zero") as caught:
-            grad(lambda x: 1.0 / (x * 0.0))(1.0)
+            grad(lambda x: 1.0 / (x * 0.0))(np.float64(1.0))
         assert caught[0].filename == __file__
 
     kept = []

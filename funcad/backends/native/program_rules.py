@@ -79,6 +79,16 @@ def _same(region: Region, equation: Equation, values: list, **params: Any) -> li
     return [region.build.hold(v) for v in values]
 
 
+@rule("python_checked", views=True)
+def _checked(region: Region, equation: Equation, values: list, *, function: str) -> list:
+    """Where Python may refuse the numbers the program leaves: the reference asks Python."""
+    x, build = values[0], region.build
+    if type(x) is not Lane or x.dtype.kind != "f":
+        raise Unsupported("only Python's numbers are asked for what Python refuses")
+    build.leave_if(build.f.put(f"xor i1 {build.one.isfinite(x).name}, true"), 1)
+    return [build.hold(x)]
+
+
 def _into(region: Region, equation: Equation, write: Callable[[View], Any]) -> list:
     """The result of an operation that writes into memory; rank 0 is read from there."""
     (v,) = equation.outputs

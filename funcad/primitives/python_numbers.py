@@ -1,0 +1,74 @@
+"""What Python's own arithmetic refuses: 1 / 0.0, 1e200**2, math.log(0.0), where NumPy would give an infinity or NaN.
+
+Idea: Python's functions of its numbers are computed by NumPy's, and `checked` stands behind each in the program: it hands the
+result on, and where that is no finite number it asks Python's function itself, which raises or does not. So a program raises
+what the function would, at the user's line; inside a `try` jit makes it a branch, and vmap finds the lanes that raise.
+
+Invariant: only what the user wrote is checked. Derivatives are of NumPy's kind: where a slope is infinite, nothing raises.
+Trap: where Python's answer is of another kind (a root of a negative number is complex, 2 ** -1 a float), no program can give
+it: `NotTheSame` is raised, and whoever runs the program runs Python in its place.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.devices import namespace_of
+from funcad.ir.aval import Aval
+from funcad.ir.primitive import Primitive
+from funcad.primitives.families import exact_square
+from funcad.primitives.shape import broadcast_leading
+
+
+class NotTheSame(ArithmeticError):
+    """Python's answer for numbers of the program is of another kind than the program's."""
+
+
+FUNCTIONS = {
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    **{f"math.{name}": f for name, f in vars(math).items() if callable(f)},
+    **{f"cmath.{name}": f for name, f in vars(cmath).items() if callable(f)},
+}
+
+
+def _checked_impl(xp: Any, x: Any, *numbers: Any, function: str) -> Any:
+    if type(x) is float or type(x) is np.float64:
+        if math.isfinite(x):
+            return x
+    elif xp.all(xp.isfinite(x)) and (np.result_type(x).kind in "fc" or not xp.any(xp.asarray(numbers[-1]) <= 0)):
+        return x
+    host = [np.ravel(v if namespace_of((v,)) is np else v.get()) for v in numbers]
+    for values in zip(*np.broadcast_arrays(*host)):
+        answer = FUNCTIONS[function](*[v.item() for v in values])
+        if type(answer) is not type(np.ravel(x)[0].item()) and type(answer) is not tuple:
+            said = " and ".join(map(repr, [v.item() for v in values]))
+            raise NotTheSame(f"{function} of {said} is {answer!r} in Python, which is no {np.asarray(x).dtype}")
+    return x
+
+
+def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, function: str) -> tuple[Any, bool]:
+    whole = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
+    return checked(*whole, function=function), True
+
+
+# x, the result of one of FUNCTIONS for the numbers, which raises where that does
+checked = Primitive(
+    "python_checked",
+    _checked_impl,
+    lambda x, *numbers, function: Aval(x.shape, x.dtype, x.weak),
+    jvp=lambda tangents, out, *operands, function: tangents[0],
+    transpose=lambda ct, x, *numbers, function: [ct, *[None] * len(numbers)],
+    batch=_batch,
+    square=lambda x, *numbers, function: exact_square(x),
+    asserts=True,
+    may_share=True,
+)
