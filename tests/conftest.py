@@ -6,6 +6,7 @@ How tests are shared out among workers and ordered is in tests/workers.py.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ def pytest_cmdline_main(config: Any) -> None:
     if workers.uses_the_cores(config):
         config.option.numprocesses = workers.cores()
         config.option.dist = "loadgroup"
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of a worker, which has one core: threads of BLAS would wait there
 
 
 @pytest.hookimpl(optionalhook=True)
