@@ -70,7 +70,7 @@ def learning_fast() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_stays_open() -> Iterator[None]:
-    """A test file leaves the state of tracing as it found it: no open trace, no axis, no engine of its own, no count of memory."""
+    """A test file leaves the state of tracing as it found it: no open trace, axis, or engine of its own; no count of memory."""
     before = dict(vars(where.state))
     engine = config.engine
     yield
