@@ -23,7 +23,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ORDER", "InGroups", "cores", "left_out", "name_of", "seed", "settle_environment", "shuffled", "uses_the_cores"]
+__all__ = [
+    "ORDER",
+    "InGroups",
+    "cores",
+    "left_out",
+    "name_of",
+    "own_folder",
+    "seed",
+    "settle_environment",
+    "shuffled",
+    "uses_the_cores",
+]
 
 ORDER = "FUNCAD_TEST_ORDER"
 SHARD = "FUNCAD_SLOW_SHARD"
@@ -62,17 +73,23 @@ def settle_environment() -> None:
     goes into a folder of this user's for temporary files.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if not sys.dont_write_bytecode or sys.pycache_prefix is not None or not hasattr(os, "getuid"):
-        return
+    folder = own_folder()
+    if sys.dont_write_bytecode and sys.pycache_prefix is None and folder is not None:
+        os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def own_folder() -> Path | None:
+    """What one run of the tests keeps for the next: a folder of this user's, where nobody else may write."""
+    if not hasattr(os, "getuid"):
+        return None
     folder = Path(tempfile.gettempdir()) / f"funcad-tests-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError:  # nowhere to write
-        return
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:  # nobody else writes there
-        os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        return None
+    return folder if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077 else None
 
 
 def seed() -> int | None:

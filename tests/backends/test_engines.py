@@ -205,7 +205,7 @@ FEW = [case for i, case in enumerate(CHAINS) if len(case[1]) < 2 and "jit" not i
 config_engines = pytest.mark.parametrize("engine", ["numpy", pytest.param("native", marks=native_only)])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @config_engines
 @composition.parametrize(FEW)
 def test_programs_under_transforms(name: str, chain: tuple[str, ...], engine: str) -> None:
@@ -219,6 +219,7 @@ def test_programs_under_all_short_chains(name: str, chain: tuple[str, ...], engi
     run(name, chain, engine)
 
 
+@pytest.mark.share(2)
 @engines
 @pytest.mark.parametrize(
     "p", [p for p in PROGRAMS if not p.following and "callback" not in p.name and p.name != "printing"], ids=lambda p: p.name
