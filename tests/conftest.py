@@ -6,6 +6,7 @@ How tests are shared out among workers and ordered is in tests/workers.py.
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ def pytest_cmdline_main(config: Any) -> None:
     if workers.uses_the_cores(config):
         config.option.numprocesses = workers.cores()
         config.option.dist = "loadgroup"
+        workers.settle_environment()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -68,13 +70,14 @@ def learning_fast() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_stays_open() -> Iterator[None]:
-    """A test file leaves the state of tracing as it found it: no open trace, no axis, no engine of its own."""
+    """A test file leaves the state of tracing as it found it: no open trace, axis, or engine of its own; no count of memory."""
     before = dict(vars(where.state))
     engine = config.engine
     yield
     left = {name: value for name, value in vars(where.state).items() if value is not before.get(name, getattr(DEFAULTS, name))}
     assert not left and config.engine == engine, f"left open: {left}, engine {config.engine}"
     assert not where.open_traces, f"left open: {where.open_traces}"
+    assert not tracemalloc.is_tracing(), "left on: the peaks of later tests would be those of all since then"
 
 
 @pytest.fixture(scope="module", autouse=True)

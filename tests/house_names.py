@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 
 ONE_WAY_BACK = "One way back"  # titles of the issues that rebuild what stands in a table
 LOOPS = "Loops as data"
@@ -56,23 +54,21 @@ MANY_PARAMETERS = {
     "stats/sampling.py sample": OWN,
 }
 
-Trees = Iterable[tuple[str, ast.Module]]
+Classes = Iterable[tuple[str, list[tuple[str, int]]]]  # of each file: its classes, and the line of each
+Functions = Iterable[tuple[str, list[tuple[str, int]]]]  # of each file: its functions, and how many parameters each has
 
 
-@cache
-def trees(root: Path) -> list[tuple[str, ast.Module]]:
-    """Each file of the package, as its path in it and its text, parsed."""
-    paths = sorted(root.rglob("*.py"))
-    return [(path.relative_to(root).as_posix(), ast.parse(path.read_text(encoding="utf8"))) for path in paths]
+def classes(tree: ast.AST) -> list[tuple[str, int]]:
+    """Names of the classes of a file, nested ones as well, with their lines."""
+    return [(node.name, node.lineno) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
 
-def shared_classes(files: Trees) -> list[str]:
-    """Classes that have their name in common with another one, nested ones as well."""
+def shared_classes(files: Classes) -> list[str]:
+    """Classes that have their name in common with another one."""
     places: dict[str, list[str]] = {}
-    for path, tree in files:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    for path, found in files:
+        for name, line in found:
+            places.setdefault(name, []).append(f"{path}:{line}")
     shared = {name: where for name, where in places.items() if len(where) > 1}
     return [f"{name}: {', '.join(where)}" for name, where in shared.items() if name not in SHARED_CLASSES] + [
         f"{name}: one class, no exemption is needed" for name in SHARED_CLASSES if name not in shared
@@ -82,6 +78,8 @@ def shared_classes(files: Trees) -> list[str]:
 def functions(tree: ast.AST, inside: str = "") -> Iterable[tuple[str, int]]:
     """Qualified names of the functions of a file, with how many parameters each has."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             yield inside + node.name, len(named) - bool(named and named[0].arg in ("self", "cls"))
@@ -89,9 +87,9 @@ def functions(tree: ast.AST, inside: str = "") -> Iterable[tuple[str, int]]:
         yield from functions(node, f"{inside}{node.name}." if is_scope else inside)  # type: ignore[attr-defined]
 
 
-def many_parameters(files: Trees) -> list[str]:
+def many_parameters(files: Functions) -> list[str]:
     """Functions with more parameters than anybody can keep in mind."""
-    many = {f"{path} {name}": n for path, tree in files for name, n in functions(tree) if n > MOST}
+    many = {f"{path} {name}": n for path, found in files for name, n in found if n > MOST}
     return [f"{where}: {n} parameters" for where, n in many.items() if where not in MANY_PARAMETERS] + [
         f"{where}: no exemption is needed" for where in MANY_PARAMETERS if where not in many
     ]

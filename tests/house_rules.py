@@ -71,28 +71,25 @@ def number_of_files(root: Path) -> int:
     return len(list(root.rglob("*.py")))
 
 
-def own_imports(root: Path) -> int:
-    """Lines of import statements that import from the folder of the file."""
+def own_imports(path: Path, root: Path, tree: ast.Module) -> int:
+    """Lines of import statements of a file that import from its own folder."""
+    package = ".".join(path.parent.relative_to(root.parent).parts)
     lines = 0
-    for path in root.rglob("*.py"):
-        package = ".".join(path.parent.relative_to(root.parent).parts)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                module = (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
-                if module == package or module.startswith(package + "."):
-                    lines += (node.end_lineno or node.lineno) - node.lineno + 1
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
+            if module == package or module.startswith(package + "."):
+                lines += (node.end_lineno or node.lineno) - node.lineno + 1
     return lines
 
 
-def needless_all(root: Path) -> list[str]:
-    """Modules that say `__all__`, though nobody asks them for dir()."""
-    found = []
-    for path in sorted(root.rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        if path.name == "__init__.py" or name.startswith(MIRRORS) or name in SHOWN:
-            continue
-        for node in ast.parse(path.read_text(encoding="utf8")).body:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-                found.append(name)
-    return sorted(set(found))
+def has_needless_all(path: Path, root: Path, tree: ast.Module) -> bool:
+    """Does the file say `__all__`, though nobody asks it for dir()?"""
+    name = path.relative_to(root).as_posix()
+    if path.name == "__init__.py" or name.startswith(MIRRORS) or name in SHOWN:
+        return False
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            return True
+    return False

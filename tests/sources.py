@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import funcad
+from tests import house_budgets, house_names, house_rules
 
 ROOT = Path(funcad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -124,18 +127,41 @@ class Survey(NamedTuple):
     offenders: dict[str, list[str]]  # by rule
     imports: dict[str, list[str]]  # by module: what its first level imports, and names of that which may be modules
     annotations: dict[str, tuple[int, int]]  # by folder: how many there are, and how many are `Any` and nothing else
+    classes: dict[str, list[tuple[str, int]]]  # by file: names and lines
+    functions: dict[str, list[tuple[str, int]]]  # by file: names and numbers of parameters
+    measured: dict[str, Counter]  # by folder: what tests/house_budgets.py measures, without generated files
+    own_imports: list[int]  # of each file: its lines that import from its own folder
+    needless_all: list[str]
 
 
 @functools.cache
 def survey() -> Survey:
     """What all rules find in all files. No tree is kept: together they take 250 MB."""
-    found = Survey({r.__name__: [] for r in RULES}, {}, {})
-    for path in FILES:
-        source = Source(path)
-        for r in RULES:
-            found.offenders[r.__name__] += dict.fromkeys(r(source))
-        found.imports[dotted(path)] = [n for node in source.tree.body for n in imported_with_names(node)]
-        every = annotations(source.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.AnnAssign))
-        n, bare = found.annotations.get(source.folder, (0, 0))
-        found.annotations[source.folder] = n + len(every), bare + sum(getattr(a, "id", "") == "Any" for a in every)
+    found = Survey({r.__name__: [] for r in RULES}, {}, {}, {}, {}, {}, [], [])
+    was_on = gc.isenabled()
+    gc.disable()  # trees are many objects in circles: it would look at each of them again and again
+    try:
+        for path in FILES:
+            _survey_file(found, Source(path))
+            gc.collect(0)
+    finally:
+        if was_on:
+            gc.enable()
     return found
+
+
+def _survey_file(found: Survey, source: Source) -> None:
+    for r in RULES:
+        found.offenders[r.__name__] += dict.fromkeys(r(source))
+    found.imports[dotted(source.path)] = [n for node in source.tree.body for n in imported_with_names(node)]
+    every = annotations(source.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.AnnAssign))
+    n, bare = found.annotations.get(source.folder, (0, 0))
+    found.annotations[source.folder] = n + len(every), bare + sum(getattr(a, "id", "") == "Any" for a in every)
+    found.classes[source.inside] = house_names.classes(source.tree)
+    found.functions[source.inside] = list(house_names.functions(source.tree))
+    if not house_budgets.is_generated(source.text):
+        measured = house_budgets.measured_text(source.text, source.tree) + Counter(files=1)
+        found.measured.setdefault(house_budgets.folder_of(source.path), Counter(files=0)).update(measured)
+    found.own_imports.append(house_rules.own_imports(source.path, ROOT, source.tree))
+    if house_rules.has_needless_all(source.path, ROOT, source.tree):
+        found.needless_all.append(source.inside)

@@ -14,13 +14,27 @@ from __future__ import annotations
 import os
 import random
 import re
+import stat
+import sys
+import tempfile
 import zlib
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ORDER", "InGroups", "cores", "left_out", "name_of", "seed", "shuffled", "uses_the_cores"]
+__all__ = [
+    "ORDER",
+    "InGroups",
+    "cores",
+    "left_out",
+    "name_of",
+    "own_folder",
+    "seed",
+    "settle_environment",
+    "shuffled",
+    "uses_the_cores",
+]
 
 ORDER = "FUNCAD_TEST_ORDER"
 SHARD = "FUNCAD_SLOW_SHARD"
@@ -50,6 +64,32 @@ def uses_the_cores(config: Any) -> bool:
         return False
     named = [Path(a.partition("::")[0]) for a in config.args]
     return sum([len(list(path.rglob("test_*.py"))) if path.is_dir() else 1 for path in named]) >= MANY
+
+
+def settle_environment() -> None:
+    """What workers and the processes of tests inherit: a thread of BLAS, since each has one core, and where byte code is kept.
+
+    Where Python may not write byte code beside the files, each worker would compile all tests anew, and each process funcad: it
+    goes into a folder of this user's for temporary files.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    folder = own_folder()
+    if sys.dont_write_bytecode and sys.pycache_prefix is None and folder is not None:
+        os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def own_folder() -> Path | None:
+    """What one run of the tests keeps for the next: a folder of this user's, where nobody else may write."""
+    if not hasattr(os, "getuid"):
+        return None
+    folder = Path(tempfile.gettempdir()) / f"funcad-tests-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:  # nowhere to write
+        return None
+    return folder if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077 else None
 
 
 def seed() -> int | None:

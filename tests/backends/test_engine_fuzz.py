@@ -39,13 +39,16 @@ def some(first: int, count: int, engines: Sequence[str], big: bool = False) -> N
         check_case(random_case(seed, big), engines)
 
 
-@pytest.mark.parametrize("first", range(0, 400, BLOCK))
+FIRSTS = [*range(0, 200, BLOCK), *[pytest.param(n, marks=pytest.mark.slow) for n in range(200, 400, BLOCK)]]
+
+
+@pytest.mark.parametrize("first", FIRSTS)
 def test_numpy_engine(first: int) -> None:
     some(first, BLOCK, ["numpy" if first % (2 * BLOCK) else "tiny"])
 
 
 @native_only
-@pytest.mark.parametrize("first", range(0, 400, BLOCK))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_native_engine(first: int) -> None:
     some(first, BLOCK, ["native" if first % (2 * BLOCK) else "kernels"])
 

@@ -71,6 +71,12 @@ for _case in CASES:
     NAMES.setdefault(_case.name, []).append(_case)
 DERIVED = ("jvp", "vjp", "second", "vmap", "cupy")
 DISTRIBUTIONS_LEAVE = ("second", "vmap", "cupy")
+LONG = (  # these run for a second or more where others take a hundredth: some cells are left to the slow test
+    "scipy.stats.vonmises.", "scipy.integrate.odeint", "scipy.integrate.solve_ivp", "scipy.integrate.nquad",
+    "scipy.integrate.dblquad", "scipy.optimize.minimize", "scipy.optimize.least_squares", "scipy.optimize.curve_fit",
+    "scipy.sparse.linalg.gmres",
+)  # fmt: skip
+LONG_LEAVE = ("second", "vmap", "cupy")
 
 
 def is_of_a_distribution(name: str) -> bool:
@@ -108,7 +114,7 @@ def test_function(name: str) -> None:
 
     They are checked in later ones, too, where they do not follow from what tests/surface/theorem.py names. Un-jitted gradients
     of arrays, of written arrays and of numbers are checked once. Of the methods of distributions, which are many, only what
-    does not follow is batched, differentiated twice, and run on the device.
+    does not follow is batched, differentiated twice, and run on the device; of what takes long, nothing is.
     """
     found, done = Findings(name), set(DISTRIBUTIONS_LEAVE if is_of_a_distribution(name) else ())
     for case in NAMES[name]:
@@ -117,7 +123,7 @@ def test_function(name: str) -> None:
             found.check(cell, case, check, cell, case)
         if case.empty("dtype") is None:
             found.check("dtype", case, check_dtype, case, False)
-        for cell in DERIVED:
+        for cell in DERIVED if not name.startswith(LONG) else [cell for cell in DERIVED if cell not in LONG_LEAVE]:
             if (cell not in done or not theorem and cell != "cupy") and found.check(cell, case, check, cell, case):
                 done.add(cell)
         for kind, gradient in GRADIENTS.items() if case.empty("vjp") is None else ():
@@ -129,10 +135,11 @@ def test_function(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", shard(list(NAMES)))
 def test_the_cells_left_out(name: str) -> None:
-    """All cells of later cases, and of the first what the quick test of distributions leaves out."""
+    """All cells of later cases, and of the first what the quick test leaves out of distributions and of what takes long."""
     found = Findings(name)
+    of_the_first = DISTRIBUTIONS_LEAVE if is_of_a_distribution(name) else LONG_LEAVE if name.startswith(LONG) else ()
     for i, case in enumerate(NAMES[name]):
-        for cell in (*DERIVED, "dtype") if i else (*DISTRIBUTIONS_LEAVE, "dtype") if is_of_a_distribution(name) else ("dtype",):
+        for cell in (*(DERIVED if i else of_the_first), "dtype"):
             found.check(cell, case, check, cell, case)
     found.tell()
 

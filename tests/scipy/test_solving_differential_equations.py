@@ -27,7 +27,7 @@ def differences(f, a, h=1e-3):
     return (8 * (f(a + h) - f(a - h)) - (f(a + 2 * h) - f(a - 2 * h))) / (12 * h)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @BOTH
 @pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA"])
 def test_every_method_to_second_order(o, method):
@@ -103,7 +103,7 @@ def test_where_a_ball_lands(o):
 
     v, g = 5.0, 9.81
     np.testing.assert_allclose(landing(v), [2 * v / g, -v, v / g, v * v / g / 2, 2 * v / g, -v], rtol=1e-6)
-    for derivative in (jacfwd, jacrev):
+    for derivative in (jacfwd, jacrev) if o is ours else (jacrev,):
         np.testing.assert_allclose(derivative(landing)(v), [2 / g, -1, 1 / g, v / g, 2 / g, -1], rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(
             derivative(lambda g: landing(v, g))(g),

@@ -85,6 +85,7 @@ def test_discrete_values(name: str) -> None:
         agree(getattr(ours, method)(q, *parameters, 1), getattr(theirs, method)(q, *parameters, 1))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("method", [*DENSITIES, *PROBABILITIES])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_no_nan_in_derivatives_at_the_ends_and_outside(name: str, method: str) -> None:

@@ -31,6 +31,7 @@ def close(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(found / scale, wanted / scale, atol=tolerance, rtol=0)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda s: s.id)
 def test_as_nested_jvps(spec: OpSpec) -> None:
     rng = np.random.default_rng(1)

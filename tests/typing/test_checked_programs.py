@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import funcad
+from tests.workers import own_folder
 
 HERE = Path(__file__).parent
 PROGRAMS = sorted((HERE / "programs").glob("*.py"))
@@ -27,10 +28,11 @@ def errors_of(checker: str, files: list[Path], folder: Path) -> list[tuple[str, 
     """(file, line, message) of each error."""
     if importlib.util.find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed")
+    cache = (own_folder() or folder) / "mypy"  # what it found in NumPy and in funcad, by the hashes of their files
     copies = [shutil.copy(path, folder) for path in files]  # programs of somebody else's, in a folder of their own
     environment = {**os.environ, "MYPYPATH": str(CHECKOUT), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
     options = {
-        "mypy": ["--config-file=", f"--cache-dir={folder}", "--follow-imports=silent", "--check-untyped-defs", "--no-pretty"],
+        "mypy": ["--config-file=", f"--cache-dir={cache}", "--follow-imports=silent", "--check-untyped-defs", "--no-pretty"],
         "pyright": ["--outputjson", "--project", str(folder)],
     }
     settings = {"extraPaths": [str(CHECKOUT)], "include": [path.name for path in files], "typeCheckingMode": "standard"}

@@ -13,8 +13,8 @@ from tests.whole.control.transformations import LANES, SLOPES, TRANSFORMATIONS
 __all__ = ["applies", "by_default", "outcome", "PENDING", "PROGRAMS"]
 
 FILES = (solvers, searches, models, discrete, language, spoken, statements, unusual)
-FAST = ("jit", "jit_without_guards", "vmap", "vmap_raises", "vmap_grad")  # what is tested by default
-ONE_OF = ("jit_is_warm", "grad_jit", "jit_grad")  # and one of these
+FAST = ("jit", "jit_without_guards", "vmap", "vmap_raises")  # what is tested by default of every program
+ONE_OF = ("jit_is_warm", "grad_jit", "jit_grad", "vmap_grad", "vmap_grad")  # and one of these
 
 
 # What does not hold yet.

@@ -14,8 +14,9 @@ __all__ = ["applies", "by_default", "outcome", "refused", "REFUSALS"]
 
 REFUSALS = (TracerBoolConversionError, TracerIntegerConversionError, TracerArrayConversionError)  # the last: plain[mask]
 
-FAST = ("jit", "vmap", "scan", "grad", "jvp")  # what is tested by default
-ONE_OF = ("jit_of_a_caller", "jit_grad", "grad_jit")  # and one of these
+FAST = ("jit", "grad")  # what is tested by default of every program
+ONE_OF = ("vmap", "scan", "jvp")  # and one of these,
+PERHAPS = ("jit_of_a_caller", "jit_grad", "grad_jit")  # and of every other program one of these
 WHOLE = {"mandelbrot2"}  # it asks for a whole array, plain[mask], where jit answers for numbers and counts only
 GUARDED = ("jit", "jit_of_a_caller", "jit_grad", "grad_jit", "jit_grad_grad")
 SECOND = ("grad_grad", "jvp_grad", "jit_grad_grad", "hessian")
@@ -34,7 +35,9 @@ def applies(program: Program, transformation: str) -> bool:
 
 
 def by_default(program: Program, transformation: str) -> bool:
-    return transformation in (*FAST, ONE_OF[zlib.crc32(program.name.encode()) % len(ONE_OF)])
+    number = zlib.crc32(program.name.encode())
+    other = PERHAPS[number // 6 % 3] if number // 3 % 2 else ""
+    return transformation in (*FAST, ONE_OF[number % 3], other)
 
 
 def refused(program: Program, transformation: str) -> bool:
