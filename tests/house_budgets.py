@@ -163,8 +163,9 @@ def over_budget(found: Measured) -> list[str]:
 
 def over_totals(found: Measured) -> list[str]:
     total, said = sum(found.values(), Counter()), budgets()["total"]
-    granted = sum(one["lines"] for kind in ("raise", "capability") for one in budgets().get(kind, ()))
-    extra = {"lines": granted, "tokens": granted * total["tokens"] // total["lines"], "files": 0}
+    granted = [one for kind in ("raise", "capability") for one in budgets().get(kind, ())]
+    lines, files = sum(one["lines"] for one in granted), sum(one.get("files", 0) for one in granted)
+    extra = {"lines": lines, "tokens": lines * total["tokens"] // total["lines"], "files": files}
     return [
         f"{total[what]} {what} in all, the budget is {said[what] + extra[what]}"
         for what in ("lines", "tokens", "files")

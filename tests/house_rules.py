@@ -10,7 +10,6 @@ import ast
 from pathlib import Path
 
 LONGEST, SHORTEST = 900, 60  # lines of a file
-FILES = 427  # of the package, at most
 OWN_IMPORTS = 1426  # lines that import from the folder in which they stand, at most
 
 # A file below the least length is a public module, named after another library's, or a program that is run by its name.
@@ -65,10 +64,6 @@ def too_short(root: Path) -> list[str]:
 def no_longer_short(root: Path) -> list[str]:
     """What stands in LATER without need."""
     return [name for name in LATER if not (root / name).exists() or lines_of(root / name) >= SHORTEST]
-
-
-def number_of_files(root: Path) -> int:
-    return len(list(root.rglob("*.py")))
 
 
 def own_imports(path: Path, root: Path, tree: ast.Module) -> int:
