@@ -49,6 +49,7 @@ from funcad.ir.primitive import Primitive
 from funcad.primitives.fused import fused_p
 from funcad.primitives.host import HostCall
 from funcad.primitives.loop import LOOPS
+from funcad.primitives.python_numbers import NotTheSame
 
 # -- implementations as source text: what an exported program needs of funcad's own functions
 #
@@ -77,6 +78,7 @@ STAND_INS = {
         "            return __import__(type(a).__module__.partition('.')[0])  # CuPy's have none\n"
         "    return np"
     ),
+    "NotTheSame": "class {0}(ArithmeticError):\n    pass",
     "Stack": (
         "class {0}(list):\n    def __init__(self, items, aval):\n        super().__init__(items)\n        self.aval = aval"
     ),
@@ -89,7 +91,7 @@ STAND_INS = {
 }
 _STANDS_FOR = {
     id(value): STAND_INS[value.__name__]
-    for value in (shape_of, dtype_of, aval_of, namespace_of, Stack, StackAval, Aval)
+    for value in (shape_of, dtype_of, aval_of, namespace_of, NotTheSame, Stack, StackAval, Aval)
 }
 
 

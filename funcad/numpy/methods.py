@@ -36,7 +36,7 @@ from funcad.primitives.arithmetic import neg as neg_p
 from funcad.primitives.arithmetic import sub as sub_p
 from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.placement import put
-from funcad.primitives.python_numbers import FUNCTIONS, checked
+from funcad.primitives.python_numbers import OPERATORS, checked
 
 from funcad.numpy.promote import (  # isort: skip
     aliased, apart, as_array, as_number, broadcast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
@@ -284,7 +284,7 @@ def _as_python(name: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -
     p, q = concrete_value(x), concrete_value(y)
     if type(p) is Tracer or type(q) is Tracer:
         return checked(function(x, y), x, y, function=name)
-    if type(FUNCTIONS[name](p, q)) is complex and type(p) is not complex:  # a negative number to a broken power
+    if type(OPERATORS[name](p, q)) is complex and type(p) is not complex:  # a negative number to a broken power
         x = convert_p(x, dtype=_COMPLEX, weak=True) if type(x) is Tracer else complex(x)
     return function(x, y)
 

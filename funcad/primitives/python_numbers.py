@@ -30,14 +30,13 @@ class NotTheSame(ArithmeticError):
     """Python's answer for numbers of the program is of another kind than the program's."""
 
 
-FUNCTIONS = {
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    **{f"math.{name}": f for name, f in vars(math).items() if callable(f)},
-    **{f"cmath.{name}": f for name, f in vars(cmath).items() if callable(f)},
-}
+OPERATORS = {"/": operator.truediv, "//": operator.floordiv, "%": operator.mod, "**": operator.pow}
+
+
+def _named(function: str) -> Any:
+    """Python's function of this name: an operator, or "math.log", or "cmath.log"."""
+    module = cmath if function.startswith("cmath.") else math
+    return OPERATORS[function] if function in OPERATORS else getattr(module, function.rpartition(".")[2])
 
 
 def _checked_impl(xp: Any, x: Any, *numbers: Any, function: str) -> Any:
@@ -48,7 +47,7 @@ def _checked_impl(xp: Any, x: Any, *numbers: Any, function: str) -> Any:
         return x
     host = [np.ravel(v if namespace_of((v,)) is np else v.get()) for v in numbers]
     for values in zip(*np.broadcast_arrays(*host)):
-        answer = FUNCTIONS[function](*[v.item() for v in values])
+        answer = _named(function)(*[v.item() for v in values])
         if type(answer) is not type(np.ravel(x)[0].item()) and type(answer) is not tuple:
             said = " and ".join(map(repr, [v.item() for v in values]))
             raise NotTheSame(f"{function} of {said} is {answer!r} in Python, which is no {np.asarray(x).dtype}")
@@ -60,7 +59,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, function:
     return checked(*whole, function=function), True
 
 
-# x, the result of one of FUNCTIONS for the numbers, which raises where that does
+# x, the result of Python's function of this name for the numbers, which raises where that does
 checked = Primitive(
     "python_checked",
     _checked_impl,

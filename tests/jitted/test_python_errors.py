@@ -250,3 +250,13 @@ def test_squares_of_numbers_are_still_known() -> None:
     for f in (lambda x: abs(x) ** 2, lambda x: (abs(x) ** 2) ** 1, lambda x: math.fabs(x) ** 2):
         for second in (grad(grad(f)), jit(grad(grad(f))), grad(grad(jit(f)))):
             assert second(0.0) == 2.0
+
+
+def test_an_exported_program_raises_the_same(tmp_path: Any) -> None:
+    path = jit(lambda x: 1 / x + math.log(x)).export(str(tmp_path / "exported.py"), 2.0)[0]
+    module: dict[str, Any] = {"__name__": "exported", "__file__": path}
+    exec(compile(open(path, encoding="utf8").read(), path, "exec"), module)
+    np.testing.assert_allclose(module["run"](2.0), 0.5 + math.log(2.0), rtol=1e-15)
+    with np.errstate(all="ignore"):
+        assert outcome(module["run"], 0.0) == (ZeroDivisionError, "float division by zero")
+        assert outcome(module["run"], -1.0)[0] is ValueError
