@@ -274,12 +274,16 @@ _NUMBERS = frozenset([float, int, bool, complex])
 
 def _is_number(x: Any) -> bool:
     """Is it one of Python's numbers?"""
-    return type(x) in _NUMBERS or type(x) is Tracer and type(x.primal) is not np.ndarray and x.aval.weak and not x.aval.shape
+    if type(x) is not Tracer:
+        return type(x) in _NUMBERS
+    return type(x.primal) is not np.ndarray and x.aval.weak and not x.aval.shape
 
 
 def _as_python(name: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     """`function`, NumPy's, which raises what Python's operator does where both are Python's numbers (python_numbers.py)."""
-    if not (_is_number(x) and _is_number(y)) or type(y) is not Tracer and y != 0 and (name != "**" or y == 1):
+    if not (_is_number(x) and _is_number(y)):
+        return function(x, y)
+    if type(y) is not Tracer and y != 0 and (name != "**" or y == 1):  # nothing can be refused
         return function(x, y)
     p, q = concrete_value(x), concrete_value(y)
     if type(p) is Tracer or type(q) is Tracer:

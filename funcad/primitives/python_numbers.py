@@ -43,14 +43,16 @@ def _checked_impl(xp: Any, x: Any, *numbers: Any, function: str) -> Any:
     if type(x) is float or type(x) is np.float64:
         if math.isfinite(x):
             return x
-    elif xp.all(xp.isfinite(x)) and (np.result_type(x).kind in "fc" or not xp.any(xp.asarray(numbers[-1]) <= 0)):
-        return x
+    elif xp.all(xp.isfinite(x)):
+        if np.result_type(x).kind in "fc" or not xp.any(xp.asarray(numbers[-1]) <= 0):
+            return x
     host = [np.ravel(v if namespace_of((v,)) is np else v.get()) for v in numbers]
     for values in zip(*np.broadcast_arrays(*host)):
         answer = _named(function)(*[v.item() for v in values])
         if type(answer) is not type(np.ravel(x)[0].item()) and type(answer) is not tuple:
-            said = " and ".join(map(repr, [v.item() for v in values]))
-            raise NotTheSame(f"{function} of {said} is {answer!r} in Python, which is no {np.asarray(x).dtype}")
+            said = " and ".join([repr(v.item()) for v in values])
+            kind = np.asarray(x).dtype
+            raise NotTheSame(f"{function} of {said} is {answer!r} in Python, which is no {kind}")
     return x
 
 

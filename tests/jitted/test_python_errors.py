@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -255,7 +256,7 @@ def test_squares_of_numbers_are_still_known() -> None:
 def test_an_exported_program_raises_the_same(tmp_path: Any) -> None:
     path = jit(lambda x: 1 / x + math.log(x)).export(str(tmp_path / "exported.py"), 2.0)[0]
     module: dict[str, Any] = {"__name__": "exported", "__file__": path}
-    exec(compile(open(path, encoding="utf8").read(), path, "exec"), module)
+    exec(compile(Path(path).read_text(encoding="utf8"), path, "exec"), module)
     np.testing.assert_allclose(module["run"](2.0), 0.5 + math.log(2.0), rtol=1e-15)
     with np.errstate(all="ignore"):
         assert outcome(module["run"], 0.0) == (ZeroDivisionError, "float division by zero")
