@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,3 +96,22 @@ def test_the_shards_share_the_slow_tests_out(monkeypatch: pytest.MonkeyPatch) ->
         assert "slow" not in items[0].marks and 100 < len(slow) < 160
         kept += [item.nodeid for item in slow if item not in others]
     assert sorted(kept) == sorted([item.nodeid for item in slow])
+
+
+def test_what_is_kept_between_runs_is_where_nobody_else_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = workers.own_folder()
+    if folder is None:  # a system without users' numbers
+        return
+    assert folder.parent == tmp_path and not folder.stat().st_mode & 0o077
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    workers.settle_environment()
+    assert "PYTHONPYCACHEPREFIX" not in os.environ
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    workers.settle_environment()
+    assert os.environ["PYTHONPYCACHEPREFIX"].startswith(str(folder)) and "PYTHONDONTWRITEBYTECODE" not in os.environ
+    folder.chmod(0o777)
+    assert workers.own_folder() is None

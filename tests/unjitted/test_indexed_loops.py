@@ -50,6 +50,7 @@ def squared(x: Any) -> Any:
     return s
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("f", [chain, backwards, repeated, of_rows, squared])
 def test_gradients(f: Any) -> None:
     x = RNG.normal(size=N)
