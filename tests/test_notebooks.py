@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom (all but the first are slow; .ci/run runs each), and what is stored in them is tidy."""
+"""The notebooks run from top to bottom (slow; .ci/run runs each), and what is stored in them is tidy."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def test_there_is_a_quickstart():
     assert "01_quickstart.ipynb" in IDS
 
 
-@pytest.mark.parametrize("path", [pytest.param(p, id=p.name, marks=SLOW * (i > 0)) for i, p in enumerate(NOTEBOOKS)])
+@pytest.mark.parametrize("path", [pytest.param(p, id=p.name, marks=SLOW) for p in NOTEBOOKS])
 @pytest.mark.filterwarnings("default")  # of Jupyter's own machinery; the kernel below turns the notebook's own into errors
 def test_runs(path, monkeypatch):
     nbclient = pytest.importorskip("nbclient", reason="running a notebook needs nbclient: pip install nbclient")

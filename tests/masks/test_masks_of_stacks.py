@@ -16,7 +16,7 @@ from funcad.ir.trace import trace_function
 from funcad.masks.masks import EVERY
 from funcad.primitives.loop import bools_aval, stack_select
 
-pytestmark = pytest.mark.share(2)  # of its tables of cases
+pytestmark = pytest.mark.share(4)  # of its tables of cases
 
 X = np.array([0.0, 2.0, 1.5])
 
@@ -97,7 +97,7 @@ def test_known_values():
     np.testing.assert_allclose([grad(g)(0.0), jacrev(grad(g))(0.0)], [1.0, 6.0])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_masks_on_the_carry(step, n):
@@ -106,7 +106,7 @@ def test_masks_on_the_carry(step, n):
         agree(lambda loop: loop(step, n), THRICE)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_loops_in_loops(step):
     """The stacks of an inner loop are entries of the outer loop's, or the same for all of its iterations."""
@@ -122,7 +122,7 @@ def test_loops_in_loops(step):
     agree(around, TWICE)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_branches(step):
     def in_a_branch(loop):
@@ -140,7 +140,7 @@ def test_checkpoints(around):
     agree(lambda loop: around(STEPS["sqrt"], loop), TWICE)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_lanes_that_stop_at_different_times(step):
     """Also lanes whose bodies are loops, and lanes that take different branches."""

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 WRONG = HERE / "wrong.py"
 CHECKOUT = Path(funcad.__file__).parent.parent
-CHECKERS = ["mypy", "pyright"]
+CHECKERS = ["mypy", pytest.param("pyright", marks=pytest.mark.slow)]
 alone = pytest.mark.xdist_group("checkers")  # one worker starts them
 
 
