@@ -39,7 +39,7 @@ def some(first: int, count: int, engines: Sequence[str], big: bool = False) -> N
         check_case(random_case(seed, big), engines)
 
 
-FIRSTS = [*range(0, 200, BLOCK), *[pytest.param(n, marks=pytest.mark.slow) for n in range(200, 400, BLOCK)]]
+FIRSTS = [*range(0, 100, BLOCK), *[pytest.param(n, marks=pytest.mark.slow) for n in range(100, 400, BLOCK)]]
 
 
 @pytest.mark.parametrize("first", FIRSTS)
