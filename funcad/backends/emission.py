@@ -11,6 +11,7 @@ share one.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
@@ -697,6 +698,9 @@ class Generated:
             note_source(error, equation.source)
 
 
+_MAY_WARN = re.compile(r"\bnp\.(?!maximum|minimum)")  # in lines about numbers
+
+
 def generate(
     jaxpr: Jaxpr,
     kernels: Callable[[Equation], Any] | None = None,
@@ -733,7 +737,7 @@ def generate(
     if not write_scalars(w, jaxpr, _by_numpy(jaxpr)):
         return _written(_of_arrays(), jaxpr, kernels, donated)
     function, text, owners = compile_text(w, ["def run(values):"], "run")
-    return Generated(function, text, owners, w.scope, quiet=True)
+    return Generated(function, text, owners, w.scope, quiet=not _MAY_WARN.search(text))
 
 
 def _by_numpy(jaxpr: Jaxpr) -> Callable[[list], list]:

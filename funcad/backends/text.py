@@ -351,7 +351,10 @@ def lines_of(w: Writer, equation: Any, operands: list[Any], own_texts: dict[str,
     if primitive.name == "convert":
         if params["dtype"] == _BOOL:
             return [], f"{operands[0]} != 0.0"
-        return ([], f"float({operands[0]})") if params["dtype"] == _F64 and not params.get("weak") else None
+        return ([], f"float({operands[0]})") if params["dtype"] == _F64 else None
+    if primitive.name == "python_checked" and equation.outputs[0].aval.dtype == _F64:
+        x = operands[0]
+        return [f"if {x} - {x} != 0.0: raise OverflowError"], x  # the reference asks Python
     if primitive.emit is None:
         by_numpy = None if params or _BOOL in kinds else _by_numpy(primitive.ufunc, operands)
         return None if by_numpy is None else ([], by_numpy)

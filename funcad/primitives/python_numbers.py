@@ -30,6 +30,7 @@ class NotTheSame(ArithmeticError):
     """Python's answer for numbers of the program is of another kind than the program's."""
 
 
+_KINDS = {"b": int, "i": int, "u": int, "f": float, "c": complex}
 OPERATORS = {"/": operator.truediv, "//": operator.floordiv, "%": operator.mod, "**": operator.pow}
 
 
@@ -43,16 +44,16 @@ def _checked_impl(xp: Any, x: Any, *numbers: Any, function: str) -> Any:
     if type(x) is float or type(x) is np.float64:
         if math.isfinite(x):
             return x
-    elif xp.all(xp.isfinite(x)):
-        if np.result_type(x).kind in "fc" or not xp.any(xp.asarray(numbers[-1]) <= 0):
-            return x
+    kind = int if type(x) is int else _KINDS[np.result_type(x).kind]
+    if xp.all(xp.asarray(numbers[-1]) > 0) if kind is int else xp.all(xp.isfinite(x)):
+        return x
     host = [np.ravel(v if namespace_of((v,)) is np else v.get()) for v in numbers]
     for values in zip(*np.broadcast_arrays(*host)):
         answer = _named(function)(*[v.item() for v in values])
-        if type(answer) is not type(np.ravel(x)[0].item()) and type(answer) is not tuple:
-            said = " and ".join([repr(v.item()) for v in values])
-            kind = np.asarray(x).dtype
-            raise NotTheSame(f"{function} of {said} is {answer!r} in Python, which is no {kind}")
+        if type(answer) is not kind:
+            said = ", ".join([repr(v.item()) for v in values])
+            text = f"{function} of {said} is {answer!r} in Python"
+            raise NotTheSame(f"{text}, which is no {kind.__name__}")
     return x
 
 
