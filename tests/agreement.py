@@ -6,11 +6,12 @@ dtype and type, the same pattern of NaN and infinities, the same signs of zero.
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import numpy as np
 
-__all__ = ["assert_agree", "assert_close", "bits", "same_bits"]
+__all__ = ["assert_agree", "assert_close", "bits", "places_of", "same_bits"]
 
 
 def _parts(x: np.ndarray) -> list[np.ndarray]:
@@ -60,3 +61,9 @@ def assert_close(found: Any, expected: Any, *, rtol: float, what: str = "") -> N
     finite = np.abs(b[np.isfinite(b)])
     largest = float(finite.max()) if finite.size else 0.0
     np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(largest, 1.0), equal_nan=True, err_msg=what)
+
+
+def places_of(error: BaseException) -> str:
+    """Where an error says that it comes from: its traceback's files and lines, and its notes."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return "\n".join([*[f"{frame.filename}:{frame.lineno} " for frame in frames], *getattr(error, "__notes__", [])])

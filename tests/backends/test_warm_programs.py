@@ -12,6 +12,7 @@ import pytest
 import funcad
 from funcad import checkpoint, cond, grad, io_callback, jit, linear_transpose, pure_callback, scan, vjp, while_loop
 from funcad.unjitted import structural
+from tests.agreement import places_of
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +58,7 @@ def test_a_warm_program_names_the_users_line_and_is_usable_again(f):
     for _ in range(5):
         with pytest.raises(np.linalg.LinAlgError) as caught:
             f(singular)
-        (note,) = caught.value.__notes__
-        assert f"{__file__}:{inverse.__code__.co_firstlineno + 2} " in note
+        assert f"{__file__}:{inverse.__code__.co_firstlineno + 2} " in places_of(caught.value)
         assert not [frame for frame in traceback.extract_tb(caught.value.__traceback__) if frame.filename == "<funcad>"]
         np.testing.assert_array_equal(f(good), first)
         assert np.geterr()["divide"] == "warn"
