@@ -54,6 +54,7 @@ class Signature(NamedTuple):
     """What a program was traced for: the key of the cache."""
 
     in_tree: Any  # structure of (args, kwargs) without statics
+    orders: Any  # in which the keys of dicts among them came, which f can see (`TreeDef.orders`)
     avals: tuple  # (shape, dtype, weak) of each leaf
     statics: Any
     options: tuple  # what `jit` was given that changes programs

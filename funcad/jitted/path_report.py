@@ -15,6 +15,7 @@ from funcad.errors import PathError
 from funcad.ir.trace import any_tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_segments import Leaf, Node
+from funcad.tree.same import value_of
 from funcad.unjitted.strides import Given
 
 MOST_SHOWN = 20
@@ -87,18 +88,7 @@ def _path(node: Node, leaf: Leaf) -> Path:
         node = before
     asked.reverse()
     conditions = [Condition(*what, len(list(group))) for what, group in itertools.groupby(asked)]
-    return Path([c._replace(answer=_number(c.answer)) for c in conditions], leaf.visits, leaf.raises)
-
-
-def _number(key: Any) -> Any:
-    """The number that a key of bits stands for (`literal_key`)."""
-    if type(key) is not tuple or type(key[1]) is not bytes:
-        return key[1] if type(key) is tuple else key
-    kind, bits = key
-    if type(kind) is str:
-        return np.frombuffer(bits, kind)[0]
-    value = complex(np.frombuffer(bits, np.complex128)[0])
-    return value.real if kind is float else value
+    return Path([c._replace(answer=value_of(c.answer)) for c in conditions], leaf.visits, leaf.raises)
 
 
 def one_program(entry: Entry, what: str, name: str) -> Entry:
