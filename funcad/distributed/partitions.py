@@ -101,7 +101,7 @@ def _owned(x: Any) -> Any:
     """A result that is nobody's parameter or partition, and can be written; Dask's come read-only."""
     if type(x) is not np.ndarray:
         return x
-    return x.copy() if x.ndim else x[()]
+    return x.copy("K") if x.ndim else x[()]
 
 
 # ---------------------------------------------------------------- what users call
