@@ -144,6 +144,7 @@ class _Writer:
                 if not x.dtype.isnative:
                     raise _Unsuited
                 self.arrays.append((self.inputs[-1], (x.shape, x.dtype)))
+                self.leaves.append(f"{self.inputs[-1]}.shape == {self.constant(x.shape, ('shape', x.shape))}")
         together = self.ordered and len(kwargs) > 1  # the keywords, as their order counts
         if not all(map(_is_name, kwargs)) or together and any(map(is_static, kwargs)):
             raise _Unsuited

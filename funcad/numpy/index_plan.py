@@ -366,6 +366,8 @@ def unknown_count(mask: Tracer) -> TracerBoolConversionError:
 def _traced_entry(e: Tracer, shape: tuple, index: Any) -> Any:
     aval = e.aval
     if aval.dtype.kind == "b":
+        if not aval.shape:  # it adds an axis, of one element or of none
+            return _Truth(bool(e))
         value = concrete_value(e)
         if type(value) is not Tracer:
             return _canonical(value, shape, index)
