@@ -432,14 +432,14 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
     """`numpy.nanargmax`; inside jit, where NumPy would raise because a line is all NaN, it gives 0."""
     refuse("np.nanargmax", out=out)
-    return np.argmax(_without_nan(a, -np.inf)[0], axis=axis, keepdims=keepdims is True)
+    return np.argmax(_without_nan(a, -np.inf)[0], axis=axis, keepdims=keepdims is not _NO and bool(keepdims))
 
 
 @implements("nanargmin")
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
     """`numpy.nanargmin`; inside jit, where NumPy would raise because a line is all NaN, it gives 0."""
     refuse("np.nanargmin", out=out)
-    return np.argmin(_without_nan(a, np.inf)[0], axis=axis, keepdims=keepdims is True)
+    return np.argmin(_without_nan(a, np.inf)[0], axis=axis, keepdims=keepdims is not _NO and bool(keepdims))
 
 
 # -- several variables

@@ -84,6 +84,12 @@ def test_dtypes_of_quantiles(dtype: Any, method: Any):
         np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
+def test_keepdims_may_be_any_truth(name: str):
+    for keepdims in (False, 0, True, 1, np.True_):
+        alike(lambda x, k=keepdims: getattr(np, name)(x, keepdims=k), X)
+
+
 def test_squares_of_lengths_keep_their_dtype():
     x = np.array([0.5, 1.5], np.float32)
     alike(lambda x: np.square(np.hypot(x, 1.0)), x)
