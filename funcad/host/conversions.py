@@ -407,9 +407,11 @@ def no_array(
 
 
 def no_hash(what: Any) -> TypeError:
+    whole = not what.shape and what.dtype.kind in "biu"
+    key = "int(k) as the key, for which jit asks for the value" if whole else "take its name or position as the key"
     return TypeError(
         f"unhashable type: a traced {what} was used as a key of a dict, in a set or in a cache{_where()}.\n"
-        "Remedy: int(k) as the key, for which jit asks for the value; no functools.cache around functions of traced values."
+        f"Remedy: {key}; leave functools.cache away from functions of traced values."
     )
 
 
