@@ -227,7 +227,7 @@ def unshared(values: Sequence[Any], outside: Sequence[Any] = ()) -> list[Any]:
         if type(x) is ndarray:
             root = x if x.base is None else root_of(x)
             if id(root) in roots or not x.flags.writeable:
-                x = root = x.copy()
+                x = root = x.copy("K")
             roots.add(id(root))
             if not x.ndim:
                 x = x[()]

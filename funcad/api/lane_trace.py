@@ -13,13 +13,14 @@ so operations on them run as if this one was not there; after `left` nothing run
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from funcad.errors import FuncadError, LanesError, TracerArrayConversionError
-from funcad.host.conversions import no_array, no_integer, no_truth
+from funcad.host.conversions import is_looking_up, no_array, no_hash, no_integer, no_truth
 from funcad.host.devices import namespace_of
 from funcad.host.where import is_stored, open_traces, state
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, Value, aval_of
@@ -165,6 +166,8 @@ def trunc_(x: Tracer) -> int:
 
 def format_(x: Tracer, spec: str) -> str:
     value = _shown(x)
+    if type(value) is Tracer and spec:  # whoever asks for digits uses them
+        value = complex_(x) if x.dtype.kind == "c" else int_(x) if x.dtype.kind in "iu" else float_(x)
     return format(value, spec) if type(value) is not Tracer else repr(value)
 
 
@@ -181,9 +184,18 @@ def repr_(x: Tracer) -> str:
     return f"Tracer<{x.aval} in {x.owner.name}{inner}>"
 
 
+def hash_(x: Tracer) -> int:
+    if not x.shape and x.dtype.kind in "biu" and is_looking_up(sys._getframe(1)):  # who stores it would keep it too long
+        value = _told(x, "int()")
+        value = asked(value, "int()") if type(value) is Tracer else value
+        if type(value) is not Tracer:
+            return hash(operator.index(np.asarray(value).item()))
+    raise no_hash(x.aval)
+
+
 CONVERSIONS = {
     f"__{function.__name__.rstrip('_')}__": function
-    for function in (bool_, int_, index_, float_, complex_, array_, trunc_, format_, str_, repr_)
+    for function in (bool_, int_, index_, float_, complex_, array_, trunc_, hash_, format_, str_, repr_)
 }
 
 

@@ -372,7 +372,7 @@ class _Work:
         if mapped:
             return (_one(x, lane, writes) for lane in lanes)
         if type(x) is np.ndarray:
-            return (x.copy() for _ in lanes) if writes else itertools.repeat(read_only(x), len(lanes))
+            return (x.copy("K") for _ in lanes) if writes else itertools.repeat(read_only(x), len(lanes))
         if type(x) is Tracer and writes:
             return (_own(x) for _ in lanes)  # what is written here is not the caller's
         return itertools.repeat(x, len(lanes))
@@ -456,7 +456,7 @@ def _one(x: Any, lane: int, writes: bool) -> Any:
         found = basic_index(x, (lane, *[(0, n, 1) for n in shape_of(x)[1:]]))
         return _own(found) if writes and type(found) is Tracer else found
     found = x[lane]
-    return found.copy() if type(found) is np.ndarray else found
+    return found.copy("K") if type(found) is np.ndarray else found
 
 
 def _lane_name(part: _LanesPart) -> int:

@@ -31,8 +31,9 @@ from funcad.backends.interpreter import on_numpy, over_on
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, StackAval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, literal_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.subprograms import program_key
+from funcad.tree.same import same_key
 
 MOST_FAMILIES = 64  # of one function
 PROBES = 3  # members of a form that are compiled before its text is taken over: two would follow a law by chance
@@ -180,7 +181,7 @@ def _read_value(value: Any, parts: list[Any], numbers: list[Any]) -> None:
         parts.append(value.dtype)
         numbers.append(value.item())
     elif is_a(value, (bool, float, complex, np.generic)):
-        parts.append(literal_key(value))
+        parts.append(same_key(value))
     else:
         parts += (kind, value)
 
@@ -320,7 +321,7 @@ class _Laws:
         return full
 
     def _number(self, xs: Sequence[Any], kind: Any) -> Law:
-        if len({literal_key(x) for x in xs}) == 1:
+        if len({same_key(x) for x in xs}) == 1:
             return lambda values: xs[0]
         whole = not is_a(xs[0], (float, np.floating))
         laws = self._whole_laws(xs) if whole else self._laws(xs, kind)

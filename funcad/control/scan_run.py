@@ -51,7 +51,7 @@ def _unrolled(loop: Loop, times: int) -> Jaxpr:
 
 def own_entry(x: Any, roots: set) -> Any:
     """An entry for a stack that no later write of the user's can reach."""
-    return x.copy() if type(x) is np.ndarray and id(root_of(x)) in roots else x
+    return x.copy("K") if type(x) is np.ndarray and id(root_of(x)) in roots else x
 
 
 def roots_of(values: Sequence[Any]) -> set:

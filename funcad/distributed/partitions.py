@@ -77,7 +77,7 @@ class PartitionSum(NamedTuple):
 
         With values f runs on them, so that it may look at them; without, it is traced.
         """
-        key = self.structure, avals
+        key = self.structure, self.structure.orders, avals
         found = self.source.known.get(key)
         if found is None:
             task = Task(self.source.function, self.structure, ())
@@ -93,7 +93,7 @@ class PartitionSum(NamedTuple):
     def run(self, values: Sequence[Any]) -> list[Any]:
         part = self.source.runner.total(PartitionWork(Task(self.source.function, self.structure, self.chain), values))
         if not self.chain:
-            self.source.known.setdefault((self.structure, avals_of(values)), part.made)
+            self.source.known.setdefault((self.structure, self.structure.orders, avals_of(values)), part.made)
         return [_owned(x) for x in part.values]
 
 
@@ -101,7 +101,7 @@ def _owned(x: Any) -> Any:
     """A result that is nobody's parameter or partition, and can be written; Dask's come read-only."""
     if type(x) is not np.ndarray:
         return x
-    return x.copy() if x.ndim else x[()]
+    return x.copy("K") if x.ndim else x[()]
 
 
 # ---------------------------------------------------------------- what users call

@@ -38,7 +38,7 @@ def _plain(x: Any) -> Any:
 
 
 def array_of(name: str, original: Callable[..., Any]) -> Answer:
-    """np.array and its relatives, whose first argument may be nested lists."""
+    """np.array and its relatives, whose first argument may be nested lists. Compiled code takes the result for memory."""
 
     def own(*args: Any, **kwargs: Any) -> Any:
         dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
@@ -51,6 +51,7 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
             kwargs[key] = _plain(kwargs[key])
         return ours(name)(*args, **kwargs)
 
+    own.lines = True  # type: ignore[attr-defined]
     return holds_traced, own
 
 

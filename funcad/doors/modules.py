@@ -4,8 +4,10 @@ A property comes before the module's own dict, where the original stays, and is 
 where the thread traces and NumPy's own function elsewhere (`Entrance.__get__`). A module's class can be exchanged in 40 ns,
 and other names of the module cost what they did.
 
-Traps: code that an import runs must not keep a door (numba registers NumPy's functions by identity when it is imported), nor
-must numba's compiler see one; a door that was kept all the same goes on working, and is pickled by the name of the original.
+Traps: compiled code, which has no frame, is not shown the doors whose answers are no arrays of NumPy's: it would read memory
+that is not there. Code that an import runs must not keep a door (numba registers NumPy's functions by identity when it is
+imported), nor must numba's compiler see one; a door that was kept all the same goes on working, and is pickled by the name of
+the original.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class Door:
     def __init__(self, original: Any, answer: Answer):
         self.original = original
         self.is_for_us, self.own = answer
-        self.makes = getattr(self.is_for_us, "makes", False)  # does it answer without a traced argument, too?
+        self.lines = getattr(self.own, "lines", getattr(self.is_for_us, "makes", False))  # only where a line names it?
         functools.update_wrapper(self, original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -126,7 +128,7 @@ class Entrance:
             wanted = is_users(frame) and config.doors and found is self.door.original
             if wanted and isinstance(found, (type, np.ufunc)):
                 wanted = frame.f_lasti in _called(frame.f_code, self.name)
-            if wanted and (not self.door.makes or _asks(frame)) and not _is_away(frame, notes):
+            if wanted and (not self.door.lines or _asks(frame)) and not _is_away(frame, notes):
                 return self.door
             return found
         if next(_in_vain) % PATIENCE == 0 and not (tracing.threads and config.doors):

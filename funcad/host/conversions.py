@@ -15,7 +15,7 @@ import re
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -407,10 +407,23 @@ def no_array(
 
 
 def no_hash(what: Any) -> TypeError:
+    whole = not what.shape and what.dtype.kind in "biu"
+    key = "int(k) as the key, for which jit asks for the value" if whole else "take its name or position as the key"
     return TypeError(
         f"unhashable type: a traced {what} was used as a key of a dict, in a set or in a cache{_where()}.\n"
-        "Remedy: take its name or position as the key; leave functools.cache away from functions of traced values."
+        f"Remedy: {key}; leave functools.cache away from functions of traced values."
     )
+
+
+def is_looking_up(frame: FrameType) -> bool:
+    """Is a container asked, by `d[k]` or `k in d`, which keeps nothing?"""
+    return frame.f_lasti in _look_ups(frame.f_code)
+
+
+@functools.lru_cache(256)
+def _look_ups(code: CodeType) -> frozenset[int]:
+    found = [i for i in dis.get_instructions(code) if i.opname in ("BINARY_SUBSCR", "CONTAINS_OP") or i.argrepr == "[]"]
+    return frozenset([i.offset for i in found])
 
 
 def leaked_error(what: Any, trace: str, made_at: str, has_value: bool) -> UnexpectedTracerError:

@@ -13,9 +13,6 @@ import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
-import numpy as np
-
-from funcad.host.real_types import is_a
 from funcad.ir.aval import AnyAval, Atom, LiteralAval, Location, Number, Params, aval_of
 from funcad.show.pretty import format_equation, format_jaxpr
 
@@ -54,15 +51,6 @@ class Literal:
 
     def __repr__(self) -> str:
         return repr(self.value)
-
-
-def literal_key(value: Number) -> tuple[object, ...]:
-    """A hashable key that distinguishes scalars by type, dtype and bits."""
-    if is_a(value, np.generic):
-        return (value.dtype.str, value.tobytes())
-    if is_a(value, (float, complex)):
-        return (type(value), np.complex128(value).tobytes())
-    return (type(value), value)
 
 
 class Equation(NamedTuple):

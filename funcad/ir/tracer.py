@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from funcad.errors import UnexpectedTracerError
-from funcad.host.conversions import leaked_error, no_hash
+from funcad.host.conversions import leaked_error
 from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
@@ -156,9 +156,6 @@ class Tracer(metaclass=Unseen):
         return self.aval.size
 
     __len__ = Length()
-
-    def __hash__(self) -> int:
-        raise no_hash(self.aval)
 
     def __copy__(self) -> Tracer:
         return self if self.aval.weak else self.owner.again(self)  # a copy of Python's number is that number

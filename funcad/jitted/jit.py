@@ -33,15 +33,24 @@ from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, c
 from funcad.jitted.jit_call import specialised_call, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
-from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
+from funcad.jitted.jit_parameters import (
+    check_parameters,
+    check_placement,
+    indices,
+    names,
+    refuse_unhashable,
+    resolve,
+    sees_order,
+    writable,
+)
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import REFUSALS, Recorder
 from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
-from funcad.passes.subprograms import value_key
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
+from funcad.tree.same import same_key
 
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
 
@@ -140,7 +149,7 @@ class Jitted(Remade):
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
         entry = self._core.program("lower", args, kwargs)
-        return Lowered(entry, name_of(self._core.f))
+        return Lowered(entry, name_of(self._core.f), self._core.ordered)
 
     @api
     def source(self, *args: Any, **kwargs: Any) -> str:
@@ -235,7 +244,7 @@ class Core:
     """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
 
     __slots__ = ("f", "options", "inline", "fast_math", "guards", "cache", "owner", "programs", "derivatives", "__weakref__")
-    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names")
+    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names", "ordered")
 
     def __init__(
         self,
@@ -257,6 +266,7 @@ class Core:
         if both:
             raise ValueError(f"jit: {both} is both static and donated; a static value has no buffer")
         self.f = f
+        self.ordered = sees_order(f)
         self.inline = bool(inline)
         self.fast_math = bool(fast_math)
         self.guards = bool(guards)
@@ -420,7 +430,8 @@ class Core:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords), self.argument_names(args))
         leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
-        key = Signature(in_tree, shapes, statics, self.programs, axes_key(), state.default_device, array_type(leaves))
+        orders = in_tree.orders, tuple(kwargs) if self.ordered and len(kwargs) > 1 else None
+        key = Signature(in_tree, orders, shapes, statics, self.programs, axes_key(), state.default_device, array_type(leaves))
         try:
             key, entry = self.cache.get(key, leaves, self.f)
         except TypeError:
@@ -487,11 +498,17 @@ class Core:
         return i in self.static_nums or i - n in self.static_nums
 
     def _split(self, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
+        if len(kwargs) > 1 and not self.ordered:
+            kwargs = dict(sorted(kwargs.items()))
         if not self.static_nums and not self.static_names:
             return None, args, kwargs
         n = len(args)
-        statics = tuple([value_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
-        named = tuple([(k, value_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
+        try:
+            statics = tuple([same_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
+            named = tuple([(k, same_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
+        except TypeError:
+            self._refuse_unhashable(args, kwargs)
+            raise
         dynamic = tuple([a for i, a in enumerate(args) if not self.is_static(i, n)])
         return (statics, named), dynamic, {k: v for k, v in kwargs.items() if k not in self.static_names}
 

@@ -54,6 +54,7 @@ class Signature(NamedTuple):
     """What a program was traced for: the key of the cache."""
 
     in_tree: Any  # structure of (args, kwargs) without statics
+    orders: Any  # in which the keys of dicts among them came, which f can see (`TreeDef.orders`)
     avals: tuple  # (shape, dtype, weak) of each leaf
     statics: Any
     options: tuple  # what `jit` was given that changes programs
@@ -117,6 +118,11 @@ class Entry:
         self.watched = None
         self.runs = 0  # calls that asked the cache
         self.write_at = 2 if in_tree.num_leaves <= FEW_LEAVES else REPAID  # the run at which a call of its own is written
+
+    def fits(self) -> bool:
+        """Have the captured arrays the shapes and dtypes that they had? `A.shape = s` changes them in place."""
+        avals = self.jaxpr.in_avals if self.paths is None else ()
+        return all([type(x) is not np.ndarray or (x.shape, x.dtype) == (a.shape, a.dtype) for x, a in zip(self.consts, avals)])
 
     def captured(self, f: Any) -> list | None:
         """The captured values, with the numbers that f reads now; None if what is watched has changed meanwhile."""
@@ -195,6 +201,9 @@ class Cache:
         key = key._replace(answers=()) if key.answers else key
         entry, changed = self.entries.get(key), []
         while entry is not None:
+            if not entry.fits():
+                del self.entries[key]
+                return key, None
             answers: Answers | str | None = entry.answers_for(leaves)
             if answers == entry.answers:
                 if entry.watched is None or entry.watched.holds(f):

@@ -30,7 +30,9 @@ from funcad.configuration import config
 from funcad.host.where import interrupted, open_traces
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import Entry
+from funcad.jitted.jit_parameters import sees_order
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
+from funcad.tree.same import are_strings, same, same_key
 from funcad.tree.treedef import LEAF
 
 _TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
@@ -92,6 +94,7 @@ class _Writer:
 
     def __init__(self, entry: Entry, program: Any, f: Any):
         self.entry = entry
+        self.ordered = sees_order(f)
         self.fast = getattr(program, "fast", None) if not entry.asked else None  # which compares no strides
         self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked and entry.paths is None
         self.asked = dict(zip(entry.asked, entry.answers.strides if entry.answers else ()))
@@ -104,6 +107,8 @@ class _Writer:
             "_config": config,
             "_engine": config.engine,
             "_again": _again,
+            "_same": same,
+            "_same_key": same_key,
             "_clash": _clash,
             "_export": unshared,
             "_partial": functools.partial,
@@ -140,7 +145,9 @@ class _Writer:
                 if not x.dtype.isnative:
                     raise _Unsuited
                 self.arrays.append((self.inputs[-1], (x.shape, x.dtype)))
-        if not all(map(_is_name, kwargs)):
+                self.leaves.append(f"{self.inputs[-1]}.shape == {self.constant(x.shape, ('shape', x.shape))}")
+        together = self.ordered and len(kwargs) > 1  # the keywords, as their order counts
+        if not all(map(_is_name, kwargs)) or together and any(map(is_static, kwargs)):
             raise _Unsuited
         for i, a in enumerate(args):
             if is_static(i):
@@ -152,9 +159,12 @@ class _Writer:
         tree_args, tree_kwargs = self.entry.in_tree._children
         for name, part in zip(positions, tree_args._children):
             self.compare(name, part, args[int(name[2:])])
-        for key, part in zip(tree_kwargs._meta, tree_kwargs._children):
-            self.compare(key, part, kwargs[key])
-        return self.function([f"_a{i}" for i in range(len(args))], list(kwargs))
+        if together:
+            self.compare("_kw", tree_kwargs, kwargs)
+        else:
+            for key, part in zip(tree_kwargs._meta, tree_kwargs._children):
+                self.compare(key, part, kwargs[key])
+        return self.function([f"_a{i}" for i in range(len(args))], list(kwargs), together)
 
     def static(self, name: str, value: Any) -> None:
         """Comparisons of a static value: as exact as those of the cache's keys."""
@@ -168,7 +178,8 @@ class _Writer:
         elif value is None or kind is bool or kind is FunctionType or kind is type:
             self.structure.append(f"{name} is {self.constant(value)}")
         else:
-            raise _Unsuited
+            key = same_key(value)
+            self.structure.append(f"type({name}) is {self.constant(kind)} and _same_key({name}) == {self.constant(key)}")
 
     def compare(self, name: str, part: Any, value: Any) -> None:
         """Comparisons of an argument, or of a part of one, in the order of the leaves."""
@@ -180,10 +191,17 @@ class _Writer:
             self.structure.append(f"{name} is None")
             return
         if kind is DICT:
-            if not all(type(key) is str for key in part._meta):
-                raise _Unsuited
-            steps = [f"{name}.get({key!r}, _M)" for key in part._meta]
-            items = [value[key] for key in part._meta]
+            keys = tuple(value)
+            self.structure.append(f"type({name}) is dict and len({name}) == {len(keys)}")
+            if keys:  # they are nearly always the same objects; and in this order, which counts
+                first, *others = [f"[{i}] is {self.constant(key)}" for i, key in enumerate(keys)]
+                alike = " and ".join([f"(_keys := [*{name}]){first}", *[f"_keys{other}" for other in others]])
+                self.structure.append(f"({alike} or _same((*_keys,), {self.constant(keys)}))")
+            for key, child in zip(part._meta, children):
+                item = f"{name}[{self.constant(key)}]"
+                is_number = child is LEAF and type(value[key]) in SCALAR_AVALS  # read once
+                self.compare(item if is_number else self.part(item), child, value[key])
+            return
         elif kind is STATIC:
             if type(value) in (str, int):
                 return self.static(name, value)
@@ -250,13 +268,14 @@ class _Writer:
         else:
             raise _Unsuited
 
-    def function(self, positions: list[str], keywords: list[str]) -> str:
+    def function(self, positions: list[str], keywords: list[str], together: bool) -> str:
+        keywords = [] if together else keywords
         parameters = "".join([f"{p}=_M, " for p in positions]) + "/, " * bool(positions) + "*_rest, "
         parameters += "".join([f"{k}=_M, " for k in keywords]) + "**_kw"
         inputs = ", ".join(self.inputs)
         lines = [
             f"def _call({parameters}):",
-            "    if not (_rest or _kw or _open or _config.engine != _engine):",
+            f"    if not (_rest or {'' if together else '_kw or '}_open or _config.engine != _engine):",
             "        try:",
         ]
         indent = " " * 12
@@ -323,10 +342,10 @@ class _Writer:
             return f"({''.join([i + ', ' for i in inner])})"
         if kind is LIST:
             return f"[{', '.join(inner)}]"
-        if kind is DICT and all(type(key) is str for key in part._meta):
-            return "{" + ", ".join([f"{key!r}: {i}" for key, i in zip(part._meta, inner)]) + "}"
-        leaves = f"({''.join([i + ', ' for i in inner])})"
-        return f"{self.constant(kind.unflatten)}({self.constant(part._meta, ('meta', id(part)))}, {leaves})"
+        if kind is DICT and are_strings(map(type, part._meta)):
+            items = [f"{key!r}: {i}" for key, i in zip(part._meta, inner)]
+            return "{" + ", ".join(items if part._order is None else [items[i] for i in part._order]) + "}"
+        return f"{self.constant(part.close, ('close', id(part)))}(({''.join([i + ', ' for i in inner])}))"
 
 
 def written_calls(owner: Any, without: Entry) -> list[Any]:

@@ -103,9 +103,10 @@ def profiled(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
 class Lowered:
     """A traced program: `.jaxpr`, `.as_text()`, `.compile()`, `.cost_analysis()`."""
 
-    def __init__(self, entry: Entry, name: str):
+    def __init__(self, entry: Entry, name: str, ordered: bool):
         self._entry = entry
         self.name = name
+        self._ordered = ordered  # the function can tell the order of keyword arguments
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -127,7 +128,7 @@ class Lowered:
     def compile(self) -> Compiled:
         """The program made ready to run on arguments of exactly these shapes and dtypes."""
         program_of(self._entry.jaxpr)
-        return Compiled(self._entry, self.name)
+        return Compiled(self._entry, self.name, self._ordered)
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimates for one run: "flops", "transcendentals", "bytes accessed"."""
@@ -137,18 +138,24 @@ class Lowered:
 class Compiled:
     """A program for one signature; calling it checks the arguments against the signature."""
 
-    def __init__(self, entry: Entry, name: str):
+    def __init__(self, entry: Entry, name: str, ordered: bool):
         self._entry = entry
         self.name = name
+        self._ordered = ordered  # the function can tell the order of keyword arguments
 
     @api
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         entry = self._entry
-        leaves, in_tree = tree.flatten((args, kwargs))
+        leaves, in_tree = tree.flatten((args, kwargs if self._ordered else dict(sorted(kwargs.items()))))
         if in_tree != entry.in_tree:
             raise TypeError(
                 f"compiled {self.name} takes the dynamic arguments that it was lowered for (static ones are part of it).\n"
                 + tree.describe_difference(in_tree, entry.in_tree, "(args, kwargs)", "(args, kwargs) of lower")
+            )
+        if in_tree.orders != entry.in_tree.orders:
+            raise TypeError(
+                f"compiled {self.name} was lowered for dicts whose keys come in another order, which the function can see.\n"
+                "Remedy: call the jitted function itself; or give the keys in the order that they had in lower."
             )
         expected = entry.jaxpr.in_avals[len(entry.consts) :]
         found = [aval_of(x) for x in leaves]

@@ -23,6 +23,7 @@ from funcad.jitted.jit_cache import CHANGED, Cache, Signature
 from funcad.jitted.jit_inspect import labels_of
 from funcad.show.compile_log import CompileEvent, log
 from funcad.tree import describe_difference
+from funcad.tree.same import value_of
 
 MANY_SHAPES = 8
 _FAR = 10_000  # how much farther another structure is than another leaf
@@ -117,13 +118,13 @@ def _advise(report: Callable[[str], Any], cache: Cache, key: Signature, name: st
 def _shapes(key: Signature, known: Sequence[Signature]) -> int:
     """How many signatures differ from this one in shapes only, and this one."""
     kinds = [(dtype, weak) for _, dtype, weak in key.avals]
-    alike = [k for k in known if k[2:] == key[2:] and k.in_tree == key.in_tree]
+    alike = [k for k in known if k._replace(avals=()) == key._replace(avals=())]
     return 1 + sum([[(dtype, weak) for _, dtype, weak in k.avals] == kinds for k in alike])
 
 
 def _distance(new: Signature, old: Signature) -> int:
     """How many parts differ: this is counted at every miss for every program, so that texts are made of the nearest only."""
-    parts = ("statics", "options", "axes", "device", "answers", "arrays")
+    parts = ("orders", "statics", "options", "axes", "device", "answers", "arrays")
     distance = sum([getattr(new, part) != getattr(old, part) for part in parts])
     if new.in_tree != old.in_tree:
         return distance + _FAR
@@ -138,6 +139,8 @@ def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterat
         for label, a, b in zip(labels_of(new.in_tree, names), new.avals, old.avals):
             if a != b:
                 yield f"{label}: {_aval(a)}, before {_aval(b)}{_weakness(a, b)}"
+        if new.orders != old.orders:
+            yield "the keys of a dict come in another order, which the function can see"
     if new.statics != old.statics:
         yield from _static_differences(new.statics, old.statics)
     if new.options != old.options:
@@ -174,16 +177,11 @@ def _static_differences(new: Any, old: Any) -> Iterator[str]:
 
 
 def _value(key: Any) -> str:
-    kind, *rest = key
-    if isinstance(kind, type) and issubclass(kind, tuple):
-        return f"({', '.join(map(_value, rest))})"
-    (value,) = rest
-    if isinstance(kind, type) and not isinstance(value, bytes):
-        try:
-            return f"{value!r:.60}"
-        except Exception as error:  # nobody may have asked for the text, which must not stop the call
-            return f"a {kind.__name__} (its repr raises {type(error).__name__})"
-    return f"another {kind.__name__ if isinstance(kind, type) else kind}"  # a number is kept by its bits
+    value = value_of(key)
+    try:
+        return f"{key[0].__name__}{value!r:.60}" if type(value) is tuple and key[0] is not tuple else f"{value!r:.60}"
+    except Exception as error:  # nobody may have asked for the text, which must not stop the call
+        return f"a {key[0].__name__} (its repr raises {type(error).__name__})"
 
 
 def _aval(part: Any) -> str:

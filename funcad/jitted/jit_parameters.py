@@ -14,6 +14,7 @@ import numpy as np
 from funcad.api.border import name_of
 from funcad.errors import PlacementError
 from funcad.host.devices import NAMESPACES
+from funcad.tree.same import same_key
 
 
 def indices(value: Any) -> tuple[int, ...]:
@@ -84,6 +85,12 @@ def writable(donated: list, inputs: list) -> frozenset[int]:
     return frozenset(ids)
 
 
+def sees_order(f: Any) -> bool:
+    """Can f tell in which order it was given keyword arguments?"""
+    code = getattr(f, "__code__", None)
+    return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
+
+
 def _hashable(value: Any) -> str:
     """What to pass instead as a static argument."""
     if type(value) is list:
@@ -99,7 +106,7 @@ def refuse_unhashable(values: list[tuple[str, Any]], name: str) -> None:
     """TypeError for the static values, with their labels, that cannot be part of a signature."""
     for label, value in values:
         try:
-            hash(value)
+            hash(same_key(value))
         except TypeError:
             raise TypeError(
                 f"jit of {name}: static {label} is a {type(value).__name__}, which is not hashable.\n"

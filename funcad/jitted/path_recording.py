@@ -30,7 +30,7 @@ from funcad.host.devices import device_in_use, is_device, restore_warnings, supp
 from funcad.host.real_types import is_a
 from funcad.host.where import is_stored, note_source, state, user_source
 from funcad.ir.aval import Params, aval_of
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer
@@ -38,6 +38,7 @@ from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.python_numbers import NotTheSame
+from funcad.tree.same import same_key
 
 
 def _here(value: Any) -> Any:
@@ -64,7 +65,7 @@ def _number(how: str) -> Callable[[Any], Any]:
 
 def _bits(value: Any) -> Any:
     value = _here(value)
-    return literal_key(value.reshape(())[()] if type(value) is np.ndarray else value)
+    return same_key(value.reshape(())[()] if type(value) is np.ndarray else value)
 
 
 # how Python asks -> (the answer of a value, the key of an answer among the children of a node)
@@ -393,7 +394,7 @@ class Recorder:
 
     def _equal_atoms(self, new: Any, old: Any) -> bool:
         if type(new) is Literal:
-            return type(old) is Literal and literal_key(new.value) == literal_key(old.value)
+            return type(old) is Literal and same_key(new.value) == same_key(old.value)
         return self._names.get(new) is old
 
     def _other(self, equation: Equation | None = None) -> PathError:
@@ -425,7 +426,7 @@ def _equal_params(new: Any, old: Any) -> bool:
     if isinstance(new, tuple):
         return len(new) == len(old) and all(map(_equal_params, new, old))
     if is_a(new, (bool, int, float, complex, str, np.generic, np.dtype)):
-        return literal_key(new) == literal_key(old) if is_a(new, (float, complex, np.generic)) else bool(new == old)
+        return same_key(new) == same_key(old) if is_a(new, (float, complex, np.generic)) else bool(new == old)
     return True
 
 
@@ -436,7 +437,7 @@ def _same_program(new: Jaxpr, old: Jaxpr) -> bool:
 
     def same(a: Any, b: Any) -> bool:
         if type(a) is Literal:
-            return type(b) is Literal and literal_key(a.value) == literal_key(b.value)
+            return type(b) is Literal and same_key(a.value) == same_key(b.value)
         return names.get(a) is b
 
     for e, known in zip(new.equations, old.equations):

@@ -15,6 +15,7 @@ from funcad.errors import PathError
 from funcad.ir.trace import any_tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_segments import Leaf, Node
+from funcad.tree.same import value_of
 from funcad.unjitted.strides import Given
 
 MOST_SHOWN = 20
@@ -87,18 +88,13 @@ def _path(node: Node, leaf: Leaf) -> Path:
         node = before
     asked.reverse()
     conditions = [Condition(*what, len(list(group))) for what, group in itertools.groupby(asked)]
-    return Path([c._replace(answer=_number(c.answer)) for c in conditions], leaf.visits, leaf.raises)
+    return Path([c._replace(answer=_answer(c.answer)) for c in conditions], leaf.visits, leaf.raises)
 
 
-def _number(key: Any) -> Any:
-    """The number that a key of bits stands for (`literal_key`), or what was raised."""
-    if type(key) is not tuple or type(key[1]) is not bytes:
-        return key if type(key) is not tuple else key[0](*key[1]) if type(key[1]) is tuple else key[1]
-    kind, bits = key
-    if type(kind) is str:
-        return np.frombuffer(bits, kind)[0]
-    value = complex(np.frombuffer(bits, np.complex128)[0])
-    return value.real if kind is float else value
+def _answer(key: Any) -> Any:
+    """The answer that a key stands for, or what was raised."""
+    refused = type(key) is tuple and isinstance(key[0], type) and issubclass(key[0], Exception)
+    return key[0](*key[1]) if refused else value_of(key)
 
 
 def one_program(entry: Entry, what: str, name: str) -> Entry:

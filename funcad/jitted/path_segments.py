@@ -16,10 +16,11 @@ from typing import Any
 
 from funcad.backends.engines import program_of
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.subprograms import params_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim
+from funcad.tree.same import same_key
 
 EAGER = 8  # segments of one function that are compiled at once, as its first program is
 
@@ -99,10 +100,10 @@ class Segments:
         """(the program, the literals that it takes after the variables which the node reads)."""
         literals = [a for e in node.equations for a in e.inputs if type(a) is Literal]
         known = self._programs.setdefault(_key(node, outputs), [])
-        keys = [literal_key(a.value) for a in literals]
+        keys = [same_key(a.value) for a in literals]
         fewest: set[int] = set(range(len(literals)))
         for found in known:
-            differing = {i for i, a in enumerate(found.literals) if literal_key(a.value) != keys[i]}
+            differing = {i for i, a in enumerate(found.literals) if same_key(a.value) != keys[i]}
             if differing <= set(found.lifted):
                 return self._ready(found.jaxpr), [literals[i].value for i in found.lifted]
             if len(differing) < len(fewest):

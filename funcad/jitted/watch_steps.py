@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.jitted.code_reads import MISSING
-from funcad.passes.subprograms import value_key
+from funcad.tree.same import same, same_key
 
 SCALARS = frozenset([bool, int, float, complex, str, bytes, type(None), slice, range, type(Ellipsis)])
 
@@ -33,18 +33,8 @@ def is_scalar(x: Any) -> bool:
     return kind in SCALARS or is_a(x, (np.generic, np.dtype)) and kind is not np.void
 
 
-def same_scalar(x: Any, known: Any) -> bool:
-    kind = type(known)
-    if type(x) is not kind:
-        return False
-    if kind in (float, complex) or is_a(known, np.generic):
-        return bool(value_key(x) == value_key(known))
-    return bool(x == known)
-
-
-def same_elements(x: Any, known: Any) -> bool:
-    """Two sets of scalars; known: (type, keys of its elements)."""
-    return type(x) is known[0] and len(x) == len(known[1]) and {value_key(v) for v in x} == known[1]
+def same_keys(x: Any, known: tuple[type, tuple[Any, ...]]) -> bool:
+    return type(x) is known[0] and same((*x,), known[1])
 
 
 def reference(x: Any) -> tuple[str, Any]:
@@ -59,14 +49,14 @@ def reference(x: Any) -> tuple[str, Any]:
 CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "is": (lambda x, known: x is known, "{x} is {k}"),
     "ref": (lambda x, known: known() is x, "{k}() is {x}"),
-    "scalar": (lambda x, known: x is known or same_scalar(x, known), "({x} is {k} or _same_scalar({x}, {k}))"),
+    "scalar": (lambda x, known: x is known or same(x, known), "({x} is {k} or _same({x}, {k}))"),
     "number": (lambda x, known: type(x) is known, "type({x}) is {k}"),  # an input of the program
     "code": (lambda x, known: x.__code__ is known, "{x}.__code__ is {k}"),
     "class": (lambda x, known: known() is type(x), "{k}() is type({x})"),
     "items": (lambda x, known: type(x) is known[0] and len(x) == known[1], "(type({x}) is {k}[0] and len({x}) == {k}[1])"),
     "sized": (lambda x, known: x is known[0] and len(x) == known[1], "({x} is {k}[0] and len({x}) == {k}[1])"),
-    "keys": (lambda x, known: type(x) is known[0] and [*x] == known[1], "(type({x}) is {k}[0] and [*{x}] == {k}[1])"),
-    "set": (same_elements, "_same_elements({x}, {k})"),
+    "keys": (same_keys, "_same_keys({x}, {k})"),
+    "set": (lambda x, known: same_key(x, True) == known, "_same_key({x}, True) == {k}"),
 }
 # name -> (the step, the same as text); {k} is the key as it is, {c} as a constant
 STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
@@ -140,7 +130,7 @@ def shown(x: Any) -> str:
 
 def written_out(watches: Sequence[Watch]) -> Callable[[Any], Any]:
     """`holds(f)`: is everything as it was found? Where numbers are inputs, these are returned."""
-    scope: dict[str, Any] = {"_same_scalar": same_scalar, "_same_elements": same_elements, "_M": MISSING}
+    scope: dict[str, Any] = {"_same": same, "_same_key": same_key, "_same_keys": same_keys, "_M": MISSING}
     scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__)
     names: dict[int, str] = {}
     lines = ["def _holds(f):", "    try:"]

@@ -30,7 +30,7 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.code_reads import MISSING, Reads, content, is_library, reads_of
 from funcad.jitted.substitutes import TELLING, Substitutes, is_number
 from funcad.jitted.watch_steps import Watch, evaluated, is_scalar, reference, shown, written_out
-from funcad.passes.subprograms import value_key
+from funcad.tree.same import same_key
 
 MOST_SCALARS = 64  # in a container that is watched by content
 MOST_ITEMS = 256  # in a container whose items are looked at
@@ -74,7 +74,7 @@ def _known(w: Watch) -> str:
     if w.check == "items":
         return f"a {w.known[0].__name__} of {w.known[1]}"
     if w.check in ("keys", "set"):
-        return f"a {w.known[0].__name__} of {len(w.known[1])}"
+        return f"a {w.known[0].__name__} of {len(w.known[1])}"  # the key of a set has its type and its elements
     return "another function" if w.check == "code" else "another object" if w.check in ("ref", "class") else shown(w.known)
 
 
@@ -151,7 +151,7 @@ class Found:
         elif issubclass(kind, dict):
             self._keys(w, x)
         elif kind in (set, frozenset) and len(x) <= MOST_SCALARS and all(map(is_scalar, x)):
-            w.check, w.known = "set", (kind, {value_key(v) for v in x})
+            w.check, w.known = "set", same_key(x, True)
         elif kind in (types.MethodType, functools.partial):  # made anew at each access
             w.check, w.known = "class", weakref.ref(kind)
         elif kind in _RECORDS or _raw(kind, "__dataclass_fields__") is not None:
@@ -170,7 +170,7 @@ class Found:
         elif _is_long(dict.values(x)):
             w.check, w.known = "sized", (x, len(x))
         else:
-            w.check, w.known = "keys", (type(x), keys)
+            w.check, w.known = "keys", (type(x), tuple(keys))
 
     # -- what is behind it
     def expand(self, w: Watch, x: Any) -> None:

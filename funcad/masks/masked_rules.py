@@ -324,7 +324,7 @@ def _is_small(x: Any) -> bool:
 
 def owned(x: Any) -> Any:
     """An operand as a lazy mask may keep it: the user may write into the array meanwhile."""
-    return x.copy() if type(x) is np.ndarray else x
+    return x.copy("K") if type(x) is np.ndarray else x
 
 
 def _bools_of_rule(*rule: Any) -> Any:

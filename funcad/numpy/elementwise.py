@@ -262,11 +262,10 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
         parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (real(x), imag(x))]
         return conversion.make_complex(*promote(*parts))
     limits = np.finfo(dtype)
+    positive, negative = [comparison.eq(x, dtype.type(end)) for end in (np.inf, -np.inf)]  # before nan becomes one of them
     x = _replace(comparison.isnan(x), nan, x)
-    positive_infinity = comparison.eq(x, dtype.type(np.inf))
-    negative_infinity = comparison.eq(x, dtype.type(-np.inf))
-    x = _replace(positive_infinity, limits.max if posinf is None else posinf, x)
-    return _replace(negative_infinity, limits.min if neginf is None else neginf, x)
+    x = _replace(positive, limits.max if posinf is None else posinf, x)
+    return _replace(negative, limits.min if neginf is None else neginf, x)
 
 
 def _replace(mask: Any, value: Any, x: Any) -> Any:

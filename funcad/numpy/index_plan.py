@@ -25,7 +25,7 @@ from funcad.host.locks import is_constant
 from funcad.host.real_types import is_a
 from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.jaxpr import Equation, Literal, Var, literal_key
+from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy.promote import as_array, is_labelled, values_of
 from funcad.passes.subprograms import params_key
@@ -33,6 +33,7 @@ from funcad.primitives.basic_indexing import basic_index_p, basic_update, gather
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, transpose
+from funcad.tree.same import same_key
 from funcad.unjitted.tape_plans import moving_plan
 from funcad.writes.plain import lent
 
@@ -365,6 +366,8 @@ def unknown_count(mask: Tracer) -> TracerBoolConversionError:
 def _traced_entry(e: Tracer, shape: tuple, index: Any) -> Any:
     aval = e.aval
     if aval.dtype.kind == "b":
+        if not aval.shape:  # it adds an axis, of one element or of none
+            return _Truth(bool(e))
         value = concrete_value(e)
         if type(value) is not Tracer:
             return _canonical(value, shape, index)
@@ -712,7 +715,7 @@ def _equal(equations: list[Equation], x: Any, y: Any, depth: int) -> bool:
     if x is y:
         return True
     if type(x) is Literal and type(y) is Literal:
-        return x.aval == y.aval and literal_key(x.value) == literal_key(y.value)
+        return x.aval == y.aval and same_key(x.value) == same_key(y.value)
     if type(x) is not Var or type(y) is not Var or x.aval != y.aval or depth == 0:
         return False
     found = [next((e for e in reversed(equations) if operator.contains(e.outputs, v)), None) for v in (x, y)]

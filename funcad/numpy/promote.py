@@ -469,7 +469,7 @@ def check_kth(a: Any, kth: Any, axis: Any) -> None:
 def fresh(x: Any) -> Any:
     """The same value as another object: a tracer at no cost, an array that is not traced as a copy."""
     if type(x) is not Tracer:
-        return x.copy() if type(x) is np.ndarray else x
+        return x.copy("K") if type(x) is np.ndarray else x
     made = snapshot(x)
     if x.box is not None and made.box is None and not x.shape:
         made.box = Box()  # of an array of rank 0: it is one, too

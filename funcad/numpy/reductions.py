@@ -25,13 +25,13 @@ def _absent(value: Any) -> bool:
 
 
 def everywhere(where: Any) -> bool:
-    """No mask: also None, which NumPy itself takes for False."""
-    return where is True or where is _NO or where is None
+    """No mask. None is one: NumPy takes it for False."""
+    return where is True or where is _NO
 
 
 def truth(x: Any) -> Any:
     """x != 0, as bool."""
-    x = array_of(x)
+    x = array_of(False if x is None else x)
     return x if aval_of(x).dtype == _BOOL else comparison.ne(x, aval_of(x).dtype.type(0))
 
 
@@ -213,6 +213,8 @@ def float_of(dtype: np.dtype) -> np.dtype:
 def counted(x: Any, axes: tuple, where: Any) -> Any:
     """How many elements go into each result, as a Python int or (with a mask) an array that keeps its axes."""
     shape = shape_of(x)
+    if where is None:
+        raise TypeError("int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")  # NumPy's
     if everywhere(where):
         n = 1
         for i in axes:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -228,6 +229,15 @@ def _pick(ordered: Any, index: Any) -> Any:
     return take_along(ordered, index, len(shape_of(ordered)) - 1)[..., 0]
 
 
+@functools.cache
+def _quantile_dtype(dtype: np.dtype, of_q: np.dtype, weak: bool, method: str, scale: float) -> np.dtype:
+    """What NumPy gives for arrays of these dtypes; versions differ."""
+    if method == "(median)":
+        return np.median(np.zeros(2, dtype)).dtype
+    q = of_q.type(0).item() if weak else of_q.type(0)
+    return (np.quantile if scale == 1.0 else np.percentile)(np.zeros(2, dtype), q, method=method).dtype  # type: ignore[call-overload]
+
+
 def _quantile(
     a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skip_nan: bool = False, scale: float = 1.0
 ) -> Any:
@@ -235,9 +245,11 @@ def _quantile(
     dtype = aval_of(x).dtype
     if dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
+    weak = type(q) in (int, float) or type(q) is Tracer and q.aval.weak
+    own = _quantile_dtype(dtype, aval_of(array_of(q)).dtype, weak, method, scale)
     if method not in _PICKED:
         x = convert(x, float_of(dtype))
-    if type(q) in (int, float) or type(q) is Tracer and q.aval.weak:
+    if type(q) in (int, float) or type(q) is Tracer and q.aval.weak and q.aval.dtype.kind != "b":
         q = convert(q, float_of(dtype))  # a Python number, traced or not, adapts
     q = array_of(q)
     q = np.divide(q, scale) if scale != 1.0 else q
@@ -251,6 +263,7 @@ def _quantile(
     if n == 0:
         if not skip_nan:
             raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+        own = np.result_type(own, np.float64) if own.kind != "f" else own
         n, ordered = 1, full(aval_of(ordered).update(shape=(*shape_of(ordered)[:-1], 1)), np.nan)
     skip_nan = skip_nan and (dtype.kind == "f" or not shape_of(lines)[-1])
     if skip_nan:
@@ -258,7 +271,9 @@ def _quantile(
         n = convert(count, float_of(dtype)) if shape_of(count) else count
 
     def one(p: Any) -> Any:
-        result = _interpolated(ordered, n, p, method)
+        result = convert(_interpolated(ordered, n, p, method), own)
+        if own.kind != "f":  # NumPy takes elements of an integer array as they are, there is no NaN
+            return result
         return _where(np.equal(n, 0)[..., 0], np.nan, result) if skip_nan else _poisoned(result, ordered)
 
     shape = shape_of(q)
@@ -417,14 +432,14 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
     """`numpy.nanargmax`; inside jit, where NumPy would raise because a line is all NaN, it gives 0."""
     refuse("np.nanargmax", out=out)
-    return np.argmax(_without_nan(a, -np.inf)[0], axis=axis, keepdims=keepdims is True)
+    return np.argmax(_without_nan(a, -np.inf)[0], axis=axis, keepdims=keepdims is not _NO and bool(keepdims))
 
 
 @implements("nanargmin")
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
     """`numpy.nanargmin`; inside jit, where NumPy would raise because a line is all NaN, it gives 0."""
     refuse("np.nanargmin", out=out)
-    return np.argmin(_without_nan(a, np.inf)[0], axis=axis, keepdims=keepdims is True)
+    return np.argmin(_without_nan(a, np.inf)[0], axis=axis, keepdims=keepdims is not _NO and bool(keepdims))
 
 
 # -- several variables
@@ -448,7 +463,7 @@ def cov(
     if y is not None:
         x = np.concatenate([x, rows(y)], axis=0)
     x = convert(x, np.result_type(aval_of(x).dtype, np.float64) if dtype is None else np.dtype(dtype))
-    ddof = (0 if bias else 1) if ddof is None else ddof
+    ddof = int(bias == 0) if ddof is None else ddof
     w: Any = None
     if fweights is not None:
         w = array_of(fweights)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from funcad.host.real_types import memory_axes, of_reshape, view_of_reshape
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
-from funcad.numpy.indexing import at
+from funcad.numpy.indexing import at, getitem
 from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape, transpose
@@ -187,7 +188,36 @@ def add_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
     result = ufunc(np.empty(0, own), *[np.empty(0, aval_of(v).dtype) for v in given]).dtype
     if not np.can_cast(result, own, "same_kind"):
         ufunc.at(np.empty(1, own), [0], *[np.ones(1, aval_of(v).dtype) for v in given])  # NumPy's TypeError
+        return _at_in_turn(ufunc, x, index, given[0], own)
     assign(x, getattr(updater, method)(*given))
+
+
+_MOST_TURNS = 64  # of an index that is repeated
+
+
+def _at_in_turn(ufunc: np.ufunc, x: Any, index: Any, values: Any, own: np.dtype) -> None:
+    """`ufunc.at` where each result is cast before the next value comes: repeated indices one after the other."""
+    parts = [concrete_value(part) for part in (index if type(index) is tuple else (index,))]  # buffers have their values
+    places = None
+    if Tracer not in map(type, parts):
+        places = np.arange(math.prod(shape_of(x))).reshape(shape_of(x))[tuple(parts)]
+        turns = np.zeros(places.size, int)
+        order = np.argsort(places, axis=None, kind="stable")
+        lines = np.ravel(places)[order]
+        first = np.r_[True, lines[1:] != lines[:-1]] if len(lines) else np.zeros(0, bool)
+        turns[order] = np.arange(len(lines)) - np.maximum.accumulate(np.where(first, np.arange(len(lines)), 0))
+    if places is None or len(lines) and turns.max() >= _MOST_TURNS:
+        raise TypeError(
+            f"np.{ufunc.__name__}.at of {aval_of(values)} into {own} casts after each element{_where()}, which is done in a "
+            f"program for untraced indices that are repeated less than {_MOST_TURNS} times.\n"
+            "Remedy: make the array one of floats, and convert it at the end."
+        )
+    flat = np.reshape(np.broadcast_to(values, places.shape), (-1,))
+    for turn in range(int(turns.max()) + 1 if len(lines) else 0):
+        chosen = np.flatnonzero(turns == turn)
+        where = np.unravel_index(np.ravel(places)[chosen], shape_of(x))
+        now = snapshot(x)
+        assign(x, at(now)[where].set(convert(ufunc(getitem(now, where), flat[chosen]), own)))
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from funcad.primitives import arithmetic, comparison, reduction, transcendental
 from funcad.primitives.arithmetic import root
 from funcad.primitives.atoms import UFUNCS, Formula, formula, formula_of
 from funcad.primitives.comparison import select
+from funcad.tree.same import same_key
 
 # -- compositions taken apart: one equation for each atom of the formula of an element
 #
@@ -138,8 +139,8 @@ def _folded(primitive: Any, x: Any, *, axes: tuple) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _lowered(primitive: Any, avals: tuple, params: tuple) -> Jaxpr | None:
-    """The program that replaces the operation for these operands; None: it stays."""
+def _lowered(primitive: Any, avals: tuple, params: tuple, key: Any) -> Jaxpr | None:
+    """The program that replaces the operation for these operands; None: it stays. `key` tells equal parameters apart."""
 
     def program(*values: Any) -> list[Any]:
         keywords = dict(params)
@@ -168,7 +169,8 @@ def lower(jaxpr: Jaxpr) -> Jaxpr:
         body = None
         if is_written_out(equation.primitive) and not any([type(a) is Literal for a in equation.inputs]):
             avals = tuple([Aval(a.aval.shape, a.aval.dtype) for a in equation.inputs])
-            body = _lowered(equation.primitive, avals, tuple(sorted(equation.params.items())))
+            params = tuple(sorted(equation.params.items()))
+            body = _lowered(equation.primitive, avals, params, same_key(params))
         if body is None:
             equations.append(equation)
             continue

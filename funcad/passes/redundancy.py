@@ -14,11 +14,12 @@ from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, split
 from funcad.passes.rewrite import Work, fits, recast, rewrite
 from funcad.passes.subprograms import called, kind_of, params_key, program_key, with_subprograms
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.primitives.shape import broadcast_in_dim
+from funcad.tree.same import same_key
 
 LARGE = 1000  # equations of a body (its own calls spliced) beyond which it is spliced at one place only
 
@@ -149,7 +150,7 @@ class Keys:
         self.programs: dict[Any, int] = {}
 
     def atom(self, atom: Any) -> Any:
-        return literal_key(atom.value) if type(atom) is Literal else atom
+        return same_key(atom.value) if type(atom) is Literal else atom
 
     def params(self, params: dict[str, Any]) -> tuple:
         return params_key(params, self.program)  # type: ignore[no-any-return]

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.real_types import is_a
 from funcad.ir.aval import StackAval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, literal_key, split
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, split
+from funcad.tree.same import same_key
 
 _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
     "call": ("call", frozenset(["jaxpr", "name"])),
@@ -96,33 +96,18 @@ def with_subprograms(equation: Equation, change: Callable[[Jaxpr], Jaxpr]) -> Eq
 
 # -- keys of parameters and of programs, for whoever looks up whether an equal one was met before
 #
-# Numbers count by type and bits, never by `==`: 1, 1.0 and True are three, 0.0 and -0.0 two, and one nan is another's equal.
-# Programs are equal if they apply the same primitives, with equal parameters, wired alike, to inputs of equal avals.
+# Numbers count by type and bits (tree/same.py). Programs are equal if they apply the same primitives, with equal parameters,
+# wired alike, to inputs of equal avals.
 
 
-_EXACT = frozenset([int, str, bool, type(None)])  # `==` is enough for two of one type
 _PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
-
-
-def value_key(value: Any, program: Callable[[Jaxpr], Any] | None = None) -> Any:
-    """The key of one value: by content in numbers and tuples, `program(jaxpr)` of a program, by `==` in all others.
-
-    It is not hashable if the value is not.
-    """
-    kind = type(value)
-    if kind in _EXACT:
-        return (kind, value)
-    if isinstance(value, tuple) and kind.__eq__ is tuple.__eq__:  # a loop, too
-        return (kind, *[value_key(v, program) for v in value])
-    if program is not None and isinstance(value, Jaxpr):
-        return (Jaxpr, program(value))
-    return literal_key(value) if is_a(value, (bool, int, float, complex, np.generic)) else (kind, value)
 
 
 def params_key(params: dict[str, Any], program: Callable[[Jaxpr], Any] | None = None) -> Any:
     """The key of an equation's parameters. Without `program` it is made fast, and None if they hold more than plain data."""
     if program is not None:
-        return tuple([(name, value_key(value, program)) for name, value in sorted(params.items())])
+        known = lambda value: program(value) if isinstance(value, Jaxpr) else None
+        return tuple([(name, same_key(value, known=known)) for name, value in sorted(params.items())])
     values = list(params.values())
     for i, v in enumerate(values):
         if type(v) not in _PLAIN:
@@ -138,7 +123,7 @@ def params_key(params: dict[str, Any], program: Callable[[Jaxpr], Any] | None = 
 def program_key(
     jaxpr: Jaxpr,
     program: Callable[[Jaxpr], Any] | None = None,
-    literal: Callable[[Any], Any] = literal_key,
+    literal: Callable[[Any], Any] = same_key,
     sources: bool = False,
 ) -> tuple:
     """The key of a program; TypeError if it has none, now or when it is looked up.

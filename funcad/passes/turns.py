@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.subprograms import params_key, program_key
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.shape import slice_p
+from funcad.tree.same import same_key
 
 # -- where a program repeats itself: stretches of equations that look like those one period before
 #
@@ -164,7 +165,7 @@ class Known:
 
 def _same(x: Any, y: Any) -> bool:
     """Are two numbers the same, type and bits?"""
-    return x is y or type(x) is type(y) and bool(x == y != 0) or literal_key(x) == literal_key(y)
+    return x is y or type(x) is type(y) and bool(x == y != 0) or same_key(x) == same_key(y)
 
 
 def _may_vary(equation: Equation) -> bool:
@@ -313,8 +314,8 @@ class Turns:
                 atoms = [equations[i].inputs[j] for i in range(self.start + q, self.end, step)]
                 first = atoms[0]
                 if type(first) is Literal:
-                    key = literal_key(first.value)
-                    same = all([literal_key(a.value) == key for a in atoms])
+                    key = same_key(first.value)
+                    same = all([same_key(a.value) == key for a in atoms])
                 else:
                     if alias:
                         atoms = [alias.get(a, a) for a in atoms]

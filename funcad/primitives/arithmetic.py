@@ -275,12 +275,19 @@ copysign = elementwise(
     [lambda t, out, x, y: select(eq(signbit(x), signbit(out)), t, neg(t)), None],
     emit=lambda e, x, y: e.copysign(x, y),
 )
+
+
+def _squared(x: Any) -> Any:
+    """A number of Python's stays one, which adapts to the dtype that it meets."""
+    return mul(x, x) if type(x) in (int, float) else square(x)
+
+
 hypot = elementwise(
     "hypot",
     np.hypot,
     [lambda t, out, x, y: mul(turn(x, out), t), lambda t, out, x, y: mul(turn(y, out), t)],
     emit=lambda e, x, y: e.hypot(x, y),
-    square=lambda x, y: add(square(x), square(y)),
+    square=lambda x, y: add(_squared(x), _squared(y)),
     turns=True,
 )
 heaviside = elementwise(

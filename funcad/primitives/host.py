@@ -54,7 +54,7 @@ def _returned(x: Any, aval: Aval, what: str) -> Any:
         raise TypeError(f"{what} was declared as {aval}, but the function returned {found}")
     if is_a(x, np.generic):
         return x
-    x = x.copy() if namespace_of([x]) is np else x.get()
+    x = x.copy("K") if namespace_of([x]) is np else x.get()
     return x if x.ndim else x[()]
 
 

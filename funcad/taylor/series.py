@@ -33,7 +33,7 @@ from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import note_source, state
 from funcad.ir.aval import Aval, Params, StackAval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, literal_key, prune, used_inputs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, prune, used_inputs
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, trace_function
 from funcad.masks.masked_rules import cleaned
@@ -43,6 +43,7 @@ from funcad.primitives.atoms import Formula, formula
 from funcad.primitives.loop import Loop, WhileLoop, zero_value
 from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import no_rule
+from funcad.tree.same import same_key
 
 INLINED = (call_p, checkpoint_p)
 _RATIONAL = {"add": add, "sub": sub, "mul": mul, "div": div, "neg": neg}
@@ -244,7 +245,7 @@ class Taylor:
         return found
 
     def _literal(self, value: Any) -> Series:
-        return self.literals.setdefault(literal_key(value), Series(value))
+        return self.literals.setdefault(same_key(value), Series(value))
 
     def _apply(
         self, primitive: Primitive, params: Params, operands: list[Series], avals: Sequence[Any], within: bool

@@ -5,11 +5,12 @@ lists of arrays. `flatten` goes from one to the other, `unflatten` comes back, a
 when its leaves are taken out.
 
 Containers are list, tuple, dict, OrderedDict, defaultdict, named tuples, None (a container without leaves), the classes
-registered here, and objects with fields: dataclasses, attrs objects and SimpleNamespace; anything else is a leaf. The keys of
-a dict are sorted, or keep their order of insertion where they cannot be compared. In the fields of an object, and in a named
-tuple that holds arrays or numbers too, what can hold no array (a string, a function; in objects also a bool) has no leaf: it is
-part of the structure, compared by value. Other Python numbers are leaves; `field(metadata={'static': True})` makes a field part
-of the structure. Names and signatures are those of `jax.tree` and `jax.tree_util`.
+registered here, and objects with fields: dataclasses, attrs objects and SimpleNamespace; anything else is a leaf. The leaves
+of a dict come in the sorted order of its keys, or in that of insertion where keys cannot be compared; a dict built again has
+its keys as they came. In the fields of an object, and in a named tuple that holds arrays or numbers too, what can hold no
+array (a string, a function; in objects also a bool) has no leaf: it is part of the structure, compared by value. Other Python
+numbers are leaves; `field(metadata={'static': True})` makes a field part of the structure. Names and signatures are those of
+`jax.tree` and `jax.tree_util`.
 
 >>> from dataclasses import dataclass
 >>> from funcad import tree

@@ -15,6 +15,8 @@ from collections import OrderedDict, defaultdict
 from enum import Enum
 from operator import attrgetter
 
+from funcad.tree.same import held_by, same_key, slots_of
+
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -224,7 +226,7 @@ def register_pytree_node(
     flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
 ) -> None:
     """Makes a class a container: `flatten_func(tree)` gives `(children, static data)`, `unflatten_func(static data,
-    children)` gives the tree again. The static data must be hashable; it is compared with `==`.
+    children)` gives the tree again. The static data must be hashable; two are equal if their types and `==` agree, inside, too.
     """
     if flatten_with_keys_func is None:
         _register(ContainerKind(nodetype, flatten_func, unflatten_func))
@@ -274,7 +276,7 @@ def register_pytree_with_keys_class(cls: Class) -> Class:
 
 
 def register_static(cls: Class) -> Class:
-    """Makes a class a container without children, whose instances are static data: hashable, compared with `==`."""
+    """Makes a class a container without children, whose instances are static data: hashable, compared by type and `==`."""
     _register(ContainerKind(cls, lambda tree: ((), tree), lambda meta, children: meta))
     return cls
 
@@ -420,10 +422,10 @@ class _StaticPartial:
         return self.partial(*args, **keywords)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _StaticPartial) and self._value() == other._value()
+        return isinstance(other, _StaticPartial) and same_key(self._value()) == same_key(other._value())
 
     def __hash__(self) -> int:
-        return hash(self._value())
+        return hash(same_key(self._value()))
 
     def __repr__(self) -> str:
         return repr(self.partial)
@@ -472,30 +474,19 @@ class Static:
 
     def __init__(self, value: Any):
         self.value = set(value) if type(value) is set else value
-        self.key = _key(value)
+        self.key = same_key(self.value, True)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Static and self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash(self.key if type(self.value) is set else same_key(self.value))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Static, (self.value,)
 
     def __repr__(self) -> str:
         return repr(self.value)
-
-
-def _key(x: Any) -> Any:
-    cls = type(x)
-    if cls is float or cls is complex:
-        return cls, repr(x)
-    if cls is set or cls is frozenset:
-        return cls, frozenset([_key(item) for item in x])
-    if cls is slice:
-        return cls, _key(x.start), _key(x.stop), _key(x.step)
-    return cls, x
 
 
 def _static_again(meta: Static, children: tuple[Any, ...]) -> Any:
@@ -559,7 +550,7 @@ def _hides_arrays(x: Any, depth: int) -> bool:
         return True
     if issubclass(type(x), _ALWAYS) or depth == 0 or not type(x).__flags__ & _IN_PYTHON:
         return False
-    return any([_hides_arrays(value, depth - 1) for value in _held(x, _slots(type(x))).values()])
+    return any([_hides_arrays(value, depth - 1) for value in held_by(x, slots_of(type(x))).values()])
 
 
 _HASH = "_attrs_cached_hash"  # where attrs keeps the hash of an object, None before it was asked for
@@ -580,7 +571,7 @@ class _Fields:
         self.marked = frozenset([name for name, metadata in declared.items() if metadata.get("static", False)])
         known = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         self.derived = frozenset([name for name, value in known.items() if isinstance(value, functools.cached_property)])
-        slots = _slots(cls)
+        slots = slots_of(cls)
         by_attrs = hasattr(cls, "__attrs_attrs__")
         self.slots = tuple([name for name in slots if name in declared or name == _HASH] if by_attrs else slots)
         self.orders: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -611,23 +602,6 @@ def _declared(cls: type) -> dict[str, Any]:
     import dataclasses  # it loads inspect, and whoever has a dataclass has it loaded already
 
     return {field.name: field.metadata for field in dataclasses.fields(cls)}
-
-
-def _slots(cls: type) -> list[str]:
-    """The names of the slots, as they are mangled."""
-    members = [pair for base in cls.__mro__ for pair in vars(base).items() if type(pair[1]) is types.MemberDescriptorType]
-    return [name for name, _ in members if name != "__dict__"]
-
-
-def _held(x: Any, slots: Any) -> dict[str, Any]:
-    """The attributes that an instance holds."""
-    held = dict(getattr(x, "__dict__", ()))
-    for name in slots:
-        try:
-            held[name] = object.__getattribute__(x, name)
-        except AttributeError:  # a slot that is empty
-            continue
-    return held
 
 
 def _fields(cls: type) -> _Fields:
@@ -666,7 +640,7 @@ def marked_fields(cls: type) -> frozenset[str]:
 def _open(x: Any) -> tuple[list[Any], tuple[type, tuple[str, ...]]]:
     cls = type(x)
     fields = _fields(cls)
-    held = _held(x, fields.slots) if fields.slots else getattr(x, "__dict__", {})
+    held = held_by(x, fields.slots) if fields.slots else getattr(x, "__dict__", {})
     if _HASH in held:
         held = {**held, _HASH: None}
     names = fields.order(held)

@@ -1,8 +1,13 @@
 """Flattening a tree into its leaves and its `TreeDef`, and saying how two structures differ.
 
-A `TreeDef` is `(kind, meta, children)`, equal to another when the three are; `LEAF` is the only leaf. Being part of the
-key under which a compiled program is kept, it is immutable and remembers its hash. The common containers of leaves have
-prepared TreeDefs (`_TUPLES`, `_LISTS`, `_DICTS`), so that flattening them is one look-up and comparing them an `is`.
+A `TreeDef` is `(kind, meta, children)`, equal to another when kinds and children are, and metas are the same (same.py);
+`LEAF` is the only leaf. Being part of the key under which a compiled program is kept, it is immutable and remembers its hash.
+The common containers of leaves have prepared TreeDefs (`_TUPLES`, `_LISTS`, `_DICTS`), so that flattening them is one look-up
+and comparing them an `is`.
+
+Invariant: the children of a dict are in the sorted order of its keys, and the dict that a TreeDef makes has the order that its
+keys came in. That order is no part of the structure: dicts of equal keys match. It is told by `orders` to whoever keeps what
+a function made of such a dict, as the function can see it.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import sys
 from html import escape
 from itertools import islice, repeat
+from operator import itemgetter
 
 from funcad.errors import TreeDepthError, TreeMismatchError
 
@@ -17,6 +23,7 @@ from funcad.tree.containers import (  # isort: skip
     DATA_TYPES, DEFAULT_DICT, DICT, KINDS, LEAF_TYPES, LIST, MOST_REMEMBERED, NAMED_TUPLE, NONE, OBJECT, ORDERED_DICT, STATIC,
     TUPLE, ContainerKind, GetAttrKey, Static, is_static, keystr, kind_of, marked_fields,
 )
+from funcad.tree.same import are_strings, same, same_key
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -130,16 +137,26 @@ class TreeDef:
     (PyTreeDef({'a': *, 'b': (*, *)}), 3, {'a': 'x', 'b': ('y', 'z')})
     """
 
-    __slots__ = ("_kind", "_meta", "_children", "_keys", "_num_leaves", "_flat", "_hash", "__weakref__")
+    __slots__ = ("_kind", "_meta", "_children", "_keys", "_order", "_came", "_num_leaves", "_flat", "_hash", "__weakref__")
     _num_leaves: int
 
     def __init__(
-        self, kind: ContainerKind | None, meta: Any, children: tuple[TreeDef, ...], keys: tuple[Any, ...] | None = None
+        self,
+        kind: ContainerKind | None,
+        meta: Any,
+        children: tuple[TreeDef, ...],
+        keys: tuple[Any, ...] | None = None,
+        order: tuple[int, ...] | None = None,
     ) -> None:
         self._kind = kind  # None for the leaf
         self._meta = meta
         self._children = children
         self._keys = keys  # the path keys where only the tree could give them; they are not compared
+        self._order = order  # of a dict's children, where its keys did not come sorted; it is not compared
+        self._came: Any = None  # then: what puts children into this order, and the meta in it
+        if order is not None:
+            rearranged = itemgetter(*order)
+            self._came = rearranged, rearranged(meta) if kind is DICT else (meta[0], rearranged(meta[1]))
         self._flat = True  # all children are leaves
         self._hash: int | None = None
         number: int = len(children)
@@ -168,6 +185,12 @@ class TreeDef:
         if self is LEAF:
             return [()]
         return [(key, *path) for key, child in zip(self._child_keys(), self._children) for path in child._paths()]
+
+    @property
+    def orders(self) -> Any:
+        """The orders in which the keys of dicts came, at any depth; None if all came sorted."""
+        inner = () if self._flat else tuple([child.orders for child in self._children])
+        return (self._order, inner) if self._order is not None or any([order is not None for order in inner]) else None
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The tree with this structure and these leaves."""
@@ -213,10 +236,15 @@ class TreeDef:
             return True
         kind = kind_of(type(tree))
         if kind is None or kind is not self._kind:
-            return self._kind is STATIC and kind is None and _same_meta(STATIC, self._meta, Static(tree))
-        children, meta, _ = kind.open(tree)
-        if len(children) != len(self._children) or not _same_meta(kind, self._meta, meta):
-            return False
+            return self._kind is STATIC and kind is None and self._meta == Static(tree)
+        if kind is DICT:
+            if len(tree) != len(self._meta) or not all([key in tree for key in self._meta]):
+                return False
+            children = tuple([tree[key] for key in self._meta])
+        else:
+            children, meta, _ = kind.open(tree)
+            if len(children) != len(self._children) or not _same_meta(kind, self._meta, meta):
+                return False
         if self._flat:
             parts.extend(children)
             return True
@@ -227,7 +255,16 @@ class TreeDef:
             children = tuple(islice(leaves, self._num_leaves))
         else:
             children = tuple([next(leaves) if child is LEAF else child._build(leaves) for child in self._children])
+        if self._came is not None:
+            return self.close(children)
         return self._kind.unflatten(self._meta, children)  # type: ignore[union-attr]
+
+    def close(self, children: tuple[Any, ...]) -> Any:
+        """The container of these children, without looking at their structures."""
+        if self._came is None:
+            return self._kind.unflatten(self._meta, children)  # type: ignore[union-attr]
+        rearranged, meta = self._came
+        return self._kind.unflatten(meta, rearranged(children))  # type: ignore[union-attr]
 
     def _child_keys(self) -> list[Any]:
         if self._keys is not None:
@@ -247,7 +284,7 @@ class TreeDef:
     def __hash__(self) -> int:
         if self._hash is None:
             try:
-                own = hash(self._meta)
+                own = hash(same_key(self._meta))
             except TypeError as error:
                 raise _static_error(self._kind, self._meta) from error
             try:
@@ -257,7 +294,7 @@ class TreeDef:
         return self._hash
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        return "LEAF" if self is LEAF else (TreeDef, (self._kind, self._meta, self._children, self._keys))
+        return "LEAF" if self is LEAF else (TreeDef, (self._kind, self._meta, self._children, self._keys, self._order))
 
     def __repr__(self) -> str:
         try:
@@ -301,10 +338,13 @@ def _text(node: TreeDef) -> str:
 
 
 def _same_meta(kind: ContainerKind | None, a: Any, b: Any) -> bool:
+    if a is b or same(a, b):
+        return True
     try:
-        return a is b or bool(a == b)
+        bool(a == b)  # raises if there are arrays, which are no static data
     except Exception as error:
         raise _static_error(kind, a) from error
+    return False
 
 
 def _static_error(kind: ContainerKind | None, meta: Any) -> TypeError:
@@ -357,7 +397,7 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
             leaves += tree
             return (_TUPLES if cls is tuple else _LISTS)[len(tree)]
         return TreeDef(KINDS[cls], None, tuple([_flatten_into(leaves, part, None) for part in tree]))
-    elif cls is dict and (known := _DICTS.get(tuple(tree))) is not None:
+    elif cls is dict and (known := _DICTS.get(tuple(tree))) is not None and are_strings(map(type, tree)):
         values = [tree[key] for key in known[0]]
         if _all_leaf_types(map(type, values)):
             leaves += values
@@ -374,10 +414,21 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
             LEAF_TYPES.add(cls)
         return LEAF
     parts, meta, keys = kind.open(tree)
-    node = TreeDef(kind, meta, tuple([_flatten_into(leaves, part, is_leaf) for part in parts]), keys)
-    if cls is dict and node._flat and len(_DICTS) < MOST_REMEMBERED and all(type(key) is str for key in meta):
+    node = TreeDef(kind, meta, tuple([_flatten_into(leaves, part, is_leaf) for part in parts]), keys, _order(kind, tree, meta))
+    if cls is dict and node._flat and len(_DICTS) < MOST_REMEMBERED and are_strings(map(type, meta)):
         _DICTS[tuple(tree)] = meta, node
     return node
+
+
+def _order(kind: ContainerKind, tree: Any, meta: Any) -> tuple[int, ...] | None:
+    """In which order a dict has its sorted keys; None if in that one."""
+    if kind is not DICT and kind is not DEFAULT_DICT:
+        return None
+    keys, came = meta if kind is DICT else meta[1], tuple(tree)
+    if came == keys:
+        return None
+    places = {key: i for i, key in enumerate(keys)}
+    return tuple([places[key] for key in came])
 
 
 def _tuple_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
@@ -407,7 +458,8 @@ def _without_labels(leaves: list[Any], node: TreeDef, own: Iterator[tuple[Any, b
     if node._kind not in _OWN_KINDS:
         leaves += [x for x, _ in islice(own, node._num_leaves)]
         return node
-    return TreeDef(node._kind, node._meta, tuple([_without_labels(leaves, c, own) for c in node._children]), node._keys)
+    children = tuple([_without_labels(leaves, c, own) for c in node._children])
+    return TreeDef(node._kind, node._meta, children, node._keys, node._order)
 
 
 def _object_into(leaves: list[Any], tree: Any, kind: ContainerKind, is_leaf: IsLeaf, marked: bool) -> TreeDef:
@@ -431,7 +483,7 @@ def _object_into(leaves: list[Any], tree: Any, kind: ContainerKind, is_leaf: IsL
         else:
             leaves.append(part)
             nodes.append(LEAF)
-    return TreeDef(kind, meta, tuple(nodes), keys)
+    return TreeDef(kind, meta, tuple(nodes), keys, _order(kind, tree, meta))
 
 
 def flatten_axes(name: str, treedef: TreeDef, axes_tree: Any) -> list[Any]:

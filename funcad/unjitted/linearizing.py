@@ -66,11 +66,12 @@ class Protector:
             return x
         compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
         if compact.nbytes <= SMALL or was_handed(array):
-            return with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
+            whole = compact.size == array.size
+            return with_value(x, array.copy("K") if whole else np.broadcast_to(compact.copy(), array.shape))
         if self.locks is NO_LOCKS:
             self.locks = Locks()
         source = state.source or user_source()
-        return x if self.locks.lock(array, Source(*source) if source is not None else None) else with_value(x, array.copy())
+        return x if self.locks.lock(array, Source(*source) if source is not None else None) else with_value(x, array.copy("K"))
 
 
 def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:

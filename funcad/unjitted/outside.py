@@ -41,6 +41,6 @@ class Outside:
         elif again and kept.tobytes() == x.tobytes():
             return kept
         else:
-            kept = x.copy()
+            kept = x.copy("K")
         self.kept[id(x)] = ref(x), kept
         return kept

@@ -417,7 +417,7 @@ class Rows(LargeRows):
         if mine and not self.protector.is_users(x):
             return x
         if x.nbytes < COPIED:
-            return x.copy()
+            return x.copy("K")
         if self.outside is None:
             self.outside = Outside(self.protector)
         return self.outside.keep(x)

@@ -195,7 +195,7 @@ def test_none_is_a_container_without_leaves():
 def test_dicts_sort_their_keys_where_they_can():
     assert tree.flatten({"b": 1, "a": 2})[0] == [2, 1]
     assert tree.structure({"b": 1, "a": 2}) == tree.structure({"a": 1, "b": 2})
-    assert list(tree.map(lambda x: x, {"b": 1, "a": 2})) == ["a", "b"]
+    assert list(tree.map(lambda x: x, {"b": 1, "a": 2})) == ["b", "a"]
     assert tree.flatten({"b": 1, 1: 2})[0] == [1, 2]
     assert tree.flatten(OrderedDict(b=1, a=2))[0] == [1, 2]
     assert tree.flatten(defaultdict(int, b=1, a=2))[0] == [2, 1]

@@ -17,8 +17,8 @@ from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.promote import array_of, as_array, axes_of, broadcast, merge_axes, promote, promote_dtype, promote_for
 from funcad.primitives import activation, special
 from funcad.primitives.activation import softplus as _softplus
-from funcad.primitives.arithmetic import abs_, add, div, floor, mul, sign, sub
-from funcad.primitives.comparison import and_, eq, ge, gt, isfinite, lt, select
+from funcad.primitives.arithmetic import abs_, add, div, floor, mul, sign, sub, trunc
+from funcad.primitives.comparison import and_, eq, ge, gt, isfinite, le, lt, ne, or_, select
 from funcad.primitives.conversion import complex_dtype, convert, make_complex, real, stop_gradient
 from funcad.primitives.reduction import reduce_max, reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, reshape
@@ -245,7 +245,9 @@ def _distribution(name: str, formula: Any, text: str) -> Any:
     """The public function for a ufunc of SciPy's that other functions can express."""
 
     def implementation(*args: Any) -> Any:
-        return formula(*promote_for(scipy_function(f"special.{name}"), args))
+        operands = promote_for(scipy_function(f"special.{name}"), args)
+        dtype = np.result_type(*[aval_of(a).dtype for a in operands if not aval_of(a).weak] or [np.float64])
+        return formula(*[dtype.type(a) if type(a) in (int, float) else a for a in operands])  # formulas keep the dtype
 
     implementation.__name__ = name
     implementation.__doc__ = f"`scipy.special.{name}`: {text}. Differentiable in all float arguments."
@@ -272,32 +274,61 @@ def _fisher(function: Any, complement: Any) -> Any:
     return formula
 
 
-def _poisson(function: Any) -> Any:
-    return lambda k, m: function(add(floor(k), 1.0), m)
+def _poisson(function: Any, at_zero: float) -> Any:
+    def formula(k: Any, m: Any) -> Any:
+        out = select(and_(eq(m, 0.0), ne(k, k)), at_zero, function(add(floor(k), 1.0), m))
+        return select(or_(lt(k, 0.0), lt(m, 0.0)), np.nan, out)
+
+    return formula
+
+
+def _gamma(function: Any) -> Any:
+    return lambda a, b, x: select(lt(x, 0.0), np.nan, function(b, mul(a, x)))
 
 
 chdtr = _distribution("chdtr", lambda v, x: special.gammainc(_half(v), _half(x)), "P(X < x), X chi-squared")
 chdtrc = _distribution("chdtrc", lambda v, x: special.gammaincc(_half(v), _half(x)), "P(X > x), X chi-squared")
-chdtri = _distribution("chdtri", lambda v, p: mul(2.0, special.gammainccinv(_half(v), p)), "the inverse of chdtrc")
-gdtr = _distribution("gdtr", lambda a, b, x: special.gammainc(b, mul(a, x)), "P(X < x), X of the gamma law, rate a, shape b")
-gdtrc = _distribution("gdtrc", lambda a, b, x: special.gammaincc(b, mul(a, x)), "1 - gdtr")
+chdtri = _distribution(
+    "chdtri",
+    lambda v, p: select(_is_share(p), mul(2.0, special.gammainccinv(_half(v), p)), np.nan),
+    "the inverse of chdtrc",
+)
+gdtr = _distribution("gdtr", _gamma(special.gammainc), "P(X < x), X of the gamma law, rate a, shape b")
+gdtrc = _distribution("gdtrc", _gamma(special.gammaincc), "1 - gdtr")
 fdtr = _distribution("fdtr", _fisher(special.betainc, special.betaincc), "P(X < x), X of Fisher's F law")
 fdtrc = _distribution("fdtrc", _fisher(special.betaincc, special.betainc), "P(X > x), X of Fisher's F law")
-pdtr = _distribution("pdtr", _poisson(special.gammaincc), "P(X <= k), X of Poisson's law; k has derivative 0")
-pdtrc = _distribution("pdtrc", _poisson(special.gammainc), "P(X > k), X of Poisson's law; k has derivative 0")
+pdtr = _distribution("pdtr", _poisson(special.gammaincc, 1.0), "P(X <= k), X of Poisson's law; k has derivative 0")
+pdtrc = _distribution("pdtrc", _poisson(special.gammainc, 0.0), "P(X > k), X of Poisson's law; k has derivative 0")
 gdtrix = _distribution("gdtrix", lambda a, b, p: div(special.gammaincinv(b, p), a), "the inverse of gdtr in x")
 
 
-def _binomial(function: Any) -> Any:
-    return lambda k, n, p: function(sub(n, floor(k)), add(floor(k), 1.0), sub(1.0, p))
+def _is_share(p: Any) -> Any:
+    return and_(ge(p, 0.0), le(p, 1.0))
+
+
+def _binomial(function: Any, below: float, above: float) -> Any:
+    """Of k < 0 it is `below`, of k = n `above`; SciPy counts whole trials."""
+
+    def formula(k: Any, n: Any, p: Any) -> Any:
+        k, n = floor(k), trunc(n)
+        out = select(eq(k, n), above, function(sub(n, k), add(k, 1.0), sub(1.0, p)))
+        out = select(lt(k, 0.0), below, select(le(k, n), out, np.nan))
+        return select(and_(_is_share(p), isfinite(n)), out, np.nan)
+
+    return formula
 
 
 def _negative_binomial(function: Any) -> Any:
-    return lambda k, n, p: function(n, add(floor(k), 1.0), p)
+    def formula(k: Any, n: Any, p: Any) -> Any:
+        k, n = trunc(k), trunc(n)
+        good = and_(and_(ge(k, 0.0), isfinite(k)), and_(ge(n, 1.0), isfinite(n)))
+        return select(and_(_is_share(p), good), function(n, add(k, 1.0), p), np.nan)
+
+    return formula
 
 
-bdtr = _distribution("bdtr", _binomial(special.betainc), "P(X <= k), X of the binomial law of n trials, 0 <= k < n")
-bdtrc = _distribution("bdtrc", _binomial(special.betaincc), "P(X > k), X of the binomial law of n trials, 0 <= k < n")
+bdtr = _distribution("bdtr", _binomial(special.betainc, np.nan, 1.0), "P(X <= k), X of the binomial law of n trials")
+bdtrc = _distribution("bdtrc", _binomial(special.betaincc, 1.0, 0.0), "P(X > k), X of the binomial law of n trials")
 nbdtr = _distribution("nbdtr", _negative_binomial(special.betainc), "P(X <= k), X of the negative binomial law")
 nbdtrc = _distribution("nbdtrc", _negative_binomial(special.betaincc), "P(X > k), X of the negative binomial law")
 
@@ -386,7 +417,12 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     >>> float(logsumexp(np.array([1000.0, 1000.0])).round(3))
     1000.693
     """
-    x, weights = (_float(a), None) if b is None else [_float(v) for v in promote(_float(a), _float(b))]
+    x, weights = _float(a), None
+    if b is not None:  # a weight may be a number
+        b = b if type(b) in (bool, int, float) else _float(b)
+        shape = np.broadcast_shapes(shape_of(x), shape_of(b))
+        x, weights = promote(x, b)
+        x, weights = [broadcast_to(convert(array_of(v), dtype_of(x)), shape) for v in (x, weights)]
     shape = shape_of(x)
     axes = axes_of(axis, len(shape)) if shape else ()
     one, merged, _ = _merged(x, axis)
