@@ -24,12 +24,13 @@ from funcad.host.devices import namespace_of
 from funcad.host.locks import locked_arrays, read_only
 from funcad.host.where import setting, state, user_source
 from funcad.ir.tracer import Tracer
+from funcad.memo import CacheLine, caches
 from funcad.primitives.basic_indexing import gather_p, scatter_p
 from funcad.primitives.host import HostCall, debug_callback
 from funcad.show.compile_log import CompileEvent, CompileLog, compile_log
 
 __all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks", "locked_arrays"]
-__all__ += ["compile_log", "CompileEvent", "CompileLog"]
+__all__ += ["compile_log", "CompileEvent", "CompileLog", "caches", "CacheLine"]
 
 
 # ---------------------------------------------------------------- effects

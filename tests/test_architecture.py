@@ -33,6 +33,7 @@ pytestmark = pytest.mark.xdist_group("house")  # which reads and measures each f
 LEVELS = {
     "errors": 0,
     "configuration": 0,
+    "memo": 0.5,
     "tree": 1,
     "host": 2,
     "show": 3,

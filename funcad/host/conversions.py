@@ -13,7 +13,6 @@ import functools
 import math
 import re
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType
 from typing import Any
@@ -24,6 +23,7 @@ from funcad.configuration import config
 from funcad.host.locks import SMALL, handed, read_only
 from funcad.host.real_types import is_a
 from funcad.host.where import callee, caller, is_internal, is_locked, state, tracing, user_source, users_call, users_text
+from funcad.memo import table, weak_table
 
 from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
@@ -43,9 +43,9 @@ _WRITING_NAMES = frozenset(  # methods and functions that write into an array th
 )
 _WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins"}
-_known: weakref.WeakKeyDictionary[Any, frozenset[types.CodeType]] = weakref.WeakKeyDictionary()  # none if none writes
+_known = weak_table("host.writing functions", "function: the codes behind it that write, none if none does")
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
-_writing_codes: dict[types.CodeType, bool] = {}
+_writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
 
 def starts_again(trace: Any, error: Exception) -> bool:
@@ -137,7 +137,7 @@ def _held(f: types.FunctionType) -> list[Any]:
 
 def _remember(f: Any, codes: frozenset[types.CodeType]) -> None:
     try:
-        _known[f] = codes
+        _known.setdefault(f, codes)
     except TypeError:
         return
 
@@ -207,8 +207,8 @@ def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
 def _code_writes(code: types.CodeType) -> bool:
     found = _writing_codes.get(code)
     if found is None:
-        found = _writing_codes[code] = any(map(_one_writes, _with_inner(code)))
-    return found
+        found = _writing_codes.put(code, any(map(_one_writes, _with_inner(code))))
+    return found  # type: ignore[no-any-return]
 
 
 def _one_writes(code: types.CodeType) -> bool:

@@ -26,6 +26,7 @@ from funcad.backends.cuda.cuda_text import BLOCKS, BatchLaunches, ByLayout, kern
 from funcad.backends.cuda.elements import THREADS
 from funcad.backends.plans.element_plan import Layout, Unsupported, analyse, contiguous_strides, layout_of
 from funcad.host.locks import held_over_forks
+from funcad.memo import table
 from funcad.show.compile_log import CompileEvent, log
 
 # -- kernels are compiled in the background: until they are there, a program runs CuPy's lines in their place
@@ -41,7 +42,7 @@ from funcad.show.compile_log import CompileEvent, log
 OPTIONS = ("--std=c++17", "--fmad=false")
 COMPILERS = 4
 BACKGROUND = True  # False: programs wait, too (tests and benchmarks of kernels)
-_modules: dict[Hashable, Any] = {}  # (the library, the device, the text) -> the module, or the future that compiles it
+_modules = table("cuda.modules", "library, device and text: the module, or the future that compiles it", same=None)
 _pool: list[ThreadPoolExecutor] = []
 _lock = threading.RLock()
 held_over_forks(_lock)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
+from funcad.memo import memoised
 
 ALIGN = 128  # bytes: what stores that bypass the caches need, on every machine
 
 
-@functools.cache
+@memoised("bytes of the last level of cache")
 def last_cache() -> int:
     """Bytes of the last level of cache."""
     for level in ("SC_LEVEL3_CACHE_SIZE", "SC_LEVEL4_CACHE_SIZE"):
