@@ -17,7 +17,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.configuration import public_names
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.numpy.promote import as_array, axis_of
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 
@@ -122,7 +122,7 @@ def _weights(m: int, n: int, scale: Any, translation: Any, method: ResizeMethod,
     return fnp.where((places >= -0.5) & (places <= m - 0.5), weights, 0.0)
 
 
-@memoised("sizes, method and dtype: the weights of a resized axis", 256)
+@remembers(256)
 def _known_weights(m: int, n: int, method: ResizeMethod, antialias: bool, dtype: np.dtype) -> np.ndarray:
     weights: np.ndarray = _weights(m, n, n / m if n and m else 1.0, 0.0, method, antialias).astype(dtype)
     weights.flags.writeable = False

@@ -20,7 +20,7 @@ from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vjp import vjp
 from funcad.host.real_types import is_a
 from funcad.jitted.jit import jit
-from funcad.memo import memoised
+from funcad.memo import remembers
 
 __all__ = ["to_pytensor", "to_torch"]
 
@@ -132,7 +132,7 @@ def _cotangents(f: Callable[..., list[Any]], places: tuple[int, ...], count: int
 
 
 def _torch_node(torch: Any, f: Callable[..., list[Any]]) -> Callable[..., Any]:
-    once = memoised("cotangents: the node of the derivative", same=None)
+    once = remembers(same=None)
     derivative = once(lambda *signature: _torch_node(torch, _cotangents(f, *signature)))
 
     class FuncadFunction(torch.autograd.Function):  # type: ignore[misc]
@@ -177,7 +177,7 @@ def _read_only(x: np.ndarray) -> np.ndarray:
     return x
 
 
-@memoised("PyTensor: funcad's operation for it", same=None)
+@remembers(same=None)
 def _pytensor_op(pytensor: Any) -> Any:
     as_tensor, disconnected = pytensor.tensor.as_tensor_variable, pytensor.gradient.DisconnectedType
 
@@ -186,7 +186,7 @@ def _pytensor_op(pytensor: Any) -> Any:
 
         def __init__(self, function: Any) -> None:
             self.function = function
-            once = memoised("cotangents: the operation of the derivative", same=None)
+            once = remembers(same=None)
             self.derivative = once(lambda *signature: FuncadOp(_cotangents(function, *signature)))
 
         def make_node(self, *operands: Any) -> Any:

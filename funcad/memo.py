@@ -83,7 +83,9 @@ def _parts(a: Any, b: Any) -> Any:
     if kind in compared_by:
         return text_of(compared_by[kind](a)) == text_of(compared_by[kind](b))
     if kind is np.ndarray or issubclass(kind, np.generic):
-        return a.dtype == b.dtype and a.shape == b.shape and (a.dtype.hasobject or a.tobytes() == b.tobytes())
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        return a.dtype.hasobject or a.tobytes() == b.tobytes()
     if kind is float or kind is complex:
         return np.complex128(a).tobytes() == np.complex128(b).tobytes()
     if issubclass(kind, (tuple, list)):
@@ -98,7 +100,9 @@ def _parts(a: Any, b: Any) -> Any:
     if kind.__eq__ is not object.__eq__:
         return bool(a == b)
     ours, theirs = _attributes(a), _attributes(b)
-    return ours.keys() == theirs.keys() and bool(ours) and [(f".{name}", x, theirs[name]) for name, x in ours.items()]
+    if not ours or ours.keys() != theirs.keys():
+        return False
+    return [(f".{name}", x, theirs[name]) for name, x in ours.items()]
 
 
 def _variables(f: types.FunctionType) -> list[Any]:
@@ -110,8 +114,12 @@ def _variables(f: types.FunctionType) -> list[Any]:
 
 
 def _attributes(x: Any) -> dict[str, Any]:
-    slots = {name for base in type(x).__mro__ for name in getattr(base, "__slots__", ())} - {"__weakref__", "__dict__"}
-    return {**{name: getattr(x, name) for name in sorted(slots) if hasattr(x, name)}, **getattr(x, "__dict__", {})}
+    found = dict(getattr(x, "__dict__", {}))
+    for base in type(x).__mro__:
+        for name in getattr(base, "__slots__", ()):
+            if name not in ("__weakref__", "__dict__") and hasattr(x, name):
+                found[name] = getattr(x, name)
+    return found
 
 
 _differences: dict[str, int] = {}  # by the table's name
@@ -153,8 +161,8 @@ class Table(dict[Any, Any]):
         return self.setdefault(key, value)
 
     def line(self) -> CacheLine:
-        counted = self.hits or self.misses
-        return line_of(self.name, self.holds, len(self), self.bound, (self.hits, self.misses) if counted else None)
+        counts = self.hits, self.misses
+        return line_of(self.name, self.holds, len(self), self.bound, counts if any(counts) else None)
 
 
 class WeakTable(weakref.WeakKeyDictionary[Any, Any]):
@@ -213,9 +221,10 @@ class Derived(dict[Any, Any]):
     __slots__ = ()
 
 
-NOTES = frozenset(  # about a program, by whoever made it, or about its runs: nothing computes them again
-    ["asked", "at once", "batched", "cut", "fast_math", "framing", "index_sets", "is_optimized", "joined", "pull", "siblings"]
-    + ["sizes", "sums apart", "together"]
+# about a program, by whoever made it, or about its runs: nothing computes them again
+NOTES = frozenset(
+    ["asked", "at once", "batched", "cut", "fast_math", "framing", "index_sets", "is_optimized"]
+    + ["joined", "pull", "siblings", "sizes", "sums apart", "together"]
 )
 _counts: dict[str, list[int]] = {}  # of what hangs on programs, by its kind: hits and misses
 
@@ -237,13 +246,17 @@ class _Memoised(NamedTuple):
 _functions: list[_Memoised] = []
 
 
-def memoised(holds: str, bound: int | None = None, same: Same = alike) -> Callable[[Function], Function]:
-    """Decorate a function of hashable arguments: its results are kept, those that were not used for longest go first."""
+def remembers(bound: int | None = None, same: Same = alike) -> Callable[[Function], Function]:
+    """Decorate a function of hashable arguments: its results are kept; those go first that were not used for longest.
+
+    What the table holds, the function's docstring says. A function that is made anew at each call of one around it has no
+    table of its own in the audit: it takes `same=None`, or a Table in its place.
+    """
 
     def decorate(f: Function) -> Function:
         cached: Any = lru_cache(bound)(f)
         name = f"{f.__module__.removeprefix('funcad.')}.{f.__qualname__}"
-        cached.holds = holds
+        cached.holds = (f.__doc__ or f.__name__).partition("\n")[0]
 
         @wraps(f)
         def audited(*args: Hashable, **kwargs: Hashable) -> Any:
@@ -253,7 +266,8 @@ def memoised(holds: str, bound: int | None = None, same: Same = alike) -> Callab
                 compare(name, (*args, *kwargs.items()), held, f(*args, **kwargs), same)
             return held
 
-        audited.cache_info, audited.cache_clear, audited.holds = cached.cache_info, cached.cache_clear, holds  # type: ignore[attr-defined]
+        audited.cache_info = cached.cache_info  # type: ignore[attr-defined]
+        audited.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
         if "<locals>" in f.__qualname__ and same is not None:
             raise TypeError(f"{name} is made anew at each call of the function around it: give that a Table")
         if same is None:
@@ -313,7 +327,11 @@ def _given_of_program(self: Derived, key: Any, value: Any = None) -> Any:
     return held
 
 
-_AUDITED = [(Table, _asked, _given), (WeakTable, _asked, _given), (Derived, _asked_of_program, _given_of_program)]
+_AUDITED = [
+    (Table, _asked, _given),
+    (WeakTable, _asked, _given),
+    (Derived, _asked_of_program, _given_of_program),
+]
 after_switch: list[Callable[[], None]] = []  # who else answers from what it knows, and must ask the tables again
 
 
@@ -324,7 +342,8 @@ def _switch() -> None:
             kind.get, kind.setdefault = asked, given  # type: ignore[attr-defined]
         elif "get" in vars(kind):
             del kind.get, kind.setdefault  # type: ignore[attr-defined]
-    now = {id(m.cached): m.audited for m in _functions} if config.audit else {id(m.audited): m.cached for m in _functions}
+    pairs = [(m.cached, m.audited) if config.audit else (m.audited, m.cached) for m in _functions]
+    now = {id(old): new for old, new in pairs}
     for module in [m for name, m in list(sys.modules.items()) if name.startswith("funcad.")]:
         for name, value in list(vars(module).items()):
             if id(value) in now:
@@ -360,7 +379,8 @@ def caches() -> list[CacheLine]:
             others.setdefault(x.name, []).append(x)
     for name, found in others.items():
         counts = sum([t.hits for t in found]), sum([t.misses for t in found])
-        lines.append(line_of(name, found[0].holds, sum(map(len, found)), found[0].bound, counts if any(counts) else None))
+        size = sum(map(len, found))
+        lines.append(line_of(name, found[0].holds, size, found[0].bound, counts if any(counts) else None))
     for kind in {**sizes, **_counts}:
         if kind not in NOTES:
             what = "what was derived from a program"

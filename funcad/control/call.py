@@ -346,7 +346,11 @@ def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:
 # ---------------------------------------------------------------- interning
 
 MOST_INTERNED = 512
-_interned = table("control.interned", "operations and their places in the source: the first program that is so", MOST_INTERNED)
+_interned = table(
+    "control.interned",
+    "operations and their places in the source: the first program that is so",
+    MOST_INTERNED,
+)
 _guard = threading.RLock()  # re-entrant: the collector may run anything meanwhile
 held_over_forks(compiling, _guard)
 

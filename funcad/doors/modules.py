@@ -31,7 +31,7 @@ import numpy as np
 from funcad.configuration import config
 from funcad.doors.codes import Answer
 from funcad.host.where import is_internal, tracing
-from funcad.memo import memoised, table, weak_table
+from funcad.memo import remembers, table, weak_table
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -154,10 +154,13 @@ def is_users(frame: FrameType) -> bool:
 
 
 _ASKING = frozenset([opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in opmap])
-_codes = weak_table("doors.codes", "code: its bytes, which Python makes at each request")
+_codes = weak_table(
+    "doors.codes",
+    "code: its bytes, which Python makes at each request",
+)
 
 
-@memoised("code and name: where it calls that", 1024)
+@remembers(1024)
 def _called(code: CodeType, name: str) -> frozenset[int]:
     """Where the code asks for that attribute in order to call it: Python pushes NULL before what is called, or behind it."""
     steps = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]

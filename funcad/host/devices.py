@@ -239,7 +239,11 @@ def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
 
 
 # (id of a NumPy array, device) -> the array, its copy there, and its contents if they may change
-_resident = table("host.resident", "id of a NumPy array, and device: its copy there", same=None)
+_resident = table(
+    "host.resident",
+    "id of a NumPy array, and device: its copy there",
+    same=None,
+)
 _copied: dict[int, weakref.ref] = {}  # large arrays that were copied, by id
 LARGE = 1 << 20  # bytes
 _warned = [False]

@@ -124,7 +124,10 @@ _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(_NUMPY[:-1]), "scipy") + os.sep
 GENERATED = "<funcad>"  # the file name of programs that are written out as Python
 _SUBSCRIPT = 26  # the operand of BINARY_OP that stands for a[x], from Python 3.14 on
-internal = table("host.internal", "file name: is it a file of funcad, NumPy or SciPy?")
+internal = table(
+    "host.internal",
+    "file name: is it a file of funcad, NumPy or SciPy?",
+)
 
 
 def is_internal(filename: str) -> bool:
@@ -133,7 +136,8 @@ def is_internal(filename: str) -> bool:
     if known is None:
         tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
         libraries = (_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")
-        known = internal.put(filename, not tour and (filename.startswith(libraries) or filename == GENERATED))
+        ours = filename.startswith(libraries) or filename == GENERATED
+        known = internal.put(filename, ours and not tour)
     return known  # type: ignore[no-any-return]
 
 

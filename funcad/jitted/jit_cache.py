@@ -297,7 +297,11 @@ class Cache:
         return True
 
 
-_caches = weak_table("jitted.caches", "function: the cache of its programs", same=None)
+_caches = weak_table(
+    "jitted.caches",
+    "function: the cache of its programs",
+    same=None,
+)
 _private: weakref.WeakSet[Cache] = weakref.WeakSet()
 _guard = threading.RLock()
 
@@ -345,9 +349,10 @@ def _ask_again() -> None:
 
 def _lines() -> Iterator[CacheLine]:
     caches = _every_cache()
-    size, hits, misses = (sum(column) for column in zip((0, 0, 0), *[(len(c.entries), c.hits, c.misses) for c in caches]))
+    size = sum([len(c.entries) for c in caches])
+    counts = sum([c.hits for c in caches]), sum([c.misses for c in caches])
     what = "signature: a traced program; each function has the bound for itself"
-    yield line_of("jitted.programs", what, size, MAX_PROGRAMS, (hits, misses))
+    yield line_of("jitted.programs", what, size, MAX_PROGRAMS, counts)
 
 
 after_switch.append(_ask_again)

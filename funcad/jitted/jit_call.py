@@ -29,7 +29,7 @@ from funcad.configuration import config
 from funcad.host.where import for_user, interrupted, open_traces
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import Entry
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
 from funcad.tree.treedef import LEAF
 
@@ -61,7 +61,7 @@ def specialised_call(
     return scope.pop("_call")  # out of its own globals: the program and what it captured die with the function
 
 
-@memoised("text: code of a jitted call", 512)
+@remembers(512)
 def _compiled(text: str) -> CodeType:
     """Signatures of one kind have one text: what differs is in the scope."""
     return compile(text, _FILE, "exec")

@@ -21,7 +21,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.jitted.code_reads import MISSING
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.passes.subprograms import value_key
 
 SCALARS = frozenset([bool, int, float, complex, str, bytes, type(None), slice, range, type(Ellipsis)])
@@ -163,6 +163,6 @@ def written_out(watches: Sequence[Watch]) -> Callable[[Any], Any]:
     return holds
 
 
-@memoised("text: code that looks at what is watched", 512)
+@remembers(512)
 def _compiled(text: str) -> types.CodeType:
     return builtins.compile(text, f"{__file__}<holds>", "exec")

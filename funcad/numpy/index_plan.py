@@ -426,7 +426,11 @@ def _taking_plan(unique: bool) -> tuple:
 
 TAKEN = _taking_plan(False), _taking_plan(True)
 _PLAIN_BOUNDS = frozenset([int, type(None)])
-_canonical_indices = table("numpy.basic indices", "shape and basic index: its canonical form", 4096)
+_canonical_indices = table(
+    "numpy.basic indices",
+    "shape and basic index: its canonical form",
+    4096,
+)
 
 
 def canonical_basic(shape: tuple, index: Any) -> tuple | None:

@@ -22,7 +22,7 @@ from funcad.host.real_types import memory_axes, of_reshape, view_of_reshape
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.numpy.indexing import at
 from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import convert, real
@@ -191,7 +191,7 @@ def add_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
     assign(x, getattr(updater, method)(*given))
 
 
-@memoised("function: which argument is `out`")
+@remembers()
 def _place_of_out(implementation: Callable[..., Any]) -> int:
     """Which positional argument is `out`; a large number if there is none."""
     for i, parameter in enumerate(inspect.signature(implementation).parameters.values()):

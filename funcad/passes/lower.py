@@ -17,7 +17,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, without_sources
 from funcad.ir.primitive import Primitive, Reduction
 from funcad.ir.trace import trace_function
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.primitives import arithmetic, comparison, reduction, transcendental
 from funcad.primitives.arithmetic import root
 from funcad.primitives.atoms import UFUNCS, Formula, formula, formula_of
@@ -34,7 +34,7 @@ from funcad.primitives.comparison import select
 _OF_ANY_NUMBERS = frozenset(["neg", "add", "sub", "mul", "div", "const"])  # complex ones have no order
 
 
-@memoised("atom: its primitive")
+@remembers()
 def _atoms() -> dict[str, Primitive]:
     """The primitive of each atom."""
     found: dict[str, Primitive] = {"select": select}
@@ -124,7 +124,7 @@ def is_written_out(primitive: Any) -> bool:
     return primitive.lowering is not None or primitive.reduction is not None and primitive.reduction.element is not None
 
 
-@memoised("reduction: the primitive of elements as they are", 128, same=None)
+@remembers(128, same=None)
 def _plain(fact: Reduction) -> Primitive:
     """The reduction of elements as they are."""
     own = [p for p in vars(reduction).values() if isinstance(p, Primitive) and p.reduction == fact]
@@ -137,7 +137,7 @@ def _folded(primitive: Any, x: Any, *, axes: tuple) -> Any:
     return None if elements is None else _plain(primitive.reduction._replace(element=None))(elements, axes=axes)
 
 
-@memoised("primitive, operands and parameters: the program in its place", 512)
+@remembers(512)
 def _lowered(primitive: Any, avals: tuple, params: tuple) -> Jaxpr | None:
     """The program that replaces the operation for these operands; None: it stays."""
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.memo import memoised
+from funcad.memo import remembers
 
 UFUNCS: dict[str, np.ufunc] = {
     "neg": np.negative, "abs": np.absolute, "sign": np.sign, "add": np.add, "sub": np.subtract, "mul": np.multiply,
@@ -105,7 +105,7 @@ def formula(emit: Callable[..., Any], operands: int, params: tuple) -> Formula:
     return Formula(calls, result)
 
 
-_formula = memoised("emit, operands and parameters: the formula of an element", 1024)(formula)
+_formula = remembers(1024)(formula)
 
 
 def formula_of(equation: Any) -> Formula:

@@ -19,7 +19,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.tracer import Tracer, has_value
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, div, mul, square
 from funcad.primitives.conversion import convert
@@ -537,7 +537,7 @@ basic_place_p = structural(  # zeros of a shape, with x at the index
 # -- the sum of several placements, which the compiler makes of additions
 
 
-@memoised("indices and shape: the elements that all indices address", 512)
+@remembers(512)
 def _common_index(indices: tuple, shape: tuple) -> tuple | None:
     """The elements that all canonical indices address, as NumPy takes them; None if there are none."""
     result = []

@@ -188,7 +188,11 @@ def implementation(emit: Callable[..., Any]) -> Callable[..., Any]:
     try:
         return _compiled(emit, tuple([(name, _Parameter(name)) for name in names]), names)
     except TypeError:  # it branches on a parameter, or computes with it
-        compiled = Table("primitives.families.implementation", "parameters: the function of arrays", 64)
+        compiled = Table(
+            "primitives.families.implementation",
+            "parameters: the function of arrays",
+            64,
+        )
 
         def impl(xp: Any, *operands: Any, **params: Any) -> Any:
             key = tuple([(name, value, repr(value)) for name, value in params.items()])

@@ -14,7 +14,7 @@ import numpy as np
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.primitive import Primitive
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.primitives.arithmetic import add, mul, sqrt, square, turn
 from funcad.primitives.comparison import lt, select
 from funcad.primitives.conversion import conj, imag, real
@@ -28,7 +28,7 @@ def squares(x: Any) -> Any:
     return add(square(real(x)), square(imag(x))) if dtype_of(x).kind == "c" else square(x)
 
 
-@memoised("dtype: factors that keep squares in range", 8)
+@remembers(8)
 def scales(dtype: np.dtype) -> tuple[Any, Any, Any]:
     """(up, down, low): the factors; `up` is needed where the sum of squares of `down` times the operand is below `low`.
 

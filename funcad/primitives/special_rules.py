@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.errors import MissingRuleError
 from funcad.ir.primitive import Primitive
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.primitives.arithmetic import div
 from funcad.primitives.comparison import and_, eq, select
 from funcad.primitives.families import elementwise
@@ -104,7 +104,7 @@ def numerical(name: str, kernel: Callable[..., Any], *jvp: Any) -> Primitive:
     return elementwise(name, in_double(kernel), jvp)
 
 
-@memoised("count: Gauss-Legendre points and weights")
+@remembers()
 def gauss(count: int) -> tuple[list, list]:
     """Gauss-Legendre points and weights on (0, 1)."""
     points, weights = np.polynomial.legendre.leggauss(count)

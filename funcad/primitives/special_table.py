@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.memo import memoised
+from funcad.memo import remembers
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.families import elementwise
 from funcad.primitives.special_rules import function_of, in_double, missing
@@ -25,7 +25,7 @@ KERNELS: dict[str, Callable[..., Any]] = {}
 COUNTS: dict[str, tuple[int, ...]] = {}
 
 
-@memoised("function: its arguments that are integers")
+@remembers()
 def _counts(name: str) -> frozenset[int]:
     """The arguments that are integers in some loop of SciPy's."""
     loops = [loop.partition("->")[0] for loop in function_of(np, name).types]

@@ -358,7 +358,10 @@ def _inexact(aval: AnyAval) -> bool:
 def run_sets(jaxpr: Jaxpr, inputs: Sequence[Any], n: int) -> list[Any]:
     """The outputs of a program for arrays (known), UNKNOWN and `Sets` of n inputs."""
     values: dict[Var, Any] = dict(zip(jaxpr.inputs, inputs))
-    matrices = Table("sparse.index sets", "operation: its matrix, where that depends on no value")
+    matrices = Table(
+        "sparse.index sets",
+        "operation: its matrix, where that depends on no value",
+    )
     memo = jaxpr.memo.setdefault("index_sets", matrices)
 
     def read(atom: Any) -> Any:

@@ -514,7 +514,11 @@ _ALWAYS = (str, bytes, bool, Enum, type, set, frozenset, range, slice, functools
 _IN_PYTHON = 1 << 9  # the flag of classes that a `class` statement made
 _DEPTH = 3  # how deep arrays are looked for
 _UNKNOWN = object()
-_verdicts = table("tree.verdicts", "class: is it static in a field? None: it depends on the instance", MOST_REMEMBERED)
+_verdicts = table(
+    "tree.verdicts",
+    "class: is it static in a field? None: it depends on the instance",
+    MOST_REMEMBERED,
+)
 # Types of leaves that are no static data, as many as MOST_REMEMBERED
 DATA_TYPES: set[type] = {int, float, complex, bool}
 
@@ -582,7 +586,11 @@ class _Fields:
         slots = _slots(cls)
         by_attrs = hasattr(cls, "__attrs_attrs__")
         self.slots = tuple([name for name in slots if name in declared or name == _HASH] if by_attrs else slots)
-        self.orders = Table("tree.orders", "names of attributes: in which order they are parts", MOST_REMEMBERED)
+        self.orders = Table(
+            "tree.orders",
+            "names of attributes: in which order they are parts",
+            MOST_REMEMBERED,
+        )
 
     def order(self, held: dict[str, Any]) -> tuple[str, ...]:
         """The names of what an instance holds: the fields as they were declared, then the others, sorted."""
@@ -596,7 +604,8 @@ class _Fields:
 
 
 def _same_fields(a: _Fields, b: _Fields) -> bool:
-    return all([getattr(a, name) == getattr(b, name) for name in ("declared", "marked", "derived", "slots")])
+    names = "declared", "marked", "derived", "slots"
+    return all([getattr(a, name) == getattr(b, name) for name in names])
 
 
 _known = weak_table("tree.fields", "class: its fields", _same_fields)
@@ -633,7 +642,9 @@ def _held(x: Any, slots: Any) -> dict[str, Any]:
 
 def _fields(cls: type) -> _Fields:
     fields = _known.get(cls)
-    return _known.setdefault(cls, _Fields(cls)) if fields is None else fields  # type: ignore[no-any-return]
+    if fields is None:
+        fields = _known.setdefault(cls, _Fields(cls))
+    return fields  # type: ignore[no-any-return]
 
 
 def kind_of(cls: type) -> ContainerKind | None:

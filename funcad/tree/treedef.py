@@ -324,7 +324,11 @@ _TUPLES = [TreeDef(TUPLE, None, (LEAF,) * n) for n in range(_SMALL)]
 _LISTS = [TreeDef(LIST, None, (LEAF,) * n) for n in range(_SMALL)]
 # The TreeDefs of dicts of leaves, as they come, by their keys in order of insertion; the sorted keys are with them.
 # Only keys that are str: 1 and True are equal but not the same.
-_DICTS = table("tree.dicts", "keys in order of insertion: the keys sorted, and the TreeDef", MOST_REMEMBERED)
+_DICTS = table(
+    "tree.dicts",
+    "keys in order of insertion: the keys sorted, and the TreeDef",
+    MOST_REMEMBERED,
+)
 _all_leaf_types = LEAF_TYPES.issuperset
 _all_data_types = DATA_TYPES.issuperset
 _OWN_KINDS = (TUPLE, LIST, DICT, ORDERED_DICT, DEFAULT_DICT, NONE, NAMED_TUPLE, OBJECT)

@@ -26,7 +26,7 @@ from funcad.host.locks import SMALL
 from funcad.host.where import GENERATED, open_traces, state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
-from funcad.memo import memoised, table
+from funcad.memo import remembers, table
 from funcad.passes.subprograms import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
@@ -39,7 +39,11 @@ _FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
 _UNARY = 9  # where `_row` is told so
 _NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
 _COMPUTED = frozenset([np.ndarray, np.float64, np.float32])  # of other types one object may stand for many values
-_memo = table("unjitted.remembered", "kinds of operands: a _Call, or False where it cannot be written again", _MOST)
+_memo = table(
+    "unjitted.remembered",
+    "kinds of operands: a _Call, or False where it cannot be written again",
+    _MOST,
+)
 
 
 class _Step(NamedTuple):
@@ -245,7 +249,7 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
     return scope["again"]
 
 
-@memoised("text: code that writes rows again", _MOST)
+@remembers(_MOST)
 def _code(text: str) -> Any:  # the same for all shapes
     return compile(text, GENERATED, "exec")
 

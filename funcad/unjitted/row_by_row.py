@@ -24,7 +24,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
-from funcad.memo import memoised, table
+from funcad.memo import remembers, table
 from funcad.primitives.arithmetic import add, div, mul, sub
 from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, python_index
 from funcad.primitives.contraction import dot_general_p
@@ -34,7 +34,11 @@ from funcad.unjitted.tape_program import LinearTrace, input_like
 from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, Recorded, operands_of, params_of, steps_of
 
 _MOST = 4096
-_pointwise = table("unjitted.pointwise", "kinds of operands: the transposed rule, or None if it is not by elements", _MOST)
+_pointwise = table(
+    "unjitted.pointwise",
+    "kinds of operands: the transposed rule, or None if it is not by elements",
+    _MOST,
+)
 _UNKNOWN = object()
 _SCALARS = {kind: Var(aval.update()) for kind, aval in SCALAR_AVALS.items()}
 _float64 = np.float64
@@ -239,7 +243,8 @@ class RowByRow:
         found = _pointwise.get(key, _UNKNOWN)
         if found is _UNKNOWN:
             wide = shape is not None
-            found = _pointwise.put(key, _of_elements(primitive, primals, numbers, params, self.values[place], wide))
+            found = _of_elements(primitive, primals, numbers, params, self.values[place], wide)
+            found = _pointwise.put(key, found)
         if found is None:
             return False
         program, reads, which = found
@@ -292,7 +297,7 @@ def _like(x: Any) -> Var:
     return _variable(x.shape, x.dtype) if type(x) is np.ndarray else _SCALARS[type(x)]
 
 
-@memoised("shape and dtype: a variable", _MOST)
+@remembers(_MOST)
 def _variable(shape: tuple[int, ...], dtype: np.dtype) -> Var:
     return Var(Aval(shape, dtype if dtype.isnative else dtype.newbyteorder("=")))
 

@@ -25,12 +25,16 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
-from funcad.memo import compared_by, memoised, table
+from funcad.memo import compared_by, remembers, table
 from funcad.transforms.partial import drop_unused_residuals
 from funcad.unjitted.tape_program import LinearTrace, input_like
 
 _MOST = 4096
-_splits = table("unjitted.splits", "primitive and kinds of operands: its rule, split", _MOST)
+_splits = table(
+    "unjitted.splits",
+    "primitive and kinds of operands: its rule, split",
+    _MOST,
+)
 _UNKNOWN = object()
 
 
@@ -210,6 +214,6 @@ def stand_in(x: Any) -> Any:
     return _empty(x.shape, x.dtype.char) if type(x) is np.ndarray and x.nbytes > SMALL else x
 
 
-@memoised("shape and dtype: an array of zeros without memory", _MOST)
+@remembers(_MOST)
 def _empty(shape: tuple[int, ...], char: str) -> np.ndarray:
     return np.broadcast_to(np.zeros((), char), shape)

@@ -38,7 +38,11 @@ SIGHTS = 2  # by the rules of a structure, which together cost more than its pro
 LONG_SIGHTS = 3  # of a long one
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
 # key -> the number of sights until now, (run, ...), or False (cannot be cached)
-_table = table("unjitted.structures", "a recording's structure: its derived program", MAX_PROGRAMS)
+_table = table(
+    "unjitted.structures",
+    "a recording's structure: its derived program",
+    MAX_PROGRAMS,
+)
 _bytes: dict[tuple | None, int] = {None: 0}  # of each entry; None: of all
 _guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
 held_over_forks(_guard)
@@ -78,12 +82,12 @@ def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bo
     if not (once or state.axis_env or state.checked):
         given = [type(x) for x in (*residuals, *cotangents) if x is not None]
         if all([kind is np.ndarray or kind in SCALAR_AVALS for kind in given]):
-            key = "pull", *[c is None for c in cotangents]
-            entry = jaxpr.memo.get(key, 0)
+            absent = [c is None for c in cotangents]
+            entry = jaxpr.memo.get(("pull", *absent), 0)
             if type(entry) is int:
-                entry = jaxpr.memo[key] = entry + 1 if entry < SIGHTS else _derive(jaxpr, len(residuals), cotangents)
+                entry = jaxpr.memo["pull", *absent] = entry + 1 if entry < SIGHTS else _derive(jaxpr, len(residuals), cotangents)
             elif config.audit:
-                compare("of a program: pull", key, entry, _derive(jaxpr, len(residuals), cotangents))
+                compare("of a program: pull", absent, entry, _derive(jaxpr, len(residuals), cotangents))
     if type(entry) is not tuple:
         n = len(jaxpr.inputs) - len(residuals)
         linear = [False] * len(residuals) + [True] * n

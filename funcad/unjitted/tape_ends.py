@@ -31,7 +31,10 @@ from funcad.unjitted.tape_rows import MAX_ROWS
 from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, wiring
 
 _NEVER = None, None
-_last = table("unjitted.last", "kind: the key that was found last, and its program, which a loop finds without hashing")
+_last = table(
+    "unjitted.last",
+    "kind: the key that was found last, and its program, which a loop finds without hashing",
+)
 forgetting(_last.clear)
 
 

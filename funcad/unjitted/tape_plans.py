@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from funcad.host.locks import SMALL
-from funcad.memo import memoised, table
+from funcad.memo import remembers, table
 from funcad.passes.subprograms import params_key
 from funcad.primitives import conversion, shape
 from funcad.primitives.arithmetic import add, mul, neg, sub
@@ -24,7 +24,7 @@ _MOST_PLANS = 1000
 BILINEAR = frozenset([mul, dot_general_p])  # an operand matters only if the other one has a tangent
 
 
-@memoised("primitive: may a tape write it down?", _MOST_PLANS)
+@remembers(_MOST_PLANS)
 def has_rows(primitive: Any) -> bool:
     """May a tape write it down? Its rule gives a tangent; one that must look at values is refused when it is derived."""
     if primitive.primal_and_jvp is not None or primitive.linearize is not None:  # of programs
@@ -34,7 +34,7 @@ def has_rows(primitive: Any) -> bool:
     return primitive.jvp is not None and not primitive.passive
 
 
-@memoised("primitive: does its rule look at tangents only?", _MOST_PLANS)
+@remembers(_MOST_PLANS)
 def linear(primitive: Any) -> bool:
     """Does its rule look at tangents only?"""
     return primitive.structural or primitive in _LINEAR
@@ -42,7 +42,11 @@ def linear(primitive: Any) -> bool:
 
 NO_PLAN: tuple = (None,)
 # how NumPy does it, and the parameters, also of keeping the axes
-plans = table("unjitted.reduction plans", "primitive, shape and axis: how NumPy reduces", _MOST_PLANS)
+plans = table(
+    "unjitted.reduction plans",
+    "primitive, shape and axis: how NumPy reduces",
+    _MOST_PLANS,
+)
 
 
 def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
@@ -63,7 +67,7 @@ def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tupl
     return primitive, run, params, params_key(params)
 
 
-@memoised("shapes: the parameters of a small product", 1024)
+@remembers(1024)
 def product_plan(a: tuple, b: tuple) -> tuple | None:
     """Parameters of the small product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
     if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * prod(a[:-1] + b[1:]) > SMALL:
@@ -72,7 +76,7 @@ def product_plan(a: tuple, b: tuple) -> tuple | None:
     return params, params_key(params)
 
 
-@memoised("shapes: what they broadcast to, if it is small", 1024)
+@remembers(1024)
 def small_shape(a: tuple, b: tuple) -> tuple | None:
     """The shape that two arrays of at most eight bytes an element broadcast to; None if it is too large for a row."""
     shape = shape_of_two(a, b)

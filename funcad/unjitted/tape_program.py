@@ -236,7 +236,11 @@ def derive_columns(tape: Any, ends: Sequence[Any]) -> Any:
 
 
 _UNKNOWN = object()
-_probed = table("unjitted.probed", "primitive and kinds of operands: has its rule a tangent?", 4096)
+_probed = table(
+    "unjitted.probed",
+    "primitive and kinds of operands: has its rule a tangent?",
+    4096,
+)
 
 
 def gives_tangent(

@@ -42,7 +42,11 @@ from funcad.show.compile_log import CompileEvent, log
 OPTIONS = ("--std=c++17", "--fmad=false")
 COMPILERS = 4
 BACKGROUND = True  # False: programs wait, too (tests and benchmarks of kernels)
-_modules = table("cuda.modules", "library, device and text: the module, or the future that compiles it", same=None)
+_modules = table(
+    "cuda.modules",
+    "library, device and text: the module, or the future that compiles it",
+    same=None,
+)
 _pool: list[ThreadPoolExecutor] = []
 _lock = threading.RLock()
 held_over_forks(_lock)

@@ -31,7 +31,11 @@ _OFTEN = 128  # stores, of all processes, between two looks at the size of the f
 
 _lock = threading.Lock()
 held_over_forks(compiling, _lock)
-_checked = table("native.folders", "folder: why it is not used, nothing if it is; asked once", same=None)
+_checked = table(
+    "native.folders",
+    "folder: why it is not used, nothing if it is; asked once",
+    same=None,
+)
 
 
 def folder() -> Path | None:

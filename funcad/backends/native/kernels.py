@@ -31,10 +31,9 @@ from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_call import BatchKernel
 from funcad.backends.native.element_kernels import analysed, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
-from funcad.backends.native.kernel_operands import aligned, last_cache, readable
 from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.rows_call import RowsKernel
-from funcad.backends.native.wrapper import KernelArgument, Wanted
+from funcad.backends.native.wrapper import KernelArgument, Wanted, aligned, last_cache, readable
 from funcad.backends.plans.element_plan import Group, Layout, Unsupported, contiguous_strides, instructions, layout_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var

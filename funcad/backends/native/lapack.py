@@ -24,7 +24,7 @@ from funcad.backends.native.shared_functions import found
 from funcad.backends.native.small_matrices import MatrixRows, function_of_rows
 from funcad.backends.native.target import compile_module
 from funcad.backends.plans.element_plan import Unsupported
-from funcad.memo import memoised
+from funcad.memo import remembers
 
 _CHAR, _INT, _DATA = "char *", "int *", "D *"
 _ROUTINES = {  # routine -> where it is, and the types of its parameters
@@ -74,11 +74,11 @@ class _Threads:
         self.words[:] = 0
 
 
-_threads = memoised("LAPACK's threads", same=None)(_Threads)
+_threads = remembers(same=None)(_Threads)
 
 
 @found
-@memoised("dtype: the table of LAPACK's addresses", same=None)
+@remembers(same=None)
 def lapack_table(dtype: np.dtype) -> tuple[Any, int]:
     """What lives as long as the table of addresses, and where the table is; Unsupported where SciPy does not hand them out."""
     letter = {"float64": "d", "float32": "s"}[dtype.name]

@@ -20,7 +20,11 @@ from funcad.memo import table
 
 _WRITTEN: dict[str, Callable[[Any, np.dtype], str]] = {}
 _FOUND: dict[str, Callable[[np.dtype], tuple[Any, int]]] = {}
-_compiled = table("native.shared functions", "host, name and dtype: the code, once per process", same=None)
+_compiled = table(
+    "native.shared functions",
+    "host, name and dtype: the code, once per process",
+    same=None,
+)
 
 
 def shared(write: Callable[[Any, np.dtype], str]) -> Callable[[Any, np.dtype], str]:

@@ -28,7 +28,7 @@ from funcad.backends.interpreter import compiling
 from funcad.backends.native import cache
 from funcad.backends.native.signals import signals_held
 from funcad.host.locks import held_over_forks
-from funcad.memo import memoised, weak_values
+from funcad.memo import remembers, weak_values
 
 OLDEST = (0, 45)  # of llvmlite: LLVM 20, whose pointers are opaque without an option
 FORMAT = "1"  # of what we keep in the cache; another one makes old entries unreachable
@@ -67,13 +67,16 @@ class MachineCode:
 
 
 _lock = threading.RLock()
-_alive = weak_values("native.machine code", "hash of the text and the target: the code, while it is used")
+_alive = weak_values(
+    "native.machine code",
+    "hash of the text and the target: the code, while it is used",
+)
 _verdict: str | None = None  # why the native engine cannot be used, "" if it can, None before anyone asked
 _probed = 0  # how many of the probes have been run
 held_over_forks(compiling, _lock)  # LLVM has locks of its own, which no child may inherit taken
 
 
-@memoised("LLVM, ready to compile", same=None)
+@remembers(same=None)
 def _llvm() -> Any:
     """llvmlite.binding, ready to compile for this processor."""
     import llvmlite
@@ -90,7 +93,7 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple([int(n) for n in re.findall(r"\d+", text)[:2]])
 
 
-@memoised("override: the processor and its features")
+@remembers()
 def _processor(override: str) -> tuple[Host, str]:
     """The processor to compile for, and its features as LLVM wants them written."""
     if override:
@@ -244,7 +247,7 @@ def _llvmlite_version() -> str:
     return str(llvmlite.__version__)
 
 
-@memoised("override: what machine code depends on besides its text")
+@remembers()
 def _identity(override: str) -> str:
     """What machine code depends on besides its text."""
     llvm = _llvm()
@@ -253,7 +256,7 @@ def _identity(override: str) -> str:
     return "\n".join([*versions, llvm.get_process_triple(), machine.name, features, ""])
 
 
-@memoised("override: what translates modules", same=None)
+@remembers(same=None)
 def _target_machine(override: str) -> Any:
     """What translates all modules: its tables of the processor's instructions are made once."""
     llvm = _llvm()
@@ -297,14 +300,14 @@ def _engine() -> Any:
     return engine
 
 
-@memoised("override: an object with nothing in it")
+@remembers()
 def _sample(override: str) -> bytes:
     """An object that has nothing in it."""
     code: bytes = _target_machine(override).emit_object(_llvm().parse_assembly(""))
     return code
 
 
-@memoised("the first engine of a process", same=None)
+@remembers(same=None)
 def _first_engine() -> Any:
     """The first engine of a process makes the names of the C library known to LLVM."""
     return _engine()
