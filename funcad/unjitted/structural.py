@@ -85,7 +85,8 @@ def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bo
             absent = [c is None for c in cotangents]
             entry = jaxpr.memo.get(("pull", *absent), 0)
             if type(entry) is int:
-                entry = jaxpr.memo["pull", *absent] = entry + 1 if entry < SIGHTS else _derive(jaxpr, len(residuals), cotangents)
+                entry = entry + 1 if entry < SIGHTS else _derive(jaxpr, len(residuals), cotangents)
+                jaxpr.memo["pull", *absent] = entry
             elif config.audit:
                 compare("of a program: pull", absent, entry, _derive(jaxpr, len(residuals), cotangents))
     if type(entry) is not tuple:
