@@ -26,7 +26,7 @@ from funcad.host.locks import SMALL
 from funcad.host.where import GENERATED, open_traces, state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
-from funcad.memo import remembers, table
+from funcad.memo import alike, remembers, table
 from funcad.passes.subprograms import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
@@ -43,6 +43,7 @@ _memo = table(
     "unjitted.remembered",
     "kinds of operands: a _Call, or False where it cannot be written again",
     _MOST,
+    lambda held, new: held is False or new is False or alike(held, new),  # by chance a constant is equal to an operand
 )
 
 

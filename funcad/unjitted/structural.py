@@ -26,7 +26,7 @@ from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.memo import compare, table
+from funcad.memo import alike_but_for_weakness, compare, table
 from funcad.passes.subprograms import params_key
 from funcad.transforms.transpose import transpose_eval
 
@@ -42,6 +42,7 @@ _table = table(
     "unjitted.structures",
     "a recording's structure: its derived program",
     MAX_PROGRAMS,
+    alike_but_for_weakness,
 )
 _bytes: dict[tuple | None, int] = {None: 0}  # of each entry; None: of all
 _guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
@@ -116,7 +117,7 @@ def cached(key: tuple, derive: Callable[[], Any], sights: int | None = None) -> 
     if type(entry) is int:
         entry = entry + 1 if entry < sights else _attempted(derive)
     elif config.audit:
-        compare(_table.name, key, entry, _attempted(derive))
+        compare(_table.name, key, entry, _attempted(derive), _table.same)
     seen = type(entry) is int
     size = KEY_BYTES * len(key) + (0 if seen or not entry else entry[0].size)
     with _guard:
