@@ -43,9 +43,10 @@ _WRITING_NAMES = frozenset(  # methods and functions that write into an array th
 )
 _WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins"}
-_known = weak_table(
+_known = weak_table(  # which f refers to anew is learned when it writes into a plain array: nothing is compared
     "host.writing functions",
     "function: the codes behind it that write, none if none does",
+    same=None,
 )
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
 _writing_codes = table("host.writing codes", "code: does it write into arrays?")
