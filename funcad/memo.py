@@ -6,7 +6,7 @@ at a miss, and the table compares the two when it is given the second. So a valu
 have forgotten. Invariants: without the audit a table is a plain dict and a function is `functools.lru_cache`'s own, so neither
 costs a call of Python; a hit gives the value that was kept first, audited or not. Traps: only `get` asks and only `setdefault`
 and `put` answer, so what is read by `[]` or `in` is not audited; an error of the audit may fall into somebody's `except
-Exception`, so it is counted as well (`caches`). What a process has once (a library, a lock, a folder) is not compared:
+Exception`, so it is counted as well (`all_lines`). What a process has once (a library, a lock, a folder) is not compared:
 `same=None`.
 """
 
@@ -373,7 +373,7 @@ if config.audit:
 further: list[Callable[[], Iterator[CacheLine]]] = []  # the lines of caches that are no tables of this module
 
 
-def caches() -> list[CacheLine]:
+def all_lines() -> list[CacheLine]:
     """All tables, by name; those of objects of one kind, and what hangs on programs, are one line for each kind."""
     lines = [found.line() for found in _tables]
     for name, cached, _ in _functions:
