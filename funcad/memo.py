@@ -55,7 +55,11 @@ def text_of(x: Any) -> str:
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Are two values the same: type, dtype and bits of numbers and arrays, programs by text, other things by their parts?"""
+    """Are two values the same: type, dtype and bits of numbers and arrays, programs by text, other things by their parts?
+
+    >>> alike((1, 0.0), (1, 0.0)), alike(0.0, -0.0), alike(1, True)
+    (True, False, False)
+    """
     return difference(a, b, set()) is None
 
 
@@ -137,7 +141,10 @@ _differences: dict[str, int] = {}  # by the table's name
 
 
 def compare(name: str, key: Any, held: Any, new: Any, same: Same = alike) -> None:
-    """Raise CacheAuditError, and note it, where a table does not hold what is computed now."""
+    """Raise CacheAuditError, and note it, where a table does not hold what is computed now.
+
+    For code that must not ask its table by `get`: it computes the value again by itself while `config.audit` is on.
+    """
     if same is None or held is new or same(held, new):
         return
     _differences[name] = _differences.get(name, 0) + 1
@@ -157,7 +164,15 @@ def _short(x: Any) -> str:
 
 
 class Table(dict[Any, Any]):
-    """A dict that remembers: `get(key)`, and at a miss `put(key, value)`, which gives what is held from then on."""
+    """A dict that remembers: `get(key)`, and at a miss `put(key, value)`, which gives what is held from then on.
+
+    >>> halves = Table("halves", "number: its half", 100)
+    >>> def half(x):
+    ...     found = halves.get(x)
+    ...     return halves.put(x, x / 2) if found is None else found
+    >>> half(3.0), half(3.0), halves
+    (1.5, 1.5, {3.0: 1.5})
+    """
 
     __slots__ = ("name", "holds", "bound", "same", "hits", "misses")
 
@@ -206,14 +221,18 @@ _tables: list[Any] = []  # of modules, which live as long as the process
 
 
 def table(name: str, holds: str, bound: int | None = None, same: Same = alike) -> Table:
-    """The table of a module; `holds` says "key: value"."""
+    """The table of a module; `holds` says "key: value".
+
+    With more than `bound` entries it begins anew; None: there is no bound, for its keys are few. `same(held, new)` compares in
+    the audit; None: nothing is compared.
+    """
     found = Table(name, holds, bound, same)
     _tables.append(found)
     return found
 
 
 def weak_table(name: str, holds: str, same: Same = alike) -> WeakTable:
-    """The table of a module whose keys are held weakly."""
+    """The table of a module whose keys are held weakly; it is bounded by what lives."""
     found = WeakTable(name, holds, same)
     _tables.append(found)
     return found

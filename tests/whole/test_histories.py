@@ -12,7 +12,8 @@ import pytest
 
 import funcad
 from tests import histories
-from tests.histories import CALLS, KINDS, KNOWN, PLAIN, differences, history
+from tests.histories import CALLS, differences, history
+from tests.history_kinds import KINDS, KNOWN, PLAIN
 from tests.shards import shard
 
 RIGHT = [kind for kind in KINDS if kind not in KNOWN]
@@ -33,7 +34,7 @@ def test_jit_does_what_plain_python_does(kind: str, tmp_path: Path) -> None:
         check(seed, kind, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="take what is right out of KNOWN in tests/histories.py")
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="take what is right out of KNOWN in tests/history_kinds.py")
 @pytest.mark.parametrize("kind", KNOWN)
 def test_jit_answers_otherwise(kind: str, tmp_path: Path) -> None:
     for seed in range(UNTIL_ONE_DIFFERS):
