@@ -31,7 +31,7 @@ from funcad.host.progress import working
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, LiteralAval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.memo import compared_by
+from funcad.memo import Table, compared_by
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.primitives.shape import broadcast_in_dim
@@ -76,7 +76,8 @@ class EngineProgram(Program):
         self.reasons: list[str] = []  # why parts are not native
         self.runs_until_native = 0  # runs until the whole is compiled as native code, if that was put off
         self.quiet = False  # does the generated function keep silent of its own accord?
-        self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
+        what = "positions of arguments: the function that may write over these"
+        self.donating = Table("engines.donating", what, same=None)
         self.there: Any = None  # the program on arrays of a device
         seconds = estimate(jaxpr)
         self.long = seconds > LONG_RUN

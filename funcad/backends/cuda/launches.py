@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.backends.cuda.cuda_loops import Draw, LoopKernel
 from funcad.backends.cuda.cuda_rows import RowText, SpreadText, planned
-from funcad.backends.cuda.cuda_text import BLOCKS, BatchLaunches, ByLayout, kernel_text, pack_of
+from funcad.backends.cuda.cuda_text import BLOCKS, BatchLaunches, ByLayout, kernel_text, no_variants, pack_of
 from funcad.backends.cuda.elements import THREADS
 from funcad.backends.plans.element_plan import Layout, Unsupported, analyse, contiguous_strides, layout_of
 from funcad.host.locks import held_over_forks
@@ -199,7 +199,7 @@ class RowLaunches(ByLayout):
         self.counts = [text.finished(s.column) for s in text.sums]
         self.ends = [plan.outputs[s.equation.outputs[0]][0] for s in text.sums]
         self.finishing = sum([-(-count // width) for count, width in self.counts])
-        self.variants: dict[Any, _RowVariant] = {}
+        self.variants = no_variants()
         self.text.text(["1"] * len(self.avals))  # may be Unsupported
 
     def made(self, given: Sequence[Any]) -> _RowVariant:
@@ -296,7 +296,7 @@ class ElementwiseLaunches(ByLayout):
         self.full = [k for k, v in enumerate(outputs) if v not in group.sums]
         self.totals = [k for k, v in enumerate(outputs) if v in group.sums]
         self.dtypes = [v.aval.dtype for v in outputs]
-        self.variants: dict[Any, _ElementwiseVariant] = {}
+        self.variants = no_variants()
         self._variant([contiguous_strides(a.shape) for a in self.avals]).text(1)  # may be Unsupported
 
     def _variant(self, strides: Sequence[tuple[int, ...]]) -> _ElementwiseVariant:

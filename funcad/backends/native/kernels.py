@@ -37,6 +37,7 @@ from funcad.backends.native.wrapper import KernelArgument, Wanted, aligned, last
 from funcad.backends.plans.element_plan import Group, Layout, Unsupported, contiguous_strides, instructions, layout_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.memo import Table
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.transcendental import exp
@@ -103,7 +104,8 @@ class ElementwiseKernel:
         self.pooled = any(math.prod(shape) * d.itemsize >= LARGE for d in self.dtypes[: len(self.full)])
         sizes = [(a.shape, a.dtype) for a in self.avals] + [(shape, d) for d in self.dtypes[: len(self.full)]]
         self.far = sum([math.prod(s) * d.itemsize for s, d in sizes]) > FAR
-        self.variants: dict[Any, Any] = {}
+        # strides come and go: the code is kept by whoever uses it, and on disk
+        self.variants = Table("native.layouts", "strides: the kernel of a group", 64, same=None)
         self.texts: set[Any] = set()
         shapes = [a.shape for a in self.avals]
         self.layout = layout_of(shape, group.accesses, [contiguous_strides(s) for s in shapes], shapes)
@@ -200,10 +202,8 @@ class ElementwiseKernel:
                 variant = _Variant(self, layout, key)
             else:
                 return None
-            if len(self.variants) >= 64:  # strides that come and go: the code is kept by whoever uses it, and on disk
-                self.variants.clear()
-            self.variants[key] = variant
-        return variant
+            self.variants.put(key, variant)
+        return variant  # type: ignore[no-any-return]
 
 
 class _Variant:
