@@ -212,7 +212,7 @@ def _code_writes(code: types.CodeType) -> bool:
     found = _writing_codes.get(code)
     if found is None:
         found = _writing_codes.put(code, any(map(_one_writes, _with_inner(code))))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _one_writes(code: types.CodeType) -> bool:

@@ -138,7 +138,7 @@ def is_internal(filename: str) -> bool:
         libraries = (_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")
         ours = filename.startswith(libraries) or filename == GENERATED
         known = internal.put(filename, ours and not tour)
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def file_label(filename: str) -> str:

@@ -600,7 +600,7 @@ class _Fields:
             fields = [name for name in self.declared if name in held]
             others = sorted([name for name in held if name not in self.declared and name not in self.derived])
             order = self.orders.put(names, (*fields, *others))
-        return order  # type: ignore[no-any-return]
+        return order
 
 
 def _same_fields(a: _Fields, b: _Fields) -> bool:
@@ -644,7 +644,7 @@ def _fields(cls: type) -> _Fields:
     fields = _known.get(cls)
     if fields is None:
         fields = _known.setdefault(cls, _Fields(cls))
-    return fields  # type: ignore[no-any-return]
+    return fields
 
 
 def kind_of(cls: type) -> ContainerKind | None:

@@ -59,7 +59,7 @@ def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
         kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
         run = partial(primitive.reduction.ufunc.reduce, axis=axes if len(axes) > 1 else axes[0])
         plan = run, params, params_key(params), kept, params_key(kept)
-    return plans.put((primitive, shape, axis), plan)  # type: ignore[no-any-return]
+    return plans.put((primitive, shape, axis), plan)
 
 
 def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tuple:
