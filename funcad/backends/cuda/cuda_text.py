@@ -32,6 +32,11 @@ VARIANTS = 64  # layouts of one group that are known at a time
 
 
 def no_variants() -> Table:
+    """The table of a group's kernels, by how a call's arrays lie.
+
+    Strides may come and go without end, so the table is bounded; compiled modules are kept by their texts (launches.py).
+    A kernel is compiled once and has its own state, so the audit compares nothing here.
+    """
     return Table("cuda.layouts", "strides: the kernel of a group", VARIANTS, same=None)
 
 
