@@ -24,12 +24,13 @@ from funcad.host.devices import namespace_of
 from funcad.host.locks import locked_arrays, read_only
 from funcad.host.where import setting, state, user_source
 from funcad.ir.tracer import Tracer
+from funcad.memo import CacheLine, all_lines
 from funcad.primitives.basic_indexing import gather_p, scatter_p
 from funcad.primitives.host import HostCall, debug_callback
-from funcad.show.compile_log import CompileEvent, CompileLog, compile_log
+from funcad.show.compile_log import CompileEvent, CompileLog, compile_log, html_table, text_table
 
 __all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks", "locked_arrays"]
-__all__ += ["compile_log", "CompileEvent", "CompileLog"]
+__all__ += ["compile_log", "CompileEvent", "CompileLog", "caches", "CacheLine", "CacheList"]
 
 
 # ---------------------------------------------------------------- effects
@@ -152,6 +153,44 @@ def doctor(
     if not callable(f):
         raise TypeError(f"doctor takes a function, got {type(f).__name__}: write doctor(f)(x), not doctor(f(x))")
     return Transformed(diagnose(f, argnums, has_aux), f, functools.partial(doctor, argnums=argnums, has_aux=has_aux))
+
+
+# ---------------------------------------------------------------- what is remembered
+
+
+class CacheList(list[CacheLine]):
+    """Tables, by name. Text for a reader; notebooks show a table."""
+
+    _head = ("size", "bound", "hits", "misses", "differences", "name", "holds")
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        numbers = [(x.size, x.bound, x.hits, x.misses, x.differences) for x in self]
+        texts = [["-" if n is None else f"{n:,}" for n in row] for row in numbers]
+        return [(*row, x.name, x.holds) for row, x in zip(texts, self)]
+
+    def __repr__(self) -> str:
+        return text_table(self._head, self._rows(), right=5)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._head, self._rows(), right=5)
+
+
+def caches() -> CacheList:
+    """All tables of what funcad remembers in this process, so as not to compute it again.
+
+    Returns a list of tuples `(name, holds, size, bound, hits, misses, differences)`, whose text is a table; it raises nothing.
+    Tables of the same kind, and what hangs on programs, are added up. Hits and misses of tables are counted while
+    `config.audit` is on, since counting would slow them; those of functions and of jit's programs are counted always. None:
+    there is no bound, or nothing was counted. `differences` is how often the audit has raised. JAX has no counterpart.
+
+    >>> import numpy as np, funcad
+    >>> f = funcad.jit(lambda x: 2.0 * x)
+    >>> with funcad.config.set(audit=True):  # what is remembered is computed again, and compared
+    ...     y = f(np.ones(3)), f(np.ones(3))
+    >>> sum([line.differences for line in funcad.debug.caches()])
+    0
+    """
+    return CacheList(all_lines())
 
 
 # ---------------------------------------------------------------- checks

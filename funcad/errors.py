@@ -33,6 +33,7 @@ __all__ = [
     "PlacementError",
     "NanError",
     "InfError",
+    "CacheAuditError",
 ]
 
 
@@ -301,3 +302,15 @@ class InfError(_NotFiniteError):
         "keep the operand away from where the operation or its slope is infinite, as in np.log(x + 1e-12); "
         "funcad.debug.doctor(f)(x) says where it came from"
     )
+
+
+class CacheAuditError(FuncadError, AssertionError):
+    """While `config.audit` is on: something that is remembered is computed otherwise now.
+
+    Cause: an error of funcad's, whose table forgets something in its keys; or a jitted function that depends on what jit does
+    not see.
+    Example: `with config.set(audit=True): f(1.0)`, where f is jitted and takes a number from an iterator at each call.
+    Remedy: report it; the message says what is held and what is computed now. `funcad.debug.caches()` lists the tables.
+    """
+
+    remedy = "report it, with this message: config.audit = False goes on with what is held, which may be wrong"

@@ -8,7 +8,6 @@ pixels (a kernel around its place, normalised). The matrices of `resize` depend 
 from __future__ import annotations
 
 import enum
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.configuration import public_names
 from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.memo import remembers
 from funcad.numpy.promote import as_array, axis_of
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 
@@ -122,7 +122,7 @@ def _weights(m: int, n: int, scale: Any, translation: Any, method: ResizeMethod,
     return fnp.where((places >= -0.5) & (places <= m - 0.5), weights, 0.0)
 
 
-@functools.lru_cache(maxsize=256)
+@remembers(256)
 def _known_weights(m: int, n: int, method: ResizeMethod, antialias: bool, dtype: np.dtype) -> np.ndarray:
     weights: np.ndarray = _weights(m, n, n / m if n and m else 1.0, 0.0, method, antialias).astype(dtype)
     weights.flags.writeable = False

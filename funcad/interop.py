@@ -20,6 +20,7 @@ from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vjp import vjp
 from funcad.host.real_types import is_a
 from funcad.jitted.jit import jit
+from funcad.memo import remembers
 
 __all__ = ["to_pytensor", "to_torch"]
 
@@ -131,7 +132,8 @@ def _cotangents(f: Callable[..., list[Any]], places: tuple[int, ...], count: int
 
 
 def _torch_node(torch: Any, f: Callable[..., list[Any]]) -> Callable[..., Any]:
-    derivative = functools.cache(lambda *signature: _torch_node(torch, _cotangents(f, *signature)))
+    once = remembers(same=None)
+    derivative = once(lambda *signature: _torch_node(torch, _cotangents(f, *signature)))
 
     class FuncadFunction(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
@@ -175,7 +177,7 @@ def _read_only(x: np.ndarray) -> np.ndarray:
     return x
 
 
-@functools.cache
+@remembers(same=None)
 def _pytensor_op(pytensor: Any) -> Any:
     as_tensor, disconnected = pytensor.tensor.as_tensor_variable, pytensor.gradient.DisconnectedType
 
@@ -184,7 +186,8 @@ def _pytensor_op(pytensor: Any) -> Any:
 
         def __init__(self, function: Any) -> None:
             self.function = function
-            self.derivative = functools.cache(lambda *signature: FuncadOp(_cotangents(function, *signature)))
+            once = remembers(same=None)
+            self.derivative = once(lambda *signature: FuncadOp(_cotangents(function, *signature)))
 
         def make_node(self, *operands: Any) -> Any:
             operands = tuple(map(as_tensor, operands))

@@ -16,8 +16,6 @@ OWN_IMPORTS = 1426  # lines that import from the folder in which they stand, at 
 SHORT = {"__main__.py", "distributed/processes_tour.py"}
 MIRRORS = ("autograd/", "jax/")  # their modules are those of HIPS autograd and of JAX
 LATER = {  # the other short files: the issue that rebuilds each
-    "backends/native/kernel_operands.py": "Loops as data",
-    "backends/native/object_file.py": "Loops as data",
     "backends/native/signals.py": "Loops as data",
     "doors/makers.py": "NumPy and SciPy as they are",
     "unjitted/outside.py": "One way back",

@@ -91,11 +91,12 @@ def annotations(nodes: Iterable[ast.AST]) -> list[ast.expr]:
 class Source:
     """One file of the package: its path, its text and its tree."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, text: str | None = None):
+        """`text`: what the file would have."""
         self.path = path
         self.inside = path.relative_to(ROOT).as_posix()  # the path under funcad/
         self.folder = folder(path)
-        self.text = path.read_text(encoding="utf8")
+        self.text = path.read_text(encoding="utf8") if text is None else text
         self.tree = ast.parse(self.text, str(path))
         self._nodes: dict[type, list[Any]] = {}
         for node in ast.walk(self.tree):

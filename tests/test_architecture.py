@@ -23,7 +23,7 @@ from funcad.ir.primitive import Primitive
 from funcad.passes import subprograms
 from funcad.primitives.atoms import ATOMS
 from funcad.primitives.composite_atoms import WORDS
-from tests import house_budgets, house_names, house_rules
+from tests import house_budgets, house_memo, house_names, house_rules
 from tests.sources import FILES, ROOT, RULES, Source, annotations, dotted, imported, loaded, name, parsed, rule, survey
 from tests.specs import all_specs
 
@@ -33,6 +33,7 @@ pytestmark = pytest.mark.xdist_group("house")  # which reads and measures each f
 LEVELS = {
     "errors": 0,
     "configuration": 0,
+    "memo": 0.5,
     "tree": 1,
     "host": 2,
     "show": 3,
@@ -273,6 +274,50 @@ def variables_of_running_functions_are_left_alone(source: Source) -> Iterator[st
     for node in source.of(ast.Attribute):
         if node.attr == "f_locals" and source.inside not in FRAMES:
             yield f"{source.at(node)} reads the variables of a running function"
+
+
+# -- what is remembered
+
+
+@rule
+def memo_tables_are_made_in_one_place(source: Source) -> Iterator[str]:
+    yield from house_memo.made_elsewhere(source)
+
+
+@rule
+def what_hangs_on_programs_is_audited(source: Source) -> Iterator[str]:
+    yield from house_memo.hung_without_audit(source)
+
+
+def test_a_list_of_what_is_no_memo_table_has_no_more_than_it_needs() -> None:
+    found = {n for path in FILES for n in house_memo.needed(Source(path))}
+    assert sorted(set(house_memo.NOT_MEMOS) - found) == []
+
+
+@pytest.mark.parametrize(("text", "n"), [
+    ("from functools import lru_cache, partial", 1),
+    ("import functools\n@functools.cache\ndef f(): pass", 1),
+    ("_known = {}", 1),
+    ("_known: dict[int, int] = dict()", 1),
+    ("class A:\n    known = OrderedDict()", 1),
+    ("import weakref\ndef f(x):\n    x.known = weakref.WeakKeyDictionary()", 1),
+    ("_known = weakref.WeakValueDictionary()", 1),
+    ("NAMES = {1: 2}\ndef f():\n    found = {}\n_k = table('a', 'b')", 0),
+])  # fmt: skip
+def test_a_memo_table_made_elsewhere_is_found(text: str, n: int) -> None:
+    assert len(list(house_memo.made_elsewhere(house_memo.of_text(text)))) == n
+
+
+@pytest.mark.parametrize(("text", "n"), [
+    ("jaxpr.memo['jvp'] = 1", 1),
+    ("jaxpr.memo['jvp', flags] = 1", 1),
+    ("jaxpr.memo[key] = 1", 1),
+    ("found = 'jvp' in jaxpr.memo", 1),
+    ("jaxpr.memo['asked'] = True\nfound = 'asked' in jaxpr.memo", 0),
+    ("jaxpr.memo.setdefault('jvp', 1)", 0),
+])  # fmt: skip
+def test_what_hangs_on_programs_past_the_audit_is_found(text: str, n: int) -> None:
+    assert len(list(house_memo.hung_without_audit(house_memo.of_text(text)))) == n
 
 
 # -- the public list

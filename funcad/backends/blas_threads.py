@@ -28,6 +28,7 @@ import numpy as np
 
 from funcad.configuration import config, reports
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
+from funcad.memo import table
 
 SMALL = 1e4  # nanoseconds up to which OpenBLAS takes one thread anyway
 LARGE = 4e7  # from which on all threads are worth it, though one of them may wait for its core
@@ -48,7 +49,7 @@ class _Library(NamedTuple):
     set: Callable[[int], None]
 
 
-_asked: dict[str, _Library | None] = {}  # by extension
+_asked = table("backends.blas", "extension: its BLAS, or None", same=None)
 _loaded: list[_Library] = []
 
 
@@ -216,7 +217,7 @@ def matters(jaxpr: Jaxpr) -> bool:
     if found is None:
         inner = [j for e in jaxpr.equations for j in subjaxprs(e.params)]
         found = any([_nanoseconds(e)[0] > SMALL for e in jaxpr.equations]) or any(map(matters, inner))
-        jaxpr.memo["blas_threads"] = found
+        found = jaxpr.memo.setdefault("blas_threads", found)
     return found
 
 

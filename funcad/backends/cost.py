@@ -23,7 +23,7 @@ def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
         for equation in jaxpr.equations:
             for key, value in _equation_cost(equation).items():
                 total[key] += value
-        jaxpr.memo["cost"] = total
+        total = jaxpr.memo.setdefault("cost", total)
     return dict(total)
 
 

@@ -31,6 +31,7 @@ from funcad.host.progress import working
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, LiteralAval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.memo import Table, compared_by
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.primitives.shape import broadcast_in_dim
@@ -75,7 +76,8 @@ class EngineProgram(Program):
         self.reasons: list[str] = []  # why parts are not native
         self.runs_until_native = 0  # runs until the whole is compiled as native code, if that was put off
         self.quiet = False  # does the generated function keep silent of its own accord?
-        self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
+        what = "positions of arguments: the function that may write over these"
+        self.donating = Table("engines.donating", what, same=None)
         self.there: Any = None  # the program on arrays of a device
         seconds = estimate(jaxpr)
         self.long = seconds > LONG_RUN
@@ -292,6 +294,9 @@ def _report() -> str:
 reports.append(_report)
 
 
+compared_by[EngineProgram] = lambda program: (program.engine, program.jaxpr)
+
+
 def estimate(jaxpr: Jaxpr) -> float:
     """Seconds that one run may take, roughly."""
     return sum([_SECONDS[k] * v for k, v in cost_of(jaxpr).items()])
@@ -307,7 +312,7 @@ def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
         with compiling:
             program = jaxpr.memo.get(engine)
             if program is None:
-                program = jaxpr.memo[engine] = EngineProgram(between_processes(jaxpr), engine)
+                program = jaxpr.memo.setdefault(engine, EngineProgram(between_processes(jaxpr), engine))
     return program
 
 
@@ -440,3 +445,6 @@ class Backward:
                 values.clear()
                 return (outputs,) if self.single else outputs
         return compiled.consume(values)
+
+
+compared_by[Backward] = lambda run: run.program.jaxpr

@@ -26,6 +26,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED, note_source, state
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.memo import compared_by
 
 # -- A program as one Python function: straight-line code, a line per equation, nothing looked up while it runs
 #
@@ -330,6 +331,9 @@ def _in_place(primitive: Any, values: list, ins: tuple, dead: set, equation: Any
     return primitive.impl(np, *values)
 
 
+compared_by[Program] = lambda program: program.jaxpr
+
+
 def program_of(jaxpr: Jaxpr) -> Program:
     """The compiled program, memoised on the jaxpr; threads that start together compile it once."""
     program = jaxpr.memo.get("program")
@@ -337,7 +341,7 @@ def program_of(jaxpr: Jaxpr) -> Program:
         with compiling:
             program = jaxpr.memo.get("program")
             if program is None:
-                program = jaxpr.memo["program"] = Program(between_processes(jaxpr))
+                program = jaxpr.memo.setdefault("program", Program(between_processes(jaxpr)))
     return program
 
 

@@ -194,7 +194,8 @@ def written_carries(loop: Any) -> list[bool]:
         through: Sequence[Var | None] = [None] * len(ins)
         if writes_elements(body.equations):
             through = writes_of(body.inputs, body.equations, body.outputs, ins).through
-        found = body.memo[("written", n)] = [t is v and o is not v for v, t, o in zip(ins, through, body.outputs)]
+        found = [t is v and o is not v for v, t, o in zip(ins, through, body.outputs)]
+        found = body.memo.setdefault(("written", n), found)
     return found
 
 
@@ -217,5 +218,6 @@ def _lies_in(branch: Any) -> list[int | None]:
     found: list[int | None] | None = branch.memo.get("lies_in")
     if found is None:
         through = writes_of(branch.inputs, branch.equations, branch.outputs, None).through
-        found = branch.memo["lies_in"] = [None if v is None else branch.inputs.index(v) for v in through]
+        found = [None if v is None else branch.inputs.index(v) for v in through]
+        found = branch.memo.setdefault("lies_in", found)
     return found

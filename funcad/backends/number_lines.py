@@ -468,7 +468,7 @@ def _cost(jaxpr: Jaxpr) -> tuple[float, float]:
             lines, calls = lines + own[0], calls + own[1]
         if not all([fits(v.aval) for v in jaxpr.inputs]):
             lines = math.inf
-        found = jaxpr.memo["number_cost"] = lines, calls
+        found = jaxpr.memo.setdefault("number_cost", (lines, calls))
     return found
 
 

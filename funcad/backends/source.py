@@ -46,6 +46,7 @@ from funcad.host.where import GENERATED, file_label, is_internal
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.jaxpr import Jaxpr, Var, subjaxprs
 from funcad.ir.primitive import Primitive
+from funcad.memo import table
 from funcad.primitives.fused import fused_p
 from funcad.primitives.host import HostCall
 from funcad.primitives.loop import LOOPS
@@ -377,7 +378,7 @@ def _loaded_names(node: ast.AST) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-_trees: dict[str, ast.Module | None] = {}
+_trees = table("backends.trees", "file name: its syntax tree, or None", same=None)
 
 
 def _tree(filename: str) -> ast.Module | None:
@@ -387,7 +388,7 @@ def _tree(filename: str) -> ast.Module | None:
                 _trees[filename] = ast.parse(file.read())
         except (OSError, SyntaxError):
             _trees[filename] = None
-    return _trees[filename]
+    return _trees[filename]  # type: ignore[no-any-return]
 
 
 def _definition(function: types.FunctionType) -> Any:

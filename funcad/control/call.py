@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.backends.engines import Backward, run_jaxpr
 from funcad.backends.interpreter import compiling
+from funcad.configuration import config
 from funcad.host.locks import held_over_forks
 from funcad.ir.aval import Aval, LiteralAval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -23,6 +23,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects,
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import masked_push
+from funcad.memo import compare, table
 from funcad.passes.subprograms import program_key
 from funcad.passes.together import APART
 from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul, square_p
@@ -345,7 +346,11 @@ def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:
 # ---------------------------------------------------------------- interning
 
 MOST_INTERNED = 512
-_interned: OrderedDict[Any, Jaxpr] = OrderedDict()
+_interned = table(
+    "control.interned",
+    "operations and their places in the source: the first program that is so",
+    MOST_INTERNED,
+)
 _guard = threading.RLock()  # re-entrant: the collector may run anything meanwhile
 held_over_forks(compiling, _guard)
 
@@ -355,13 +360,14 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     try:
         key = program_key(jaxpr, lambda inner: inner, sources=True)
         with _guard:
-            found = _interned.setdefault(key, jaxpr)
-            _interned.move_to_end(key)
+            found = _interned[key] = _interned.pop(key, jaxpr)
             if len(_interned) > MOST_INTERNED:
-                _interned.popitem(last=False)
+                del _interned[next(iter(_interned))]
     except TypeError:  # a parameter that cannot be compared
         return jaxpr
-    return found
+    if config.audit:
+        compare(_interned.name, key, found, jaxpr)
+    return found  # type: ignore[no-any-return]
 
 
 def forget_interned() -> None:

@@ -336,13 +336,16 @@ def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, poli
     return masked_push(jaxpr, tangents, known, lambda p, args: _again(p, args, policy))
 
 
+_NOT_ASKED = object()
+
+
 def _pieces(jaxpr: Jaxpr, policy: Any) -> Jaxpr | None:
     """The program cut where an effect of a loop, a branch or a rule gives results, which must not run again."""
     key = ("checkpoint in pieces", policy)
-    if key not in jaxpr.memo:
-        jaxpr.memo[key] = in_pieces(jaxpr, lambda part, n: _piece(part, policy, n))
-    found: Jaxpr | None = jaxpr.memo[key]
-    return found
+    found = jaxpr.memo.get(key, _NOT_ASKED)
+    if found is _NOT_ASKED:
+        found = jaxpr.memo.setdefault(key, in_pieces(jaxpr, lambda part, n: _piece(part, policy, n)))
+    return found  # type: ignore[no-any-return]
 
 
 def _piece(part: Jaxpr, policy: Any, n: int) -> Equation:

@@ -17,7 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import for_user, setting
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.trace import trace_function
+from funcad.memo import remembers
 
 # -- partitions that are rows of files: opened where they are read, and closed before the next ones
 #
@@ -176,7 +177,7 @@ def _unpacked(data: bytes) -> Carried:
         return _kept(data)
 
 
-@lru_cache(maxsize=32)
+@remembers(32, same=None)
 def _kept(data: bytes) -> Carried:
     found = Carried(pickle.loads(data))
     found._bytes = data

@@ -22,7 +22,6 @@ import os
 import sys
 import threading
 import types
-import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from opcode import opmap
@@ -34,6 +33,7 @@ import numpy as np
 from funcad.configuration import config
 from funcad.doors.codes import Answer
 from funcad.host.where import is_internal, tracing
+from funcad.memo import remembers, table, weak_table
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -44,7 +44,7 @@ _IMPORTING = "<frozen importlib._bootstrap>"
 _KINDS = (types.BuiltinFunctionType, type(np.copy))  # of functions that are pickled by name; the second is NumPy's own
 PATIENCE = 64  # accesses by threads that trace nothing, until the doors are taken down: between two gradients there may be one
 _in_vain = itertools.count(1)
-_asking: dict[str, bool] = {}  # file name -> is code there shown a door?
+_asking = table("doors.asking", "file name: is code there shown a door?")
 
 
 class _Module:
@@ -151,15 +151,18 @@ def is_users(frame: FrameType) -> bool:
     known = _asking.get(filename)
     if known is None:
         library = str(frame.f_globals.get("__name__")).partition(".")[0]
-        known = _asking[filename] = not is_internal(filename) and library not in ("numba", "pandas")
-    return known
+        known = _asking.put(filename, not is_internal(filename) and library not in ("numba", "pandas"))
+    return known  # type: ignore[no-any-return]
 
 
 _ASKING = frozenset([opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in opmap])
-_codes: weakref.WeakKeyDictionary[CodeType, bytes] = weakref.WeakKeyDictionary()  # Python makes the bytes at each request
+_codes = weak_table(
+    "doors.codes",
+    "code: its bytes, which Python makes at each request",
+)
 
 
-@functools.lru_cache(1024)
+@remembers(1024)
 def _called(code: CodeType, name: str) -> frozenset[int]:
     """Where the code asks for that attribute in order to call it: Python pushes NULL before what is called, or behind it."""
     steps = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
@@ -178,7 +181,7 @@ def _asks(frame: FrameType) -> bool:
     """Does this line ask for a name? Otherwise compiled code that it calls does, as numpy.random's, which has no frame."""
     text = _codes.get(frame.f_code)
     if text is None:
-        text = _codes[frame.f_code] = frame.f_code.co_code
+        text = _codes.setdefault(frame.f_code, frame.f_code.co_code)
     return text[frame.f_lasti] in _ASKING
 
 

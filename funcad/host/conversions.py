@@ -13,7 +13,6 @@ import functools
 import math
 import re
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
@@ -24,6 +23,7 @@ from funcad.configuration import config
 from funcad.host.locks import SMALL, handed, read_only
 from funcad.host.real_types import is_a
 from funcad.host.where import callee, caller, is_internal, is_locked, state, tracing, user_source, users_call, users_text
+from funcad.memo import remembers, table, weak_table
 
 from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
@@ -43,9 +43,13 @@ _WRITING_NAMES = frozenset(  # methods and functions that write into an array th
 )
 _WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins"}
-_known: weakref.WeakKeyDictionary[Any, frozenset[types.CodeType]] = weakref.WeakKeyDictionary()  # none if none writes
+_known = weak_table(  # which f refers to anew is learned when it writes into a plain array: nothing is compared
+    "host.writing functions",
+    "function: the codes behind it that write, none if none does",
+    same=None,
+)
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
-_writing_codes: dict[types.CodeType, bool] = {}
+_writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
 
 def starts_again(trace: Any, error: Exception) -> bool:
@@ -137,7 +141,7 @@ def _held(f: types.FunctionType) -> list[Any]:
 
 def _remember(f: Any, codes: frozenset[types.CodeType]) -> None:
     try:
-        _known[f] = codes
+        _known.setdefault(f, codes)
     except TypeError:
         return
 
@@ -207,7 +211,7 @@ def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
 def _code_writes(code: types.CodeType) -> bool:
     found = _writing_codes.get(code)
     if found is None:
-        found = _writing_codes[code] = any(map(_one_writes, _with_inner(code)))
+        found = _writing_codes.put(code, any(map(_one_writes, _with_inner(code))))
     return found
 
 
@@ -420,7 +424,7 @@ def is_looking_up(frame: FrameType) -> bool:
     return frame.f_lasti in _look_ups(frame.f_code)
 
 
-@functools.lru_cache(256)
+@remembers(256)
 def _look_ups(code: CodeType) -> frozenset[int]:
     found = [i for i in dis.get_instructions(code) if i.opname in ("BINARY_SUBSCR", "CONTAINS_OP") or i.argrepr == "[]"]
     return frozenset([i.offset for i in found])

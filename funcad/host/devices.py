@@ -22,6 +22,7 @@ from funcad.errors import PlacementError
 from funcad.host.locks import is_constant
 from funcad.host.real_types import is_a
 from funcad.host.where import Source, after_interrupts, is_internal, outside, state
+from funcad.memo import table
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -238,7 +239,11 @@ def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
 
 
 # (id of a NumPy array, device) -> the array, its copy there, and its contents if they may change
-_resident: dict[tuple[int, int], tuple[weakref.ref, Any, Any]] = {}
+_resident = table(
+    "host.resident",
+    "id of a NumPy array, and device: its copy there",
+    same=None,
+)
 _copied: dict[int, weakref.ref] = {}  # large arrays that were copied, by id
 LARGE = 1 << 20  # bytes
 _warned = [False]

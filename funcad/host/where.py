@@ -24,6 +24,7 @@ import numpy as np
 
 from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.locks import locked_arrays
+from funcad.memo import table
 
 # -- what tracing remembers per thread
 #
@@ -121,7 +122,10 @@ _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(_NUMPY[:-1]), "scipy") + os.sep
 GENERATED = "<funcad>"  # the file name of programs that are written out as Python
 _SUBSCRIPT = 26  # the operand of BINARY_OP that stands for a[x], from Python 3.14 on
-internal: dict[str, bool] = {}
+internal = table(
+    "host.internal",
+    "file name: is it a file of funcad, NumPy or SciPy?",
+)
 
 
 def is_internal(filename: str) -> bool:
@@ -129,9 +133,9 @@ def is_internal(filename: str) -> bool:
     known = internal.get(filename)
     if known is None:
         tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
-        known = internal[filename] = not tour and (
-            filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")) or filename == GENERATED
-        )
+        libraries = (_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")
+        ours = filename.startswith(libraries) or filename == GENERATED
+        known = internal.put(filename, ours and not tour)
     return known
 
 

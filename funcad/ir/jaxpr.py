@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
 from funcad.ir.aval import AnyAval, Atom, LiteralAval, Location, Number, Params, aval_of
+from funcad.memo import Derived, compared_by
 from funcad.show.pretty import format_equation, format_jaxpr
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class Var:
 
     def __repr__(self) -> str:
         return f"Var:{self.aval}"
+
+
+compared_by[Var] = repr
 
 
 @final
@@ -78,7 +82,7 @@ class Jaxpr:
         self.inputs = inputs
         self.equations = equations
         self.outputs = outputs
-        self.memo: dict[Any, Any] = {}
+        self.memo = Derived()
         self.modes: dict[int, Any] = _NO_MODES  # error modes of equations that run un-jitted, see host/devices.py
 
     @property
@@ -104,7 +108,7 @@ class Jaxpr:
                         dead.append(atom)
                 uses.append(tuple(dead))
             uses.reverse()
-            self.memo["last_uses"] = uses
+            uses = self.memo.setdefault("last_uses", uses)
         return uses
 
     @property
@@ -112,8 +116,7 @@ class Jaxpr:
         """Does running this program do something besides computing its outputs?"""
         answer = self.memo.get("has_effects")
         if answer is None:
-            answer = any(equation_has_effects(e) for e in self.equations)
-            self.memo["has_effects"] = answer
+            answer = self.memo.setdefault("has_effects", any(equation_has_effects(e) for e in self.equations))
         return answer
 
     @property
@@ -121,7 +124,7 @@ class Jaxpr:
         """May it refuse values, see `Primitive.fails`?"""
         answer = self.memo.get("may_fail")
         if answer is None:
-            answer = self.memo["may_fail"] = any(may_fail(e.primitive, e.params) for e in self.equations)
+            answer = self.memo.setdefault("may_fail", any(may_fail(e.primitive, e.params) for e in self.equations))
         return answer
 
     @property
@@ -137,7 +140,7 @@ class Jaxpr:
     def _united(self, name: str, of_equation: Callable[[Equation], frozenset[Any]]) -> frozenset[Any]:
         found = self.memo.get(name)
         if found is None:
-            found = self.memo[name] = frozenset().union(*map(of_equation, self.equations))
+            found = self.memo.setdefault(name, frozenset().union(*map(of_equation, self.equations)))
         return found
 
     def __str__(self) -> str:
@@ -152,6 +155,14 @@ class Jaxpr:
     def graph(self) -> Graph:
         """The program as a picture (`Graph`: shown by notebooks, `.svg`, `.save(path)`); ValueError if it is very long."""
         return importlib.import_module("funcad.show.graph").Graph(self)
+
+
+compared_by[Jaxpr] = str
+
+
+def without_sources(jaxpr: Jaxpr) -> Jaxpr:
+    """A program to be kept for all who need it: it must not keep the code alive that needed it first."""
+    return Jaxpr(jaxpr.inputs, tuple([e._replace(source=None) for e in jaxpr.equations]), jaxpr.outputs)
 
 
 def equation_axis_names(equation: Equation) -> frozenset[Any]:

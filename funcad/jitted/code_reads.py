@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import builtins
 import dis
-import functools
 import sys
 import types
 from typing import Any, NamedTuple
 
 from funcad.host.where import is_internal
+from funcad.memo import remembers
 
 MISSING: Any = object()
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"])
@@ -38,7 +38,7 @@ class Reads(NamedTuple):
     truths: frozenset[str]  # of True and False, those that something is compared with by identity: `x is True`, `case False`
 
 
-@functools.lru_cache(maxsize=4096)
+@remembers(4096)
 def reads_of(code: types.CodeType) -> Reads:
     found: dict[str, set[str]] = {name: set() for name in Reads._fields}
     strings: set[str] = set()
@@ -98,7 +98,7 @@ def content(cell: Any) -> Any:
         return MISSING
 
 
-@functools.lru_cache(maxsize=4096)
+@remembers(4096)
 def _library_module(name: str) -> bool:
     top = name.partition(".")[0]
     if top in _LIBRARIES:

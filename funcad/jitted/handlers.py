@@ -12,7 +12,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import dis
-import functools
 import sys
 from collections.abc import Iterator
 from opcode import opname
@@ -21,6 +20,7 @@ from typing import Any
 
 from funcad.host.where import is_internal
 from funcad.jitted.code_reads import is_library
+from funcad.memo import remembers
 
 _KEEPING = (contextlib.suppress, contextlib.ExitStack)  # of the managers that come with Python
 
@@ -37,7 +37,7 @@ def inside_try(outermost: CodeType) -> bool:
     return False
 
 
-@functools.lru_cache(maxsize=1024)
+@remembers(1024)
 def _around(code: CodeType, place: int) -> tuple[bool, tuple[tuple[str, ...], ...]]:
     """Is the place inside a `try`, and the names that each `with` around it reads, up to that `try`."""
     entries = list(_entries(code))

@@ -20,6 +20,7 @@ from funcad import tree
 from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
+from funcad.configuration import config
 from funcad.control.call import call_of
 from funcad.host.devices import device_in_use
 from funcad.host.real_types import ordinary
@@ -47,6 +48,7 @@ from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import REFUSALS, Recorder
 from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
+from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
@@ -281,7 +283,8 @@ class Core:
         }
         self.programs = (self.static_nums, self.static_names, self.fast_math, self.guards)  # what makes other programs
         self.cache = cache_for(f)
-        self.derivatives: dict[Any, Jitted] = {}  # see derived_programs.py
+        what = "transform and its options: the jitted derivative, see derived_programs.py"
+        self.derivatives = Table("jitted.derivatives", what, same=None)
         self.owner: Any = None
 
     def enter(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -368,8 +371,8 @@ class Core:
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
         """Put a call of its own for this signature before the general way."""
         owner = self.owner()
-        if owner is None or key.axes or key.device != "cpu" or self.cache.entries.get(key) is not entry:
-            entry.write_at = entry.runs + 1 if key.axes or key.device != "cpu" else -1
+        if owner is None or config.audit or key.axes or key.device != "cpu" or self.cache.entries.get(key) is not entry:
+            entry.write_at = entry.runs + 1 if config.audit or key.axes or key.device != "cpu" else -1
             return
         entry.write_at *= 8  # if its place is taken by others
         n = len(args)
@@ -449,7 +452,17 @@ class Core:
                         else:
                             self.cache.put(key, entry)
                             successors(self.cache, key, entry)
+        elif config.audit and entry.paths is None:
+            self._audit(entry, self._trace(args, kwargs, in_tree, avals, leaves, None), key)
         return leaves, entry, key
+
+    def _audit(self, held: Entry, new: Entry, key: Signature) -> None:
+        """Was the program that is held traced from what is there now? `new` was, which captures no traced value either."""
+        held = held.as_of_now(self.f)
+        inputs = [e.watched.inputs if e.watched is not None else 0 for e in (held, new)]
+        if inputs[0] == inputs[1] and not any_tracer(new.consts):  # else numbers have become inputs since
+            parts = [(e.jaxpr, e.consts, e.out_tree, e.written, e.returned) for e in (held, new)]
+            compare("jitted.programs", (name_of(self.f), key), *parts)
 
     def program(self, what: str, args: tuple, kwargs: dict) -> Entry:
         """The one program of a signature, for `what`, with the captured values of now."""

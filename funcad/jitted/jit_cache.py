@@ -26,6 +26,7 @@ import numpy as np
 from funcad.control.call import forget_interned
 from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.watched import Watched
+from funcad.memo import CacheLine, after_switch, further, line_of, weak_table
 from funcad.primitives.axis_env import over_processes
 from funcad.show.compile_log import html_table
 from funcad.unjitted.strides import Given, layout_of
@@ -305,7 +306,11 @@ class Cache:
         return True
 
 
-_caches: weakref.WeakKeyDictionary[Any, Cache] = weakref.WeakKeyDictionary()
+_caches = weak_table(
+    "jitted.caches",
+    "function: the cache of its programs",
+    same=None,
+)
 _private: weakref.WeakSet[Cache] = weakref.WeakSet()
 _guard = threading.RLock()
 
@@ -338,6 +343,29 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
+
+
+def _ask_again() -> None:
+    """Calls that were written out ask no cache: none of them is taken from now on."""
+    for cache in _every_cache():
+        with cache.lock:
+            for user in list(cache.users):
+                user.forget_written()
+            cache.users.clear()
+            for entry in cache.entries.values():
+                entry.runs, entry.write_at = 0, max(entry.write_at, 2)
+
+
+def _lines() -> Iterator[CacheLine]:
+    caches = _every_cache()
+    size = sum([len(c.entries) for c in caches])
+    counts = sum([c.hits for c in caches]), sum([c.misses for c in caches])
+    what = "signature: a traced program; each function has the bound for itself"
+    yield line_of("jitted.programs", what, size, MAX_PROGRAMS, counts)
+
+
+after_switch.append(_ask_again)
+further.append(_lines)
 
 
 def clear_caches() -> None:

@@ -31,6 +31,7 @@ from funcad.host.where import interrupted, open_traces
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.jit_parameters import sees_order
+from funcad.memo import remembers
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
 from funcad.tree.same import are_strings, same, same_key
 from funcad.tree.treedef import LEAF
@@ -64,7 +65,7 @@ def specialised_call(
     return scope.pop("_call")  # out of its own globals: the program and what it captured die with the function
 
 
-@functools.lru_cache(maxsize=512)
+@remembers(512)
 def _compiled(text: str) -> CodeType:
     """Signatures of one kind have one text: what differs is in the scope."""
     return compile(text, _FILE, "exec")

@@ -12,7 +12,6 @@ steps read attributes that were found in an object's or a class's own dict, so n
 from __future__ import annotations
 
 import builtins
-import functools
 import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.jitted.code_reads import MISSING
+from funcad.memo import remembers
 from funcad.tree.same import same, same_key
 
 SCALARS = frozenset([bool, int, float, complex, str, bytes, type(None), slice, range, type(Ellipsis)])
@@ -153,6 +153,6 @@ def written_out(watches: Sequence[Watch]) -> Callable[[Any], Any]:
     return holds
 
 
-@functools.lru_cache(maxsize=512)
+@remembers(512)
 def _compiled(text: str) -> types.CodeType:
     return builtins.compile(text, f"{__file__}<holds>", "exec")

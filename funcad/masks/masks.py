@@ -232,7 +232,7 @@ def begins_within(jaxpr: Jaxpr) -> bool:
     """May a mask of a cotangent begin in this program, in what it calls or in the loops in it, whatever it meets?"""
     found = jaxpr.memo.get("begins")
     if found is None:
-        found = jaxpr.memo["begins"] = any(map(_begins_at, jaxpr.equations))
+        found = jaxpr.memo.setdefault("begins", any(map(_begins_at, jaxpr.equations)))
     return bool(found)
 
 

@@ -26,6 +26,7 @@ from funcad.host.real_types import contiguous, memory_axes, of_copy
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Function, aval_of
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.memo import remembers
 from funcad.numpy.promote import aliased, as_array, overrides, promote_for, same_aval, strong, with_integer
 from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_where, with_out, write_out
 from funcad.primitives.placement import capture_as_inputs
@@ -518,7 +519,7 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
     return {"dtype": dtype, **kept}
 
 
-@functools.cache
+@remembers()
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
     name = ufunc.__name__

@@ -27,6 +27,7 @@ from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.memo import table
 from funcad.numpy.promote import as_array, is_labelled, values_of
 from funcad.passes.subprograms import params_key
 from funcad.primitives.basic_indexing import basic_index_p, basic_update, gather, gather_p, scatter
@@ -428,8 +429,11 @@ def _taking_plan(unique: bool) -> tuple:
 
 TAKEN = _taking_plan(False), _taking_plan(True)
 _PLAIN_BOUNDS = frozenset([int, type(None)])
-_canonical_indices: dict[tuple, tuple] = {}
-_MOST = 4096
+_canonical_indices = table(
+    "numpy.basic indices",
+    "shape and basic index: its canonical form",
+    4096,
+)
 
 
 def canonical_basic(shape: tuple, index: Any) -> tuple | None:
@@ -464,10 +468,8 @@ def canonical_basic(shape: tuple, index: Any) -> tuple | None:
             basic = IndexPlan(shape, index).basic
         except IndexError:  # raised anew by the general way
             return None
-        if len(_canonical_indices) >= _MOST:
-            _canonical_indices.clear()
-        _canonical_indices[key] = basic
-    return basic
+        _canonical_indices.put(key, basic)
+    return basic  # type: ignore[no-any-return]
 
 
 # -- what a mask selects while its values are not known: `x[mask]` inside jit, vmap and the bodies of loops

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.memo import remembers
 from funcad.numpy.dispatch import QUICK, implements, refuse
 from funcad.primitives import arithmetic, contraction
 from funcad.primitives.conversion import conj
@@ -191,7 +191,7 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 MANY = 1 << 15  # products of one element of each operand, from which it pays to contract in pairs
 
 
-@lru_cache(maxsize=1024)
+@remembers(1024)
 def _order(subscripts: str, shapes: tuple) -> Any:
     """The order in which NumPy contracts these operands; False: all at once, for there is little to do."""
     canonical, stand_ins = contraction.canonical_einsum(subscripts, *[np.broadcast_to(0.0, s) for s in shapes])

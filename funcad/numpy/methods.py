@@ -22,6 +22,7 @@ from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.memo import remembers
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
 from funcad.numpy.dispatch import function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
 from funcad.numpy.indexing import getitem
@@ -446,7 +447,7 @@ def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
     return None if type(y) is float and y == 0.5 else tape.binary(transcendental.pow_p, operator.pow, x, y)
 
 
-@functools.lru_cache(maxsize=256)
+@remembers(256)
 def _integer_power(n: int) -> tuple:
     params = {"n": n}
     return functools.partial(arithmetic.integer_pow_p.impl, np, n=n), params, params_key(params)

@@ -26,6 +26,7 @@ from funcad.host.where import state, tracing, user_source
 from funcad.ir.aval import KINDS, SCALAR_AVALS, Function, aval_of, shape_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.memo import table
 from funcad.primitives.arithmetic import neg
 from funcad.primitives.comparison import or_
 from funcad.primitives.conversion import convert_p
@@ -275,7 +276,7 @@ def let_numpy_broadcast(primitive: Any, x: Any, y: Any) -> Any:
     return top.record(primitive, (x, y), {}, shape_of_two(x.shape, y.shape))
 
 
-_loops: dict[tuple, np.dtype] = {}
+_loops = table("numpy.loops", "ufunc and dtypes: the dtype of its operands", 4096)
 
 
 def loop_dtype(ufunc: np.ufunc, args: Sequence[Any]) -> np.dtype:
@@ -299,7 +300,7 @@ def loop_dtype(ufunc: np.ufunc, args: Sequence[Any]) -> np.dtype:
         given = tuple([k if strong and k is not bool and isinstance(k, type) else np.dtype(k) for k in keys])
         dtypes = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))[: ufunc.nin]
         found = dtypes[0] if all(d == dtypes[0] for d in dtypes) else np.result_type(*dtypes)
-        _loops[key] = found
+        _loops.put(key, found)
     return found
 
 

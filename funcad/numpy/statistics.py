@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.memo import remembers
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.elementwise import choice as _where
@@ -229,7 +229,7 @@ def _pick(ordered: Any, index: Any) -> Any:
     return take_along(ordered, index, len(shape_of(ordered)) - 1)[..., 0]
 
 
-@functools.cache
+@remembers(512)
 def _quantile_dtype(dtype: np.dtype, of_q: np.dtype, weak: bool, method: str, scale: float) -> np.dtype:
     """What NumPy gives for arrays of these dtypes; versions differ."""
     if method == "(median)":

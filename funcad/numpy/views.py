@@ -23,6 +23,7 @@ from funcad.host.real_types import memory_axes, of_reshape, view_of_reshape
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.memo import remembers
 from funcad.numpy.indexing import at, getitem
 from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import convert, real
@@ -220,7 +221,7 @@ def _at_in_turn(ufunc: np.ufunc, x: Any, index: Any, values: Any, own: np.dtype)
         assign(x, at(now)[where].set(convert(ufunc(getitem(now, where), flat[chosen]), own)))
 
 
-@functools.cache
+@remembers()
 def _place_of_out(implementation: Callable[..., Any]) -> int:
     """Which positional argument is `out`; a large number if there is none."""
     for i, parameter in enumerate(inspect.signature(implementation).parameters.values()):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -22,8 +21,9 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import SCALAR_AVALS, Aval, StackAval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, without_sources
 from funcad.ir.trace import trace_function
+from funcad.memo import remembers
 from funcad.passes.algebra_shapes import EXACT, FAST
 from funcad.passes.rewrite import Work, fits, recast, rewrite
 from funcad.primitives.comparison import and_, logical_and, logical_not, logical_or, not_, or_, select
@@ -435,7 +435,7 @@ def _scalar_aval(name: str, kinds: str) -> Aval:
 def _traced(f: Callable[..., Any], avals: list[Aval]) -> Jaxpr:
     jaxpr, captured = trace_function(lambda *xs: [f(*xs)], avals, name="a rule", abstract=False)
     assert not captured, "a rule holds numbers only"
-    return jaxpr
+    return without_sources(jaxpr)
 
 
 def _variants(left: Jaxpr) -> list[Jaxpr]:
@@ -455,7 +455,7 @@ def _avals_of(rule: Any) -> list[Aval]:
     return [_scalar_aval(name, rule.kinds) for name in names_of(rule.lhs)]
 
 
-@cache
+@remembers()
 def _right(rule: Any) -> Jaxpr:
     return _traced(rule.rhs, _avals_of(rule))
 
@@ -465,7 +465,7 @@ def patterns_of(rule: Any) -> list[Pattern]:
     return [Pattern(rule, left) for left in _variants(_traced(rule.lhs, _avals_of(rule)))]
 
 
-@lru_cache(maxsize=2)
+@remembers(2)
 def _table(fast_math: bool) -> dict[Any, tuple[tuple[Pattern, ...], tuple[Callable[..., Any], ...]]]:
     """For each primitive that a rule starts from: the patterns and the functions to try."""
     patterns: dict[Any, list[Pattern]] = {}

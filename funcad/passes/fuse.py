@@ -479,7 +479,7 @@ def fuse(jaxpr: Jaxpr) -> Jaxpr:
     """The program with `fused` equations in the place of groups of two equations or more, in the programs inside too."""
     found: Jaxpr | None = jaxpr.memo.get("fused")
     if found is None:
-        found = jaxpr.memo["fused"] = _fused(_with_fused_bodies(jaxpr))
+        found = jaxpr.memo.setdefault("fused", _fused(_with_fused_bodies(jaxpr)))
     return found
 
 

@@ -11,13 +11,13 @@ cannot hold divides in another dtype: such an equation stays as it is. einsum be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
 from typing import Any
 
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, without_sources
 from funcad.ir.primitive import Primitive, Reduction
 from funcad.ir.trace import trace_function
+from funcad.memo import remembers
 from funcad.primitives import arithmetic, comparison, reduction, transcendental
 from funcad.primitives.arithmetic import root
 from funcad.primitives.atoms import UFUNCS, Formula, formula, formula_of
@@ -35,7 +35,7 @@ from funcad.tree.same import same_key
 _OF_ANY_NUMBERS = frozenset(["neg", "add", "sub", "mul", "div", "const"])  # complex ones have no order
 
 
-@cache
+@remembers()
 def _atoms() -> dict[str, Primitive]:
     """The primitive of each atom."""
     found: dict[str, Primitive] = {"select": select}
@@ -125,7 +125,7 @@ def is_written_out(primitive: Any) -> bool:
     return primitive.lowering is not None or primitive.reduction is not None and primitive.reduction.element is not None
 
 
-@lru_cache
+@remembers(128, same=None)
 def _plain(fact: Reduction) -> Primitive:
     """The reduction of elements as they are."""
     own = [p for p in vars(reduction).values() if isinstance(p, Primitive) and p.reduction == fact]
@@ -138,7 +138,7 @@ def _folded(primitive: Any, x: Any, *, axes: tuple) -> Any:
     return None if elements is None else _plain(primitive.reduction._replace(element=None))(elements, axes=axes)
 
 
-@lru_cache(maxsize=512)
+@remembers(512)
 def _lowered(primitive: Any, avals: tuple, params: tuple, key: Any) -> Jaxpr | None:
     """The program that replaces the operation for these operands; None: it stays. `key` tells equal parameters apart."""
 
@@ -153,7 +153,7 @@ def _lowered(primitive: Any, avals: tuple, params: tuple, key: Any) -> Jaxpr | N
         found = trace_function(program, avals, name=primitive.name, abstract=False)[0]
     except _Stays:
         return None
-    return lower(found)  # einsum's steps may be products
+    return without_sources(lower(found))  # einsum's steps may be products
 
 
 def lower(jaxpr: Jaxpr) -> Jaxpr:

@@ -18,7 +18,6 @@ few turns only, the loop ends there and another begins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from funcad.configuration import config
 from funcad.host.where import state
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.memo import remembers
 from funcad.passes.subprograms import program_key
 from funcad.passes.turns import LEAST, SLOTS, TURNS, Known, Made, OutsideOperand, Turns, consistent, index_of, looks, stretches
 from funcad.primitives.arithmetic import add, mul
@@ -515,7 +515,7 @@ def compiles_numbers() -> bool:
     return (state.engine or config.engine) != "numpy" and _llvm()
 
 
-@cache
+@remembers()
 def _llvm() -> bool:
     return find_spec("llvmlite") is not None
 

@@ -253,7 +253,7 @@ def framing(jaxpr: Jaxpr) -> Jaxpr:
     """The program with such writes as whole arrays, in the programs inside, too."""
     found: Jaxpr | None = jaxpr.memo.get("framing")
     if found is None:
-        found = jaxpr.memo["framing"] = prune(rewrite(jaxpr, _step))
+        found = jaxpr.memo.setdefault("framing", prune(rewrite(jaxpr, _step)))
         found.memo["framing"] = found
     return found
 

@@ -49,7 +49,7 @@ def _calls(jaxpr: Jaxpr) -> bool:
     found = jaxpr.memo.get("calls")
     if found is None:
         found = jaxpr.has_effects and any([_is_call(e) or any(map(_calls, subjaxprs(e.params))) for e in jaxpr.equations])
-        jaxpr.memo["calls"] = found
+        found = jaxpr.memo.setdefault("calls", found)
     return bool(found)
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from funcad.memo import remembers
 
 UFUNCS: dict[str, np.ufunc] = {
     "neg": np.negative, "abs": np.absolute, "sign": np.sign, "add": np.add, "sub": np.subtract, "mul": np.multiply,
@@ -104,7 +105,7 @@ def formula(emit: Callable[..., Any], operands: int, params: tuple) -> Formula:
     return Formula(calls, result)
 
 
-_formula = lru_cache(maxsize=1024)(formula)
+_formula = remembers(1024)(formula)
 
 
 def formula_of(equation: Any) -> Formula:

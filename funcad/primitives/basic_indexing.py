@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.tracer import Tracer, has_value
+from funcad.memo import remembers
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, div, mul, square
 from funcad.primitives.conversion import convert
@@ -538,7 +539,7 @@ basic_place_p = structural(  # zeros of a shape, with x at the index
 # -- the sum of several placements, which the compiler makes of additions
 
 
-@lru_cache(maxsize=512)
+@remembers(512)
 def _common_index(indices: tuple, shape: tuple) -> tuple | None:
     """The elements that all canonical indices address, as NumPy takes them; None if there are none."""
     result = []

@@ -13,7 +13,7 @@ takes diagonals and drops axes of size 1 that broadcast, by structural equations
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
+from funcad.memo import remembers
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import avals_text, sum_tangents
@@ -108,7 +109,7 @@ def free_axes(ndim: int, *used: Axes) -> Axes:
     return tuple([i for i in range(ndim) if i not in taken])
 
 
-@lru_cache(maxsize=1024)
+@remembers(1024)
 def dot_plan(x_ndim: int, y_ndim: int, dimension_numbers: Any) -> Any:
     """How to bring the operands to the form that matmul takes.
 
@@ -251,7 +252,7 @@ def _dot_abstract(x: Aval, y: Aval, *, dimension_numbers: Any) -> Aval:
     return Aval(_dot_shape(x.shape, y.shape, x.dtype, dimension_numbers), x.dtype)
 
 
-@lru_cache(maxsize=4096)
+@remembers(4096)
 def _dot_shape(x_shape: tuple, y_shape: tuple, dtype: np.dtype, dimension_numbers: Any) -> tuple:
     (cx, cy), (bx, by) = dimension_numbers
     x, y = Aval(x_shape, dtype), Aval(y_shape, dtype)
@@ -297,7 +298,7 @@ def _dot_transpose_left(
     return result if perm is None else transpose(result, perm=perm)
 
 
-@lru_cache(maxsize=1024)
+@remembers(1024)
 def _transpose_plan(
     ndim: int, other_ndim: int, own_sum: Axes, sum_: Axes, own_batch: Axes, batch: Axes, last: bool
 ) -> tuple[Any, Axes | None]:
@@ -426,7 +427,7 @@ def _reshaped(x: Any, shape: tuple, new: tuple) -> Any:
 # ---- einsum: `subscripts` is canonical, "ab,bc->ac": letters only, explicit output
 
 
-@lru_cache(maxsize=1024)
+@remembers(1024)
 def _einsum_terms(subscripts: str) -> tuple[tuple[str, ...], str]:
     inputs, _, output = subscripts.partition("->")
     return tuple(inputs.split(",")), output
@@ -436,7 +437,7 @@ def _letter_sizes(terms: Sequence[str], shapes: Sequence[tuple]) -> dict[str, in
     return {c: n for term, shape in zip(terms, shapes) for c, n in zip(term, shape)}
 
 
-@lru_cache(maxsize=512)
+@remembers(512)
 def einsum_steps(subscripts: str, shapes: tuple) -> tuple:
     """Pairwise steps (i, j, presum x, presum y, dimension_numbers) and the last permutation."""
     terms, output = _einsum_terms(subscripts)

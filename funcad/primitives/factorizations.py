@@ -11,7 +11,6 @@ reflectors.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import is_linear, not_linear
+from funcad.memo import remembers
 from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.basic_indexing import take_along
@@ -155,7 +155,7 @@ qr_raw = stacked("qr_raw", lambda xp, a: list(xp.linalg.qr(a, "raw")), _raw_abst
 # -- LU
 
 
-@lru_cache
+@remembers(128, same=None)
 def _lapack(name: str, dtype: np.dtype) -> Any:
     """LAPACK's function for a dtype: SciPy takes as long to look it up as it takes to factor a small matrix."""
     return lapack().get_lapack_funcs((name,), (np.empty(0, dtype),))[0]

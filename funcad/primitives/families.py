@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,6 +21,7 @@ from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive, Reduction, Said, is_linear
 from funcad.ir.tracer import Tracer
+from funcad.memo import Table
 from funcad.primitives.atoms import BITWISE, SCIPY, TRUTHS, UFUNCS, Formula, formula
 
 # -- Python's operators as implementations
@@ -187,13 +188,18 @@ def implementation(emit: Callable[..., Any]) -> Callable[..., Any]:
     try:
         return _compiled(emit, tuple([(name, _Parameter(name)) for name in names]), names)
     except TypeError:  # it branches on a parameter, or computes with it
-
-        @lru_cache(maxsize=64)
-        def compiled(params: tuple) -> Callable[..., Any]:
-            return _compiled(emit, tuple([(name, value) for name, value, _ in params]), ())
+        compiled = Table(
+            "primitives.families.implementation",
+            "parameters: the function of arrays",
+            64,
+        )
 
         def impl(xp: Any, *operands: Any, **params: Any) -> Any:
-            return compiled(tuple([(name, value, repr(value)) for name, value in params.items()]))(xp, *operands)
+            key = tuple([(name, value, repr(value)) for name, value in params.items()])
+            run = compiled.get(key)
+            if run is None:
+                run = compiled.put(key, _compiled(emit, tuple(params.items()), ()))
+            return run(xp, *operands)
 
         impl.formula = emit  # type: ignore[attr-defined]
         return impl

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
+from funcad.memo import remembers
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sub
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import eq, gt, lt, or_, select
@@ -37,7 +37,7 @@ from funcad.primitives.linear_systems import (  # isort: skip
 _POINTS = {1: (8, 7), 2: (5, 4)}  # Gauss points per axis of the simplex, and those of the rule that estimates the error
 
 
-@lru_cache(maxsize=32)
+@remembers(32)
 def _simplex_rule(order: int, points: int) -> tuple[tuple[tuple[float, ...], float], ...]:
     """Barycentric nodes and weights of an integral over the simplex of `order` dimensions, whose volume is 1 / order!."""
     nodes, weights = np.polynomial.legendre.leggauss(points)

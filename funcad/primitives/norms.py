@@ -7,7 +7,6 @@ NumPy's is above 1e154. The slope of a norm is x / norm(x), 0 at 0 where it turn
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.primitive import Primitive
+from funcad.memo import remembers
 from funcad.primitives.arithmetic import add, mul, sqrt, square, turn
 from funcad.primitives.comparison import lt, select
 from funcad.primitives.conversion import conj, imag, real
@@ -28,7 +28,7 @@ def squares(x: Any) -> Any:
     return add(square(real(x)), square(imag(x))) if dtype_of(x).kind == "c" else square(x)
 
 
-@lru_cache(maxsize=8)
+@remembers(8)
 def scales(dtype: np.dtype) -> tuple[Any, Any, Any]:
     """(up, down, low): the factors; `up` is needed where the sum of squares of `down` times the operand is below `low`.
 

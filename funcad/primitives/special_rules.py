@@ -6,7 +6,6 @@ float32 and rounded back; what is computed here rather than there is computed in
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from funcad.errors import MissingRuleError
 from funcad.ir.primitive import Primitive
+from funcad.memo import remembers
 from funcad.primitives.arithmetic import div
 from funcad.primitives.comparison import and_, eq, select
 from funcad.primitives.families import elementwise
@@ -104,7 +104,7 @@ def numerical(name: str, kernel: Callable[..., Any], *jvp: Any) -> Primitive:
     return elementwise(name, in_double(kernel), jvp)
 
 
-@functools.cache
+@remembers()
 def gauss(count: int) -> tuple[list, list]:
     """Gauss-Legendre points and weights on (0, 1)."""
     points, weights = np.polynomial.legendre.leggauss(count)

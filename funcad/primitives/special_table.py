@@ -8,7 +8,6 @@ by the arguments are a parameter, so that its own rules are more of itself.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from math import factorial, pi
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
+from funcad.memo import remembers
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.families import elementwise
 from funcad.primitives.special_rules import function_of, in_double, missing
@@ -25,7 +25,7 @@ KERNELS: dict[str, Callable[..., Any]] = {}
 COUNTS: dict[str, tuple[int, ...]] = {}
 
 
-@functools.cache
+@remembers()
 def _counts(name: str) -> frozenset[int]:
     """The arguments that are integers in some loop of SciPy's."""
     loops = [loop.partition("->")[0] for loop in function_of(np, name).types]

@@ -8,12 +8,12 @@ arrays, never before. A function that this version of SciPy does not have, or th
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.ir.aval import Function
+from funcad.memo import remembers
 from funcad.numpy.dispatch import documented, find, lifted, public_function
 from funcad.primitives.special_rules import ufunc_behind
 from funcad.unjitted.remembered import remembered
@@ -40,7 +40,7 @@ def scipy_function(name: str) -> Any:
     return ufunc_behind(_of_library("scipy", name.split(".")))
 
 
-@functools.cache
+@remembers()
 def keeps_single_precision() -> bool:
     """Since 1.18 several functions of SciPy's answer float32 with float32, where they gave float64 or int64 before."""
     version = importlib.import_module("scipy").__version__.split(".")

@@ -26,6 +26,7 @@ from funcad.ir.aval import AnyAval, Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.trace import bind
 from funcad.masks.masks import reach_of
+from funcad.memo import Table
 from funcad.primitives.loop import Loop
 from funcad.transforms.partial import linearize_jaxpr
 
@@ -212,7 +213,7 @@ def _product(equation: Equation, values: Sequence[Any], position: int) -> Matrix
     return matrix_of(*paths(position, factor, shape, **params), (out.aval.size, prod(shape))) @ matrix
 
 
-def _result(equation: Equation, values: Sequence[Any], memo: dict[Any, Any]) -> Matrix:
+def _result(equation: Equation, values: Sequence[Any], memo: Table) -> Matrix:
     """The sets of the one result of an equation; `memo` has the matrices that depend on no value, for a loop's next turn."""
     primitive, atoms, params, (out,), _ = equation
     reach = reach_of(primitive, params)
@@ -232,9 +233,9 @@ def _result(equation: Equation, values: Sequence[Any], memo: dict[Any, Any]) -> 
                 operation = _operation(equation, values, i)
             else:
                 key = (out, i)
-                if key not in memo:
-                    memo[key] = _operation(equation, values, i)
-                operation = memo[key]
+                operation = memo.get(key)
+                if operation is None:
+                    operation = memo.put(key, _operation(equation, values, i))
             found = _through_axes(equation, i, matrix) if operation is None else operation @ matrix
         total = found if total is None else total + found
     return total
@@ -357,7 +358,11 @@ def _inexact(aval: AnyAval) -> bool:
 def run_sets(jaxpr: Jaxpr, inputs: Sequence[Any], n: int) -> list[Any]:
     """The outputs of a program for arrays (known), UNKNOWN and `Sets` of n inputs."""
     values: dict[Var, Any] = dict(zip(jaxpr.inputs, inputs))
-    memo = jaxpr.memo.setdefault("index_sets", {})
+    matrices = Table(
+        "sparse.index sets",
+        "operation: its matrix, where that depends on no value",
+    )
+    memo = jaxpr.memo.setdefault("index_sets", matrices)
 
     def read(atom: Any) -> Any:
         return atom.value if type(atom) is Literal else values[atom]

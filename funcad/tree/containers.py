@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import sys
 import types
-import weakref
 from collections import OrderedDict, defaultdict
 from enum import Enum
 from operator import attrgetter
 
+from funcad.memo import Table, table, weak_table
 from funcad.tree.same import held_by, same_key, slots_of
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
@@ -503,7 +503,12 @@ _ALWAYS = (str, bytes, bool, Enum, type, set, frozenset, range, slice, functools
 )
 _IN_PYTHON = 1 << 9  # the flag of classes that a `class` statement made
 _DEPTH = 3  # how deep arrays are looked for
-_verdicts: dict[type, bool | None] = {}  # None: it depends on the instance
+_UNKNOWN = object()
+_verdicts = table(
+    "tree.verdicts",
+    "class: is it static in a field? None: it depends on the instance",
+    MOST_REMEMBERED,
+)
 # Types of leaves that are no static data, as many as MOST_REMEMBERED
 DATA_TYPES: set[type] = {int, float, complex, bool}
 
@@ -513,14 +518,11 @@ def is_static(x: Any) -> bool:
     cls = type(x)
     if cls in DATA_TYPES and cls is not bool:
         return False
-    try:
-        verdict = _verdicts[cls]
-    except KeyError:
-        verdict = _verdict(cls)
-        if len(_verdicts) < MOST_REMEMBERED:
-            _verdicts[cls] = verdict
-            if verdict is False:
-                DATA_TYPES.add(cls)
+    verdict = _verdicts.get(cls, _UNKNOWN)
+    if verdict is _UNKNOWN:
+        verdict = _verdicts.put(cls, _verdict(cls))
+        if verdict is False and len(DATA_TYPES) < MOST_REMEMBERED:
+            DATA_TYPES.add(cls)
     return not _hides_arrays(x, _DEPTH) if verdict is None else verdict
 
 
@@ -574,7 +576,11 @@ class _Fields:
         slots = slots_of(cls)
         by_attrs = hasattr(cls, "__attrs_attrs__")
         self.slots = tuple([name for name in slots if name in declared or name == _HASH] if by_attrs else slots)
-        self.orders: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.orders = Table(
+            "tree.orders",
+            "names of attributes: in which order they are parts",
+            MOST_REMEMBERED,
+        )
 
     def order(self, held: dict[str, Any]) -> tuple[str, ...]:
         """The names of what an instance holds: the fields as they were declared, then the others, sorted."""
@@ -583,13 +589,16 @@ class _Fields:
         if order is None:
             fields = [name for name in self.declared if name in held]
             others = sorted([name for name in held if name not in self.declared and name not in self.derived])
-            order = (*fields, *others)
-            if len(self.orders) < MOST_REMEMBERED:
-                self.orders[names] = order
+            order = self.orders.put(names, (*fields, *others))
         return order
 
 
-_known: weakref.WeakKeyDictionary[type, _Fields] = weakref.WeakKeyDictionary()
+def _same_fields(a: _Fields, b: _Fields) -> bool:
+    names = "declared", "marked", "derived", "slots"
+    return all([getattr(a, name) == getattr(b, name) for name in names])
+
+
+_known = weak_table("tree.fields", "class: its fields", _same_fields)
 
 
 def _declared(cls: type) -> dict[str, Any]:
@@ -607,7 +616,7 @@ def _declared(cls: type) -> dict[str, Any]:
 def _fields(cls: type) -> _Fields:
     fields = _known.get(cls)
     if fields is None:
-        fields = _known[cls] = _Fields(cls)
+        fields = _known.setdefault(cls, _Fields(cls))
     return fields
 
 

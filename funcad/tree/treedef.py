@@ -18,6 +18,7 @@ from itertools import islice, repeat
 from operator import itemgetter
 
 from funcad.errors import TreeDepthError, TreeMismatchError
+from funcad.memo import table
 
 from funcad.tree.containers import (  # isort: skip
     DATA_TYPES, DEFAULT_DICT, DICT, KINDS, LEAF_TYPES, LIST, MOST_REMEMBERED, NAMED_TUPLE, NONE, OBJECT, ORDERED_DICT, STATIC,
@@ -363,7 +364,11 @@ _TUPLES = [TreeDef(TUPLE, None, (LEAF,) * n) for n in range(_SMALL)]
 _LISTS = [TreeDef(LIST, None, (LEAF,) * n) for n in range(_SMALL)]
 # The TreeDefs of dicts of leaves, as they come, by their keys in order of insertion; the sorted keys are with them.
 # Only keys that are str: 1 and True are equal but not the same.
-_DICTS: dict[tuple[Any, ...], tuple[tuple[str, ...], TreeDef]] = {}
+_DICTS = table(
+    "tree.dicts",
+    "keys in order of insertion: the keys sorted, and the TreeDef",
+    MOST_REMEMBERED,
+)
 _all_leaf_types = LEAF_TYPES.issuperset
 _all_data_types = DATA_TYPES.issuperset
 _OWN_KINDS = (TUPLE, LIST, DICT, ORDERED_DICT, DEFAULT_DICT, NONE, NAMED_TUPLE, OBJECT)
@@ -415,8 +420,8 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
         return LEAF
     parts, meta, keys = kind.open(tree)
     node = TreeDef(kind, meta, tuple([_flatten_into(leaves, part, is_leaf) for part in parts]), keys, _order(kind, tree, meta))
-    if cls is dict and node._flat and len(_DICTS) < MOST_REMEMBERED and are_strings(map(type, meta)):
-        _DICTS[tuple(tree)] = meta, node
+    if cls is dict and node._flat and are_strings(map(type, meta)):
+        _DICTS.put(tuple(tree), (meta, node))
     return node
 
 

@@ -21,6 +21,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, used_inputs
 from funcad.ir.trace import AbstractTrace, plain_values
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.masks.masked_rules import rule_of
+from funcad.memo import Table
 from funcad.passes.subprograms import program_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.fused import known_program_p
@@ -45,7 +46,8 @@ class _Backward:
         self.consts = consts
         self.places = places
         self.nonzero = nonzero  # which inputs have a gradient
-        self.batched: dict[tuple, Any] = {}  # how many lanes, and which inputs have them -> a program, which results have them
+        what = "how many lanes, and which inputs have them: a program, and which results have them"
+        self.batched = Table("unjitted.mapped gradients", what, _SIZES)
         self.size = _SIZES * BYTES * len(jaxpr.equations)
 
     @property
@@ -61,9 +63,7 @@ class _Backward:
         if found is None:
             jaxpr, consts, flags = batch_jaxpr(self.jaxpr, size, tuple(batched))
             self.jaxpr.memo.clear()
-            if len(self.batched) >= _SIZES:
-                self.batched.clear()
-            found = self.batched[key] = compiled(prune(jaxpr), consts), flags
+            found = self.batched.put(key, (compiled(prune(jaxpr), consts), flags))
         token = suppress_warnings()  # as all derivative work
         try:
             return list(found[0](list(args))), found[1]

@@ -26,6 +26,7 @@ from funcad.host.locks import SMALL
 from funcad.host.where import GENERATED, open_traces, state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
+from funcad.memo import alike, remembers, table
 from funcad.passes.subprograms import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
@@ -38,7 +39,12 @@ _FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
 _UNARY = 9  # where `_row` is told so
 _NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
 _COMPUTED = frozenset([np.ndarray, np.float64, np.float32])  # of other types one object may stand for many values
-_memo: dict[tuple, Any] = {}  # kinds of operands -> _Call, or False where it cannot be written again
+_memo = table(
+    "unjitted.remembered",
+    "kinds of operands: a _Call, or False where it cannot be written again",
+    _MOST,
+    lambda held, new: held is False or new is False or alike(held, new),  # by chance a constant is equal to an operand
+)
 
 
 class _Step(NamedTuple):
@@ -244,7 +250,7 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
     return scope["again"]
 
 
-@functools.lru_cache(_MOST)
+@remembers(_MOST)
 def _code(text: str) -> Any:  # the same for all shapes
     return compile(text, GENERATED, "exec")
 
@@ -263,10 +269,8 @@ def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., 
             state.checked = functools.partial(_noted, tape.notes)
         result = function(*args, **kwargs)
         if trace.tape is tape:  # otherwise the tape was given up, which says nothing of the next call
-            if len(_memo) >= _MOST:
-                _memo.clear()
             plain = trace.doubtful is doubtful and "looked" not in tape.notes
-            _memo[key] = plain and _call_of(tape, n, operands, result)
+            _memo.put(key, plain and _call_of(tape, n, operands, result))
     finally:
         tape.__class__ = outer
         if outer is Tape:

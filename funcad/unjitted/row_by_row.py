@@ -13,7 +13,6 @@ results goes the other way, with masks. If there is none, no mask would have cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
+from funcad.memo import remembers, table
 from funcad.primitives.arithmetic import add, div, mul, sub
 from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, python_index
 from funcad.primitives.contraction import dot_general_p
@@ -34,7 +34,11 @@ from funcad.unjitted.tape_program import LinearTrace, input_like
 from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, Recorded, operands_of, params_of, steps_of
 
 _MOST = 4096
-_pointwise: dict[tuple, Any] = {}  # kinds of operands -> the transposed rule, or None if it is not element by element
+_pointwise = table(
+    "unjitted.pointwise",
+    "kinds of operands: the transposed rule, or None if it is not by elements",
+    _MOST,
+)
 _UNKNOWN = object()
 _SCALARS = {kind: Var(aval.update()) for kind, aval in SCALAR_AVALS.items()}
 _float64 = np.float64
@@ -238,10 +242,9 @@ class RowByRow:
             key = *key, *[None if n is None else numbers.index(n) for n in numbers], *map(ids.index, ids)
         found = _pointwise.get(key, _UNKNOWN)
         if found is _UNKNOWN:
-            if len(_pointwise) >= _MOST:
-                _pointwise.clear()
             wide = shape is not None
-            found = _pointwise[key] = _of_elements(primitive, primals, numbers, params, self.values[place], wide)
+            found = _of_elements(primitive, primals, numbers, params, self.values[place], wide)
+            found = _pointwise.put(key, found)
         if found is None:
             return False
         program, reads, which = found
@@ -294,7 +297,7 @@ def _like(x: Any) -> Var:
     return _variable(x.shape, x.dtype) if type(x) is np.ndarray else _SCALARS[type(x)]
 
 
-@lru_cache(_MOST)
+@remembers(_MOST)
 def _variable(shape: tuple[int, ...], dtype: np.dtype) -> Var:
     return Var(Aval(shape, dtype if dtype.isnative else dtype.newbyteorder("=")))
 

@@ -13,7 +13,6 @@ kept is represented by a `stand_in`, which has its shape and no memory: only sha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,11 +25,16 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
+from funcad.memo import compared_by, remembers, table
 from funcad.transforms.partial import drop_unused_residuals
 from funcad.unjitted.tape_program import LinearTrace, input_like
 
 _MOST = 4096
-_splits: dict[tuple, Any] = {}
+_splits = table(
+    "unjitted.splits",
+    "primitive and kinds of operands: its rule, split",
+    _MOST,
+)
 _UNKNOWN = object()
 
 
@@ -63,6 +67,9 @@ class _Question:
         self.part = part
         self.number = number  # of the condition
         self.ways: dict[bool, Any] = {}
+
+
+compared_by[_Question] = lambda question: (question.part.program.jaxpr, question.part.reads, question.number)
 
 
 class Split:
@@ -100,9 +107,7 @@ def split_of(
     rule = primitive, primals, rows, outs, params, shape
     node = _splits.get(key, _UNKNOWN)
     if node is _UNKNOWN:
-        if len(_splits) >= _MOST:
-            _splits.clear()
-        node = _splits[key] = _derived([], rule)
+        node = _splits.put(key, _derived([], rule))
     answers: list[tuple[bool, int]] = []
     while type(node) is _Question:
         known += node.part.computed(known)
@@ -209,6 +214,6 @@ def stand_in(x: Any) -> Any:
     return _empty(x.shape, x.dtype.char) if type(x) is np.ndarray and x.nbytes > SMALL else x
 
 
-@lru_cache(_MOST)
+@remembers(_MOST)
 def _empty(shape: tuple[int, ...], char: str) -> np.ndarray:
     return np.broadcast_to(np.zeros((), char), shape)

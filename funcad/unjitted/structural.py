@@ -19,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import config
 from funcad.host.locks import held_over_forks
 from funcad.host.where import state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
+from funcad.memo import alike_but_for_weakness, compare, table
 from funcad.passes.subprograms import params_key
 from funcad.transforms.transpose import transpose_eval
 
@@ -35,7 +37,13 @@ LONG = 6000  # elements of a key from which on a structure is rather one of many
 SIGHTS = 2  # by the rules of a structure, which together cost more than its program by what deriving that takes
 LONG_SIGHTS = 3  # of a long one
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
-_table: dict[tuple, Any] = {}  # key -> the number of sights until now, (run, ...), or False (cannot be cached)
+# key -> the number of sights until now, (run, ...), or False (cannot be cached)
+_table = table(
+    "unjitted.structures",
+    "a recording's structure: its derived program",
+    MAX_PROGRAMS,
+    alike_but_for_weakness,
+)
 _bytes: dict[tuple | None, int] = {None: 0}  # of each entry; None: of all
 _guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
 held_over_forks(_guard)
@@ -75,10 +83,13 @@ def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bo
     if not (once or state.axis_env or state.checked):
         given = [type(x) for x in (*residuals, *cotangents) if x is not None]
         if all([kind is np.ndarray or kind in SCALAR_AVALS for kind in given]):
-            key = "pull", *[c is None for c in cotangents]
-            entry = jaxpr.memo.get(key, 0)
+            absent = [c is None for c in cotangents]
+            entry = jaxpr.memo.get(("pull", *absent), 0)
             if type(entry) is int:
-                entry = jaxpr.memo[key] = entry + 1 if entry < SIGHTS else _derive(jaxpr, len(residuals), cotangents)
+                entry = entry + 1 if entry < SIGHTS else _derive(jaxpr, len(residuals), cotangents)
+                jaxpr.memo["pull", *absent] = entry
+            elif config.audit:
+                compare("of a program: pull", absent, entry, _derive(jaxpr, len(residuals), cotangents))
     if type(entry) is not tuple:
         n = len(jaxpr.inputs) - len(residuals)
         linear = [False] * len(residuals) + [True] * n
@@ -105,6 +116,8 @@ def cached(key: tuple, derive: Callable[[], Any], sights: int | None = None) -> 
         entry = _table.pop(key, 0)
     if type(entry) is int:
         entry = entry + 1 if entry < sights else _attempted(derive)
+    elif config.audit:
+        compare(_table.name, key, entry, _attempted(derive), _table.same)
     seen = type(entry) is int
     size = KEY_BYTES * len(key) + (0 if seen or not entry else entry[0].size)
     with _guard:

@@ -19,6 +19,7 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
+from funcad.memo import table
 from funcad.unjitted import chunks, nested, structural
 from funcad.unjitted.apart import worth
 from funcad.unjitted.following import bind_known
@@ -30,7 +31,10 @@ from funcad.unjitted.tape_rows import MAX_ROWS
 from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, wiring
 
 _NEVER = None, None
-_last: dict[str, tuple] = {}  # kind -> the key that was found last, and its program: a loop finds it without hashing
+_last = table(
+    "unjitted.last",
+    "kind: the key that was found last, and its program, which a loop finds without hashing",
+)
 forgetting(_last.clear)
 
 

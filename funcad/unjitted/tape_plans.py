@@ -6,11 +6,12 @@ That is how NumPy reduces, whether operands fit and are small, and the parameter
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from typing import Any
 
 from funcad.host.locks import SMALL
+from funcad.memo import remembers, table
 from funcad.passes.subprograms import params_key
 from funcad.primitives import conversion, shape
 from funcad.primitives.arithmetic import add, mul, neg, sub
@@ -23,7 +24,7 @@ _MOST_PLANS = 1000
 BILINEAR = frozenset([mul, dot_general_p])  # an operand matters only if the other one has a tangent
 
 
-@lru_cache(_MOST_PLANS)
+@remembers(_MOST_PLANS)
 def has_rows(primitive: Any) -> bool:
     """May a tape write it down? Its rule gives a tangent; one that must look at values is refused when it is derived."""
     if primitive.primal_and_jvp is not None or primitive.linearize is not None:  # of programs
@@ -33,19 +34,22 @@ def has_rows(primitive: Any) -> bool:
     return primitive.jvp is not None and not primitive.passive
 
 
-@lru_cache(_MOST_PLANS)
+@remembers(_MOST_PLANS)
 def linear(primitive: Any) -> bool:
     """Does its rule look at tangents only?"""
     return primitive.structural or primitive in _LINEAR
 
 
 NO_PLAN: tuple = (None,)
-plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it, and the parameters, also of keeping the axes
+# how NumPy does it, and the parameters, also of keeping the axes
+plans = table(
+    "unjitted.reduction plans",
+    "primitive, shape and axis: how NumPy reduces",
+    _MOST_PLANS,
+)
 
 
 def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
-    if len(plans) > _MOST_PLANS:
-        plans.clear()
     rank = len(shape)
     plan = NO_PLAN
     given = tuple(range(rank)) if axis is None else axis if type(axis) is tuple else (axis,)
@@ -55,8 +59,7 @@ def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
         kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
         run = partial(primitive.reduction.ufunc.reduce, axis=axes if len(axes) > 1 else axes[0])
         plan = run, params, params_key(params), kept, params_key(kept)
-    plans[primitive, shape, axis] = plan
-    return plan
+    return plans.put((primitive, shape, axis), plan)
 
 
 def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tuple:
@@ -64,7 +67,7 @@ def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tupl
     return primitive, run, params, params_key(params)
 
 
-@lru_cache(maxsize=1024)
+@remembers(1024)
 def product_plan(a: tuple, b: tuple) -> tuple | None:
     """Parameters of the small product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
     if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * prod(a[:-1] + b[1:]) > SMALL:
@@ -73,7 +76,7 @@ def product_plan(a: tuple, b: tuple) -> tuple | None:
     return params, params_key(params)
 
 
-@lru_cache(maxsize=1024)
+@remembers(1024)
 def small_shape(a: tuple, b: tuple) -> tuple | None:
     """The shape that two arrays of at most eight bytes an element broadcast to; None if it is too large for a row."""
     shape = shape_of_two(a, b)

@@ -19,6 +19,7 @@ from funcad.ir.jaxpr import Jaxpr, Var, prune, used_inputs
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, value_key
 from funcad.masks.masked_rules import push, rule_of
+from funcad.memo import table
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.loop import lead
 from funcad.transforms.batch import batch_eval
@@ -234,9 +235,12 @@ def derive_columns(tape: Any, ends: Sequence[Any]) -> Any:
     return compiled(prune(derived), consts), [True] * len(outs)
 
 
-_probed: dict[tuple, Any] = {}
 _UNKNOWN = object()
-_MOST_PROBED = 4096
+_probed = table(
+    "unjitted.probed",
+    "primitive and kinds of operands: has its rule a tangent?",
+    4096,
+)
 
 
 def gives_tangent(
@@ -269,9 +273,7 @@ def gives_tangent(
         finally:
             inner.close()
             outer.close()
-        if len(_probed) > _MOST_PROBED:
-            _probed.clear()
-        _probed[key] = found
+        found = _probed.put(key, found)
     return found
 
 

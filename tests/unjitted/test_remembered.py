@@ -282,7 +282,8 @@ def test_more_rows_than_a_tape_has() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "_MOST", 8)
+    monkeypatch.setattr(remembered._memo, "bound", 8)
+    remembered._memo.clear()
     for n in range(1, 30):
         np.testing.assert_array_equal(funcad.grad(lambda x: np.sum(np.cumsum(x)))(np.ones(n)), np.arange(n, 0, -1.0))
     assert len(remembered._memo) <= 8

@@ -21,6 +21,7 @@ from funcad.backends.plans.batch_plan import Example, array_of
 from funcad.backends.plans.element_plan import Group, Unsupported, contiguous_strides
 from funcad.backends.plans.element_writer import identity_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.memo import Table
 from funcad.passes.example_loops import layouts
 from funcad.primitives.atoms import UFUNCS
 
@@ -30,12 +31,21 @@ from funcad.primitives.atoms import UFUNCS
 VARIANTS = 64  # layouts of one group that are known at a time
 
 
+def no_variants() -> Table:
+    """The table of a group's kernels, by how a call's arrays lie.
+
+    Strides may come and go without end, so the table is bounded; compiled modules are kept by their texts (launches.py).
+    A kernel is compiled once and has its own state, so the audit compares nothing here.
+    """
+    return Table("cuda.layouts", "strides: the kernel of a group", VARIANTS, same=None)
+
+
 class ByLayout:
     """`given(arrays)` has numbers of the host as arrays, `variant_for(given)` what `made(given)` has made for their strides."""
 
     xp: Any
     avals: Sequence[Any]
-    variants: dict[tuple, Any]
+    variants: Table
 
     def given(self, arrays: Sequence[Any]) -> list[Any]:
         kind = self.xp.ndarray
@@ -45,9 +55,7 @@ class ByLayout:
         key = tuple([a.strides for a in given])
         found = self.variants.get(key)
         if found is None:
-            if len(self.variants) >= VARIANTS:
-                self.variants.clear()
-            found = self.variants.setdefault(key, self.made(given))
+            found = self.variants.put(key, self.made(given))
         return found
 
     def made(self, given: Sequence[Any]) -> Any:
@@ -353,7 +361,7 @@ class BatchLaunches(ByLayout):
         self.results = [(v.aval.shape, v.aval.dtype) for v in jaxpr.outputs]
         self.size = self.results[0][0][0]
         self.blocks = min(-(-self.size // BATCH_THREADS), BATCH_BLOCKS)
-        self.variants: dict[Any, tuple[Any, list[np.int64]]] = {}  # strides -> the kernel, its numbers
+        self.variants = no_variants()  # the kernel, and its numbers
         self.text(["1"] * len(self.avals))  # may be Unsupported
 
     def text(self, modes: Sequence[str]) -> str:

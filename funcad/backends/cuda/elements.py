@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from funcad.backends.plans.element_plan import Unsupported
 from funcad.backends.plans.element_writer import BOOL, FLOAT32, FLOAT64, ElementWriter, part_of
+from funcad.memo import remembers
 from funcad.primitives.atoms import TRUTHS, UFUNCS
 from funcad.primitives.composite_atoms import COMPOSITES
 
@@ -184,7 +184,7 @@ class _Template(Elements):
         return ElementValue(x.dtype, "T(8 * sizeof(T))")
 
 
-@cache
+@remembers()
 def _function(name: str, kind: str) -> str:
     """The function of a composite atom, `fc_mod_i` of signed integers, say; nothing if it is one statement at most."""
     e, dtype = _Template(), np.dtype(f"{kind}{16 if kind == 'c' else 8}")

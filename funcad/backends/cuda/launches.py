@@ -22,10 +22,11 @@ import numpy as np
 
 from funcad.backends.cuda.cuda_loops import Draw, LoopKernel
 from funcad.backends.cuda.cuda_rows import RowText, SpreadText, planned
-from funcad.backends.cuda.cuda_text import BLOCKS, BatchLaunches, ByLayout, kernel_text, pack_of
+from funcad.backends.cuda.cuda_text import BLOCKS, BatchLaunches, ByLayout, kernel_text, no_variants, pack_of
 from funcad.backends.cuda.elements import THREADS
 from funcad.backends.plans.element_plan import Layout, Unsupported, analyse, contiguous_strides, layout_of
 from funcad.host.locks import held_over_forks
+from funcad.memo import table
 from funcad.show.compile_log import CompileEvent, log
 
 # -- kernels are compiled in the background: until they are there, a program runs CuPy's lines in their place
@@ -41,7 +42,11 @@ from funcad.show.compile_log import CompileEvent, log
 OPTIONS = ("--std=c++17", "--fmad=false")
 COMPILERS = 4
 BACKGROUND = True  # False: programs wait, too (tests and benchmarks of kernels)
-_modules: dict[Hashable, Any] = {}  # (the library, the device, the text) -> the module, or the future that compiles it
+_modules = table(
+    "cuda.modules",
+    "library, device and text: the module, or the future that compiles it",
+    same=None,
+)
 _pool: list[ThreadPoolExecutor] = []
 _lock = threading.RLock()
 held_over_forks(_lock)
@@ -194,7 +199,7 @@ class RowLaunches(ByLayout):
         self.counts = [text.finished(s.column) for s in text.sums]
         self.ends = [plan.outputs[s.equation.outputs[0]][0] for s in text.sums]
         self.finishing = sum([-(-count // width) for count, width in self.counts])
-        self.variants: dict[Any, _RowVariant] = {}
+        self.variants = no_variants()
         self.text.text(["1"] * len(self.avals))  # may be Unsupported
 
     def made(self, given: Sequence[Any]) -> _RowVariant:
@@ -291,7 +296,7 @@ class ElementwiseLaunches(ByLayout):
         self.full = [k for k, v in enumerate(outputs) if v not in group.sums]
         self.totals = [k for k, v in enumerate(outputs) if v in group.sums]
         self.dtypes = [v.aval.dtype for v in outputs]
-        self.variants: dict[Any, _ElementwiseVariant] = {}
+        self.variants = no_variants()
         self._variant([contiguous_strides(a.shape) for a in self.avals]).text(1)  # may be Unsupported
 
     def _variant(self, strides: Sequence[tuple[int, ...]]) -> _ElementwiseVariant:

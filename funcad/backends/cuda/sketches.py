@@ -7,7 +7,6 @@ Trap: what stands between groups is taken as adjacent and aligned; of the progra
 
 from __future__ import annotations
 
-import functools
 import re
 import threading
 import warnings
@@ -22,6 +21,7 @@ from funcad.backends.cuda.elements import PRELUDE
 from funcad.backends.cuda.launches import OPTIONS
 from funcad.backends.plans.element_plan import Unsupported, bytes_moved, contiguous_strides
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, subjaxprs
+from funcad.memo import remembers
 from funcad.primitives.fused import fused_p
 from funcad.primitives.placement import cupy_module
 
@@ -154,7 +154,7 @@ def target_of() -> tuple[str, str]:
         return WITHOUT_GPU, ""
 
 
-@functools.lru_cache(256)
+@remembers(256)
 def facts_of(text: str, target: str) -> dict[str, KernelFacts]:
     """The facts of the kernels of a module by their names."""
     nvrtc: Any = cupy_module("what NVRTC says of kernels").cuda.nvrtc

@@ -15,9 +15,8 @@ import numpy as np
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
-from funcad.backends.native.kernel_operands import readable
 from funcad.backends.native.program_cost import may_contract
-from funcad.backends.native.wrapper import KernelArgument, Wanted
+from funcad.backends.native.wrapper import KernelArgument, Wanted, readable
 from funcad.backends.plans.element_plan import instructions
 from funcad.ir.jaxpr import Jaxpr
 

@@ -13,6 +13,7 @@ import hashlib
 import os
 import secrets
 import stat
+import struct
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from pathlib import Path
 from funcad.backends.interpreter import compiling
 from funcad.configuration import config
 from funcad.host.locks import held_over_forks
+from funcad.memo import table
 
 LIMIT = 128 << 20  # bytes of all files; beyond it the ones unused for longest go
 _MAGIC = b"funcad kernel 1\n"
@@ -29,7 +31,11 @@ _OFTEN = 128  # stores, of all processes, between two looks at the size of the f
 
 _lock = threading.Lock()
 held_over_forks(compiling, _lock)
-_checked: dict[str, str] = {}  # folder -> why it is not used, "" if it is
+_checked = table(
+    "native.folders",
+    "folder: why it is not used, nothing if it is; asked once",
+    same=None,
+)
 
 
 def folder() -> Path | None:
@@ -174,3 +180,36 @@ def _remove(name: str) -> None:
         os.unlink(name)
     except FileNotFoundError:
         return  # another process was faster
+
+
+# -- is this machine code, as LLVM writes it for this machine?
+#
+# LLVM loads objects on trust: bytes that are no object, or whose tables point outside of it, end the process. So what comes
+# from a file is looked at first: it must begin as every object for this machine begins, and its sections must lie inside it.
+
+_ELF, _MACH_O = b"\x7fELF", b"\xcf\xfa\xed\xfe"
+_NO_BITS = 8  # type of an ELF section that takes no room in the file
+
+
+def is_object(data: bytes, sample: bytes) -> bool:
+    """Could LLVM load this? `sample` is any object for this machine."""
+    same = 20 if sample.startswith(_ELF) else 16 if sample.startswith(_MACH_O) else 2  # format, kind of file, processor
+    if len(data) < same or data[:same] != sample[:same]:
+        return False
+    return not sample.startswith(_ELF) or _sections_fit(data)
+
+
+def _sections_fit(data: bytes) -> bool:
+    """Do the sections of an ELF object, and the table of them, lie inside it?"""
+    order = "<" if data[5] == 1 else ">"
+    if data[4] != 2 or len(data) < 64:  # not of 64 bits, or no whole header
+        return False
+    (table,) = struct.unpack_from(f"{order}Q", data, 40)
+    size, count, names = struct.unpack_from(f"{order}HHH", data, 58)
+    if size != 64 or not 0 < names < count or table + size * count > len(data):
+        return False
+    for i in range(count):
+        kind, _, _, start, length = struct.unpack_from(f"{order}IQQQQ", data, table + size * i + 4)
+        if kind != _NO_BITS and start + length > len(data):
+            return False
+    return True

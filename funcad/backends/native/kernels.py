@@ -31,13 +31,13 @@ from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_call import BatchKernel
 from funcad.backends.native.element_kernels import analysed, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
-from funcad.backends.native.kernel_operands import aligned, last_cache, readable
 from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.rows_call import RowsKernel
-from funcad.backends.native.wrapper import KernelArgument, Wanted
+from funcad.backends.native.wrapper import KernelArgument, Wanted, aligned, last_cache, readable
 from funcad.backends.plans.element_plan import Group, Layout, Unsupported, contiguous_strides, instructions, layout_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.memo import Table
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.transcendental import exp
@@ -104,7 +104,8 @@ class ElementwiseKernel:
         self.pooled = any(math.prod(shape) * d.itemsize >= LARGE for d in self.dtypes[: len(self.full)])
         sizes = [(a.shape, a.dtype) for a in self.avals] + [(shape, d) for d in self.dtypes[: len(self.full)]]
         self.far = sum([math.prod(s) * d.itemsize for s, d in sizes]) > FAR
-        self.variants: dict[Any, Any] = {}
+        # strides come and go: the code is kept by whoever uses it, and on disk
+        self.variants = Table("native.layouts", "strides: the kernel of a group", 64, same=None)
         self.texts: set[Any] = set()
         shapes = [a.shape for a in self.avals]
         self.layout = layout_of(shape, group.accesses, [contiguous_strides(s) for s in shapes], shapes)
@@ -201,10 +202,8 @@ class ElementwiseKernel:
                 variant = _Variant(self, layout, key)
             else:
                 return None
-            if len(self.variants) >= 64:  # strides that come and go: the code is kept by whoever uses it, and on disk
-                self.variants.clear()
-            self.variants[key] = variant
-        return variant
+            self.variants.put(key, variant)
+        return variant  # type: ignore[no-any-return]
 
 
 class _Variant:

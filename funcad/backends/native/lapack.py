@@ -11,7 +11,6 @@ that is held for no longer than that takes.
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib
 import os
 import re
@@ -25,6 +24,7 @@ from funcad.backends.native.shared_functions import found
 from funcad.backends.native.small_matrices import MatrixRows, function_of_rows
 from funcad.backends.native.target import compile_module
 from funcad.backends.plans.element_plan import Unsupported
+from funcad.memo import remembers
 
 _CHAR, _INT, _DATA = "char *", "int *", "D *"
 _ROUTINES = {  # routine -> where it is, and the types of its parameters
@@ -74,11 +74,11 @@ class _Threads:
         self.words[:] = 0
 
 
-_threads = functools.cache(_Threads)
+_threads = remembers(same=None)(_Threads)
 
 
 @found
-@functools.cache
+@remembers(same=None)
 def lapack_table(dtype: np.dtype) -> tuple[Any, int]:
     """What lives as long as the table of addresses, and where the table is; Unsupported where SciPy does not hand them out."""
     letter = {"float64": "d", "float32": "s"}[dtype.name]

@@ -57,7 +57,7 @@ def work_of(jaxpr: Jaxpr) -> ProgramCost:
             own = _of(equation)
             total, count = total + own, count + 1
             outside += 0.0 if equation.primitive.name in APART else own
-        found = jaxpr.memo["native_work"] = ProgramCost(total, outside, count)
+        found = jaxpr.memo.setdefault("native_work", ProgramCost(total, outside, count))
     return found
 
 

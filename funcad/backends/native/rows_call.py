@@ -16,10 +16,9 @@ import numpy as np
 
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
-from funcad.backends.native.kernel_operands import ALIGN, aligned, last_cache, readable
 from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.rows import STRIDES, plan_rows, result_order, rows_kernel, sizes_of
-from funcad.backends.native.wrapper import KernelArgument, Wanted
+from funcad.backends.native.wrapper import ALIGN, KernelArgument, Wanted, aligned, last_cache, readable
 from funcad.backends.plans.row_plan import RowPlan
 from funcad.ir.jaxpr import Jaxpr
 from funcad.primitives.fused import fused_p

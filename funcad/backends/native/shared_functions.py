@@ -16,10 +16,15 @@ import numpy as np
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.target import compile_module, host
+from funcad.memo import table
 
 _WRITTEN: dict[str, Callable[[Any, np.dtype], str]] = {}
 _FOUND: dict[str, Callable[[np.dtype], tuple[Any, int]]] = {}
-_compiled: dict[tuple, Any] = {}  # the functions are few: each is compiled once per process and kept
+_compiled = table(
+    "native.shared functions",
+    "host, name and dtype: the code, once per process",
+    same=None,
+)
 
 
 def shared(write: Callable[[Any, np.dtype], str]) -> Callable[[Any, np.dtype], str]:

@@ -13,13 +13,11 @@ held in the child, so the child gets a new one.
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import os
 import re
 import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -28,9 +26,9 @@ import numpy as np
 
 from funcad.backends.interpreter import compiling
 from funcad.backends.native import cache
-from funcad.backends.native.object_file import is_object
 from funcad.backends.native.signals import signals_held
 from funcad.host.locks import held_over_forks
+from funcad.memo import remembers, weak_values
 
 OLDEST = (0, 45)  # of llvmlite: LLVM 20, whose pointers are opaque without an option
 FORMAT = "1"  # of what we keep in the cache; another one makes old entries unreachable
@@ -69,13 +67,16 @@ class MachineCode:
 
 
 _lock = threading.RLock()
-_alive: weakref.WeakValueDictionary[str, MachineCode] = weakref.WeakValueDictionary()
+_alive = weak_values(
+    "native.machine code",
+    "hash of the text and the target: the code, while it is used",
+)
 _verdict: str | None = None  # why the native engine cannot be used, "" if it can, None before anyone asked
 _probed = 0  # how many of the probes have been run
 held_over_forks(compiling, _lock)  # LLVM has locks of its own, which no child may inherit taken
 
 
-@functools.cache
+@remembers(same=None)
 def _llvm() -> Any:
     """llvmlite.binding, ready to compile for this processor."""
     import llvmlite
@@ -92,7 +93,7 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple([int(n) for n in re.findall(r"\d+", text)[:2]])
 
 
-@functools.cache
+@remembers()
 def _processor(override: str) -> tuple[Host, str]:
     """The processor to compile for, and its features as LLVM wants them written."""
     if override:
@@ -246,7 +247,7 @@ def _llvmlite_version() -> str:
     return str(llvmlite.__version__)
 
 
-@functools.cache
+@remembers()
 def _identity(override: str) -> str:
     """What machine code depends on besides its text."""
     llvm = _llvm()
@@ -255,7 +256,7 @@ def _identity(override: str) -> str:
     return "\n".join([*versions, llvm.get_process_triple(), machine.name, features, ""])
 
 
-@functools.cache
+@remembers(same=None)
 def _target_machine(override: str) -> Any:
     """What translates all modules: its tables of the processor's instructions are made once."""
     llvm = _llvm()
@@ -282,7 +283,7 @@ def compile_module(text: str, names: Sequence[str], keep: bool = True) -> Machin
             with signals_held():
                 _check_symbols(text)
                 stored = cache.load(key) if keep else None
-                compiled = _load(stored, names) if stored is not None and is_object(stored, _sample(override)) else None
+                compiled = _load(stored, names) if stored is not None and cache.is_object(stored, _sample(override)) else None
                 if compiled is None:
                     compiled = _compile(text, names, key if keep else None, override)
                 _alive[key] = compiled
@@ -299,14 +300,14 @@ def _engine() -> Any:
     return engine
 
 
-@functools.cache
+@remembers()
 def _sample(override: str) -> bytes:
     """An object that has nothing in it."""
     code: bytes = _target_machine(override).emit_object(_llvm().parse_assembly(""))
     return code
 
 
-@functools.cache
+@remembers(same=None)
 def _first_engine() -> Any:
     """The first engine of a process makes the names of the C library known to LLVM."""
     return _engine()

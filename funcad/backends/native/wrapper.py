@@ -51,6 +51,8 @@ from funcad.backends.native.wrapper_entry import (
     VALUE,
     entry_text,
 )
+from funcad.host.real_types import is_a
+from funcad.memo import remembers
 
 PYTHONS = ((3, 11), (3, 14))  # the versions whose object layouts are known to be those that the entry reads
 KEPT_ARENA = 64 << 20  # working memory up to this size stays with its plan between calls
@@ -305,3 +307,41 @@ def _examine() -> str | None:
         if raw != np.array(number).tobytes():
             return "the values of Python numbers are not where they are expected"
     return None
+
+
+# -- operands as the code of kernels can read them, and the machine's caches
+
+
+ALIGN = 128  # bytes: what stores that bypass the caches need, on every machine
+
+
+@remembers()
+def last_cache() -> int:
+    """Bytes of the last level of cache."""
+    for level in ("SC_LEVEL3_CACHE_SIZE", "SC_LEVEL4_CACHE_SIZE"):
+        if hasattr(os, "sysconf") and level in os.sysconf_names and os.sysconf(level) > 0:
+            return os.sysconf(level)
+    return 32 << 20
+
+
+def readable(a: Any, aval: Any) -> np.ndarray:
+    """An operand as an array that native code can read: of the right dtype and byte order, elements where NumPy aligns them.
+
+    >>> import numpy as np
+    >>> from funcad.ir.aval import Aval
+    >>> readable(np.arange(3, dtype=">f8"), Aval((3,), np.dtype(float)))
+    array([0., 1., 2.])
+    """
+    if type(a) is not np.ndarray:
+        a = a.view(np.ndarray) if is_a(a, np.ndarray) else np.asarray(a, aval.dtype)
+    if a.shape != aval.shape:
+        raise TypeError(f"a fused group was compiled for an operand of shape {aval.shape}, got {a.shape}")
+    native = a.dtype == aval.dtype and a.dtype.isnative
+    if not native or not a.flags.aligned or any([s % a.itemsize for s in a.strides]):
+        a = np.array(a, aval.dtype, order="C")
+    return a
+
+
+def aligned(arrays: Sequence[np.ndarray]) -> bool:
+    """May their whole vectors be stored past the caches?"""
+    return not any([a.__array_interface__["data"][0] % ALIGN for a in arrays])

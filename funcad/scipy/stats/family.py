@@ -30,6 +30,7 @@ from funcad.custom.custom_jvp import custom_jvp
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.memo import remembers
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.promote import as_array, promote, promote_dtype, promote_shaped, result_dtype
 from funcad.primitives import special as _special
@@ -111,7 +112,7 @@ def replaced(x: Any, condition: Any, value: Any) -> Any:
 def with_rule(value: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
     """`value(y, *parameters)` with the derivative `rule(out, args, tangents)`, where a tangent is None if it is zero."""
 
-    @functools.cache
+    @remembers(same=None)
     def function(known: tuple[int, ...]) -> Any:  # arguments that are not traced have no derivative to be computed
         f = custom_jvp(value, nondiff_argnums=known)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from math import log, pi, sqrt
@@ -13,6 +12,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.errors import TracerArrayConversionError
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.memo import remembers
 
 from funcad.scipy.stats.family import (  # isort: skip
     Continuous, Discrete, from_scipy, inverse_of, known_density, poisoned, replaced, special, with_ends, with_rule,
@@ -473,7 +473,7 @@ t = Continuous(
 # -- distributions on the circle
 
 
-@functools.cache
+@remembers()
 def _nodes() -> Any:
     """Gauss-Legendre on (0, 1), enough for a normal density over twelve standard deviations."""
     points, weights = np.polynomial.legendre.leggauss(64)
