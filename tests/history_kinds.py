@@ -709,15 +709,6 @@ KNOWN = {
         "what Python or NumPy computes from the contents of a captured array is a constant",
     ),
     **dict.fromkeys(
-        ["key", "static frozen set", "static data class", "keys of an argument"],
-        "what is equal by == is taken for the same",
-    ),
-    "order of an argument": "f sees the dicts among its arguments sorted",
-    **dict.fromkeys(
-        ["caught division", "caught domain", "domain of a value", "power"],
-        "a captured number that became an input has another arithmetic",
-    ),
-    **dict.fromkeys(
         ["counter", "counter in an object", "counter in a closure", "global counter", "written global", "appended"]
         + ["array written", "state of arrays", "own cache", "mutable default", "iterator"]
         + ["state before an error", "argument written before an error"],
