@@ -411,6 +411,12 @@ def normalize_argnums(argnums: Any, n_args: int, what: str) -> tuple[tuple[int, 
     return tuple(positions), single
 
 
+def sees_order(f: Any) -> bool:
+    """Can f tell in which order it was given keyword arguments?"""
+    code = getattr(f, "__code__", None)
+    return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
+
+
 def positional_names(f: Any) -> tuple[str, ...]:
     """Names of the positional parameters of f; empty when f has no signature."""
     code = getattr(f, "__code__", None)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names
+from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names, sees_order
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import config
@@ -34,16 +34,7 @@ from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, c
 from funcad.jitted.jit_call import specialised_call, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
-from funcad.jitted.jit_parameters import (
-    check_parameters,
-    check_placement,
-    indices,
-    names,
-    refuse_unhashable,
-    resolve,
-    sees_order,
-    writable,
-)
+from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import REFUSALS, Recorder

@@ -25,12 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import unshared
+from funcad.api.border import sees_order, unshared
 from funcad.configuration import config
 from funcad.host.where import interrupted, open_traces
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import Entry
-from funcad.jitted.jit_parameters import sees_order
 from funcad.memo import remembers
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
 from funcad.tree.same import are_strings, same, same_key

@@ -85,12 +85,6 @@ def writable(donated: list, inputs: list) -> frozenset[int]:
     return frozenset(ids)
 
 
-def sees_order(f: Any) -> bool:
-    """Can f tell in which order it was given keyword arguments?"""
-    code = getattr(f, "__code__", None)
-    return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
-
-
 def _hashable(value: Any) -> str:
     """What to pass instead as a static argument."""
     if type(value) is list:

@@ -285,7 +285,9 @@ class TreeDef:
     def __hash__(self) -> int:
         if self._hash is None:
             try:
-                own = hash(same_key(self._meta))
+                meta = self._meta
+                plain = meta is None or type(meta) is type or type(meta) is tuple and are_strings(map(type, meta))
+                own = hash(meta if plain else same_key(meta))
             except TypeError as error:
                 raise _static_error(self._kind, self._meta) from error
             try:
