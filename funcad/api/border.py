@@ -24,7 +24,7 @@ from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import is_a, ordinary
-from funcad.host.where import for_user, interrupted
+from funcad.host.where import for_user, interrupted, state
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
@@ -117,7 +117,7 @@ def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of
 
     def flat(*leaves: Any) -> list[Any]:
         args, kwargs = in_tree.unflatten(leaves)
-        result = f(*args, **kwargs)
+        result = (f if state.twin is None else state.twin(f))(*args, **kwargs)
         out, store.tree = flat_values(result)
         if output_of:
             check_leaves(out, f"{output_of}: output", result)

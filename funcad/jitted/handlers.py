@@ -20,7 +20,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from funcad.host.where import is_internal
-from funcad.jitted.code_reads import is_library
+from funcad.reads.code_reads import is_library
 
 _KEEPING = (contextlib.suppress, contextlib.ExitStack)  # of the managers that come with Python
 

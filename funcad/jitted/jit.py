@@ -20,7 +20,9 @@ from funcad import tree
 from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
+from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
+from funcad.errors import NotCompiledWarning
 from funcad.host.devices import device_in_use
 from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
@@ -41,6 +43,9 @@ from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
 from funcad.passes.subprograms import value_key
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
+from funcad.reads.observer import Refusal, here
+from funcad.reads.refusals import warn_once
+from funcad.reads.stores import lock, write_back
 
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
 
@@ -67,6 +72,7 @@ def jit(
     inline: bool = False,
     fast_math: bool = False,
     guards: bool = True,
+    not_compiled: str | None = None,
 ) -> Any:
     """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
 
@@ -105,6 +111,7 @@ def jit(
         "inline": inline,
         "fast_math": fast_math,
         "guards": guards,
+        "not_compiled": not_compiled,
     }
     if f is None:
         return functools.partial(jit, **options)
@@ -234,7 +241,7 @@ class Core:
     """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
 
     __slots__ = ("f", "options", "inline", "fast_math", "guards", "cache", "owner", "programs", "derivatives", "__weakref__")
-    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names")
+    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names", "not_compiled")
 
     def __init__(
         self,
@@ -246,6 +253,7 @@ class Core:
         inline: bool,
         fast_math: bool,
         guards: bool,
+        not_compiled: str | None,
     ):
         positional = positional_names(f)
         self.static_nums, self.static_names = resolve(indices(static_argnums), names(static_argnames), positional)
@@ -259,6 +267,7 @@ class Core:
         self.inline = bool(inline)
         self.fast_math = bool(fast_math)
         self.guards = bool(guards)
+        self.not_compiled = not_compiled if not_compiled is None else checked_setting("not_compiled", not_compiled)
         self.options = {
             "static_argnums": self.static_nums,
             "static_argnames": self.static_names,
@@ -267,6 +276,7 @@ class Core:
             "inline": self.inline,
             "fast_math": self.fast_math,
             "guards": self.guards,
+            "not_compiled": self.not_compiled,
         }
         self.programs = (self.static_nums, self.static_names, self.fast_math, self.guards)  # what makes other programs
         self.cache = cache_for(f)
@@ -278,7 +288,13 @@ class Core:
         if state.jit_disabled:
             return self.f(*args, **kwargs)
         try:
-            return self._call(args, kwargs)
+            if self.cache.refused is not None:
+                return self._un_jitted(args, kwargs)
+            try:
+                return self._call(args, kwargs)
+            except Refusal as refusal:
+                self.refused(str(refusal))
+            return self._un_jitted(args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
         except BaseException:
@@ -294,7 +310,9 @@ class Core:
             check_placement(leaves, self.f)
         if entry.paths is not None:
             return self._along(args, kwargs, leaves, entry, key)
-        captured = entry.captured(self.f)
+        if entry.stores:
+            return self._replayed(args, kwargs, leaves, entry)
+        captured = self._captured(entry)
         if captured is None:
             return self._call(args, kwargs)
         inputs = [*captured, *leaves]
@@ -313,6 +331,58 @@ class Core:
                 self._write(key, entry, args, kwargs)
         outs = call_of(entry.jaxpr, inputs, name_of(self.f))
         return entry.out_tree.unflatten(own_memory(outs, inputs))
+
+    def _captured(self, entry: Entry) -> list | None:
+        """The captured values of now; None if what the program depends on has changed meanwhile."""
+        if here.observer is not None and entry.watched is not None:  # the program becomes a part of one that is traced
+            return [*here.observer.also(entry.watched, self.f), *entry.consts[entry.watched.inputs :]]
+        return entry.captured(self.f)
+
+    def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry) -> Any:
+        """A call of a function that stores in what was there before it: it is stored when the program has succeeded."""
+        with lock:
+            captured = self._captured(entry)
+            if captured is None:
+                return self._call(args, kwargs)
+            inputs = [*captured, *leaves]
+            if entry.written and not may_commit(entry, leaves):
+                return self.f(*args, **kwargs)
+            try:
+                outs = call_of(entry.jaxpr, inputs, name_of(self.f))
+            except Exception:
+                if any_tracer(inputs) or entry.jaxpr.has_effects:
+                    raise
+                return self.f(*args, **kwargs)  # what it stores before the error, and the error, are Python's
+            n = len(outs) - sum([store.count for store in entry.stores])
+            outs = own_memory(outs, inputs)
+            stored, outs = outs[n:], outs[:n]
+            if entry.written:
+                outs = commit(entry, leaves, inputs, outs, self._donated_ids(args, kwargs), name_of(self.f))
+            write_back(entry.stores, self.f, stored, here.observer, name_of(self.f))
+            return entry.out_tree.unflatten(outs)
+
+    # -- functions that are not compiled
+    def refused(self, reason: str) -> None:
+        """From now on the function's calls run un-jitted."""
+        with self.cache.lock:
+            self.cache.clear()
+            self.cache.refused = reason
+
+    def _un_jitted(self, args: tuple, kwargs: dict) -> Any:
+        """The function itself, and a warning, once, when its result stands."""
+        if here.observer is not None:  # where it is a part of a function that is traced, that is not compiled either
+            return state.twin(self.f)(*args, **kwargs)
+        reason, policy = self.cache.refused, self.not_compiled or config.not_compiled
+        text = (
+            f"jit of {name_of(self.f)} is not compiled: {reason}. Its calls run un-jitted, and are right.\n"
+            "Remedy: pass what changes as an argument; or funcad.constant(x) for what is to stay as it is now."
+        )
+        if policy == "raise":
+            raise NotCompiledWarning(text)
+        result = self.f(*args, **kwargs)
+        if policy == "warn" and reason is not None:
+            warn_once(reason, text)
+        return result
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""
@@ -412,7 +482,11 @@ class Core:
 
     def program(self, what: str, args: tuple, kwargs: dict) -> Entry:
         """The one program of a signature, for `what`, with the captured values of now."""
-        return one_program(self.traced(args, kwargs)[1], what, name_of(self.f)).as_of_now(self.f)
+        try:
+            entry = self.traced(args, kwargs)[1]
+        except Refusal as refusal:
+            raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
+        return one_program(entry, what, name_of(self.f)).as_of_now(self.f)
 
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
         while numbers := self.cache.inputs():
@@ -440,6 +514,11 @@ class Core:
                 jaxpr.memo["fast_math"] = True  # read by the passes
             entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
         entry.watched = first.settle(self.f, self.cache.moved, jaxpr)
+        if first.run is not None:
+            entry.stores = tuple(first.run.stores)
+            label = self.cache.advance(first.run.advancing)
+            if label is not None:
+                raise Refusal(f"{label} advances, and Python needs its value", "")
         self.cache.proven |= numbers
         return entry
 

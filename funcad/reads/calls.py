@@ -1,0 +1,377 @@
+"""What runs in the place of what the user's code calls: twins of the user's functions, and libraries' functions with a look at
+what goes into them.
+
+Idea: a function of the user's is called as its twin, wherever it came from: a global, an attribute, a method, a partial. A
+library's function is code that nobody sees, so what is handed to it and was there before is told as a whole, unless a traced
+value goes in beside it: then it is funcad's function that runs, which reads arrays by reference. `_REFUSED` and the tests
+beside it are the table of what can be neither read again nor replayed.
+
+Traps: NumPy's function of a captured array gives a number that no program computes, so its elements are a guard; a function that
+is handed to one of ours or of Python's is called by that, and goes as its twin; a list keeps what it is given, so it gets the
+function itself.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import contextvars
+import functools
+import inspect
+import io
+import itertools
+import os
+import queue
+import random
+import secrets
+import sys
+import time
+import types
+import uuid
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.host.where import handing, tracing
+from funcad.ir.tracer import Tracer
+from funcad.reads.attributes import attribute, is_users_function, raw_of, twin_of
+from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.observer import CONTAINERS, Observer
+from funcad.reads.places import is_scalar
+
+# what is refused before it runs -> why
+_REFUSED: dict[Any, str] = {
+    builtins.eval: "eval runs code that cannot be seen",
+    builtins.exec: "exec runs code that cannot be seen",
+    builtins.input: "input reads what nobody can read again",
+    builtins.open: "open reads or writes a file",
+    os.urandom: "os.urandom gives other bytes at each call",
+    os.getcwd: "os.getcwd may answer something else at each call",
+    time.sleep: "time.sleep waits at each call",
+    np.random.seed: "np.random.seed sets a generator",
+    np.random.set_state: "np.random.set_state sets a generator",
+    **{f: f"uuid.{f.__name__} gives another answer at each call" for f in (uuid.uuid1, uuid.uuid4)},
+    **{getattr(secrets, name): f"secrets.{name} gives another answer at each call" for name in secrets.__all__ if name[0] != "S"},
+    **{
+        getattr(time, name): f"time.{name} gives another answer at each call"
+        for name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "localtime")
+    },
+}  # fmt: skip
+_AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
+    [builtins.locals, builtins.super, builtins.isinstance, builtins.issubclass, builtins.type, builtins.callable, builtins.range]
+    + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
+    + [warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
+)
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+_MOVING = (io.IOBase, queue.Queue, queue.SimpleQueue)
+_CHANGING = {  # methods that change what they belong to
+    list: "append extend insert pop remove clear sort reverse".split(),
+    dict: "update setdefault pop popitem clear".split(),
+    set: "add discard remove pop clear update difference_update intersection_update symmetric_difference_update".split(),
+    collections.deque: "append appendleft pop popleft extend extendleft rotate clear".split(),
+    np.ndarray: "fill sort partition itemset setflags resize put byteswap".split(),
+}
+_VIEWS = frozenset("reshape transpose ravel view swapaxes squeeze diagonal".split())  # methods that read no element
+_HIGHER = (builtins.map, builtins.filter, builtins.sorted, builtins.min, builtins.max, builtins.sum, functools.reduce, builtins.any)
+_HIGHER += (builtins.all, itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.dropwhile, builtins.list)
+_KEEPERS = frozenset([functools.partial, functools.wraps, functools.update_wrapper, builtins.id, builtins.hash, builtins.repr])
+
+
+def called(observer: Observer, f: Any, caller: Any) -> Any:
+    """What is called in the place of f, in a function `caller` of the user's."""
+    kind = type(f)
+    if kind is types.FunctionType:
+        return _library(observer, f, caller) if is_library(f) else twin_of(f)
+    if kind is types.MethodType:
+        inner = f.__func__
+        if is_users_function(inner):
+            return types.MethodType(twin_of(inner), f.__self__)
+        return _library(observer, f, caller)
+    if kind is functools.partial:
+        return _partial(observer, f, caller)
+    if isinstance(f, type):
+        if not is_library(f):
+            return _class(observer, f)
+        return _library(observer, f, caller)
+    if not is_library(kind):
+        raw = raw_of(kind, "__call__")[1]
+        if is_users_function(raw):
+            return types.MethodType(twin_of(raw), f)
+    return _library(observer, f, caller)
+
+
+def _partial(observer: Observer, f: Any, caller: Any) -> Any:
+    place = observer.origin.get(id(f))
+    if place is not None:
+        for name in ("args", "keywords"):
+            held = getattr(f, name)
+            observer.known_as(held, observer.place(place, "attribute", name, place.label))
+            observer.spread(held)
+        observer.read(place, "attribute", "func", place.label, f.func, getattr(f.func, "__name__", ""))
+    return functools.partial(called(observer, f.func, caller), *f.args, **f.keywords)
+
+
+def _class(observer: Observer, f: type) -> Any:
+    """A class of the user's: what its `__init__` does is seen."""
+    begin = f.__init__
+    if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
+        return f
+    base = raw_of(f, "__init__")[0]
+    place = observer.origin.get(id(base)) or observer.found_nowhere(base, base.__name__)
+    at = observer.place(place, "raw", "__init__", f"{base.__name__}.__init__")
+    observer.guard(at, "code", begin.__code__)
+    observer.known_as(begin, at)
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = object.__new__(f)
+        twin_of(begin)(made, *args, **kwargs)
+        return made
+
+    return make
+
+
+def _library(observer: Observer, f: Any, caller: Any) -> Any:
+    try:
+        if f in _AS_THEY_ARE:
+            return f
+        reason = _REFUSED.get(f)
+    except TypeError:  # what cannot be hashed
+        reason = None
+    if reason is not None:
+        observer.refuse(reason)
+    if f is builtins.globals:
+        table = caller.__globals__
+        of = observer.found_nowhere(caller, caller.__qualname__)
+        observer.known_as(table, observer.place(of, "attribute", "__globals__", "globals()"))
+        return lambda: table
+    return LibraryCall(observer, f)
+
+
+class LibraryCall:
+    """A call of somebody else's code: what goes in is seen, what is done with it is not."""
+
+    __slots__ = ("observer", "f")
+
+    def __init__(self, observer: Observer, f: Any):
+        self.observer, self.f = observer, f
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        observer, f = self.observer, self.f
+        answer = _answers.get(f) if type(f) in _HASHABLE else None
+        if answer is not None:
+            found = answer(observer, args, kwargs)
+            if found is not MISSING:
+                return found
+        if type(f) is weakref.ref:
+            place = observer.origin.get(id(f))
+            return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
+        owner = getattr(f, "__self__", None)
+        if owner is not None and type(owner) is not types.ModuleType:
+            found = _method(observer, f, owner, args, kwargs)
+            if found is not MISSING:
+                return found
+        traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
+        args = tuple([_given(observer, a, traced, f) for a in args])
+        if kwargs:
+            kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
+        return tracing.door_of(f)(*args, **kwargs)
+
+
+handing.add(LibraryCall.__call__.__code__)
+_HASHABLE = frozenset([types.BuiltinFunctionType, types.FunctionType, type, np.ufunc, functools._lru_cache_wrapper])
+
+
+def _is_traced(x: Any) -> bool:
+    return type(x) is Tracer or type(x) in (list, tuple) and any(map(_is_traced, x))
+
+
+def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
+    """An argument on its way into a library's function."""
+    kind = type(x)
+    if kind is Tracer:
+        if id(x) in observer.tracers and getattr(f, "__module__", None) in ("math", "cmath", "builtins"):
+            raise observer.not_placed()
+        return x
+    if is_scalar(x):
+        return x
+    if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
+        return _given_function(observer, x, f)
+    if kind is np.ndarray:
+        if not traced or x.dtype.kind in "bi" and f not in _BY_REFERENCE:
+            observer.content(x)
+    elif observer.of(x) is not None:
+        if hasattr(kind, "__next__"):
+            observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
+        if type(f) in _HASHABLE and f in _SHALLOW:
+            observer.unpack(x)
+        elif issubclass(kind, CONTAINERS) and (traced or str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"):
+            observer.unpack(x, _DEEP)
+        else:
+            observer.content(x)
+    elif kind in (list, tuple):
+        given = [_given(observer, v, traced, f) for v in x]
+        return x if all([a is b for a, b in zip(given, x)]) else kind(given)
+    return x
+
+
+_DEEP = 6
+_SHALLOW = frozenset([builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map])
+_SHALLOW |= {builtins.filter, builtins.dict, functools.reduce, itertools.chain, itertools.product, builtins.len, builtins.sum}
+
+
+_BY_REFERENCE = frozenset(  # functions that read arrays of positions and masks when the program runs
+    [np.take, np.where, np.take_along_axis, np.put_along_axis, np.choose, np.searchsorted, np.interp, np.dot, np.matmul, np.sum]
+    + [np.einsum, np.tensordot, np.mean, np.compress, np.multiply, np.add, np.subtract, np.divide, np.logical_and, np.logical_or]
+    + [np.maximum, np.minimum, np.concatenate, np.stack, np.power, np.equal, np.not_equal, np.less, np.greater]
+)
+
+
+def _given_function(observer: Observer, x: Any, f: Any) -> Any:
+    """A function of the user's that is handed over: whoever calls it calls its twin."""
+    module = str(getattr(f, "__module__", None) or type(f).__module__).partition(".")[0]
+    if f not in _HIGHER if module == "builtins" or f in _KEEPERS else module not in ("funcad", "functools", "itertools", "scipy"):
+        return x
+    if f in _KEEPERS:
+        return x
+    if type(x) is functools.partial:
+        return functools.partial(_given_function(observer, x.func, f), *x.args, **x.keywords)
+    inner = x.__func__ if type(x) is types.MethodType else x
+    if not is_users_function(inner):
+        return x
+    twin = twin_of(inner)
+    return types.MethodType(twin, x.__self__) if type(x) is types.MethodType else twin
+
+
+# -- methods
+
+
+def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
+    """A method of a library's: MISSING if nothing is to be done but to call it."""
+    kind, name = type(owner), getattr(f, "__name__", "")
+    place = observer.of(owner)
+    if issubclass(kind, random.Random) and (place is not None or owner is random.random.__self__):
+        observer.refuse(f"{name} moves a generator of Python's random module")
+    if place is None:
+        return MISSING
+    if issubclass(kind, _GENERATORS):
+        observer.refuse(f"{place.label} draws, which moves the generator")
+    if issubclass(kind, _MOVING) or hasattr(kind, "__next__"):
+        observer.refuse(f"{place.label} moves on")
+    if kind is contextvars.ContextVar and name == "get":
+        get = observer.place(place, "attribute", "get", place.label)
+        return observer.read(get, "call", None, f"{place.label}.get()", f(*args))
+    if issubclass(kind, os._Environ) or issubclass(kind, (dict, types.MappingProxyType)):
+        return _of_mapping(observer, f, owner, name, args)
+    changing = next((names for base, names in _CHANGING.items() if issubclass(kind, base)), ())
+    if name in changing:
+        observer.stores.method(owner, name, args)
+    elif issubclass(kind, np.ndarray):
+        if name not in _VIEWS and not any(map(_is_traced, args)):
+            observer.content(owner)
+    elif issubclass(kind, CONTAINERS):
+        observer.spread(owner)
+    elif kind.__module__.partition(".")[0] != "funcad" and not isinstance(owner, type):
+        observer.spread(owner, 3)
+    return MISSING
+
+
+def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple) -> Any:
+    place: Any = observer.of(owner)
+    if name in ("get", "__getitem__") and args and is_scalar(args[0]):
+        label = f"{place.label}[{args[0]!r:.40}]"
+        if args[0] in owner:
+            return observer.read(place, "item", args[0], label, owner[args[0]])
+        observer.missing(place, "has", args[0], label)
+        return MISSING
+    if name in _CHANGING[dict]:
+        observer.stores.method(owner, name, args)
+        return MISSING
+    observer.spread(owner)
+    return MISSING
+
+
+# -- functions that read by other ways than they seem to
+
+
+def _getattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    return attribute(*args) if len(args) > 1 and type(args[1]) is str else MISSING
+
+
+def _hasattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    nothing = object()
+    if len(args) != 2 or type(args[0]) is Tracer:
+        return MISSING
+    return attribute(*args, nothing) is not nothing
+
+
+def _setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 3 and type(args[0]) is not Tracer:
+        observer.stores.attribute(args[0], args[1])
+    return MISSING
+
+
+def _next(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    place = observer.of(args[0]) if args else None
+    if place is not None:
+        observer.refuse(f"{place.label} is an iterator, which moves on")
+    return MISSING
+
+
+def _vars(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    place = observer.of(args[0]) if args else None
+    if place is not None:
+        inside = args[0].__dict__
+        observer.known_as(inside, observer.place(place, "attribute", "__dict__", place.label))
+        observer.spread(inside)
+    return MISSING
+
+
+def _length(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if len(args) != 1 or type(args[0]) is Tracer:
+        return MISSING
+    x = args[0]
+    raw = raw_of(type(x), "__len__")[1]
+    if is_users_function(raw):
+        return twin_of(raw)(x)
+    place = observer.of(x)
+    if place is not None and issubclass(type(x), CONTAINERS):
+        observer.stores.measured(x)
+        observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+        return len(x)
+    return len(x) if type(x) is np.ndarray else MISSING
+
+
+def _errors(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if not {"raise", "call"}.isdisjoint([v for v in (*args, *kwargs.values()) if type(v) is str]):
+        observer.refuse("errors of arithmetic are raised, or call a function")
+    return MISSING
+
+
+def _filters(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if "error" in (*args[:1], kwargs.get("action")):
+        observer.refuse("warnings are raised as errors")
+    return MISSING
+
+
+def _generator(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if not args and not kwargs or args[:1] == (None,):
+        observer.refuse("default_rng() begins with other numbers at each call")
+    return MISSING
+
+
+_answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
+    getattr: _getattr,
+    hasattr: _hasattr,
+    setattr: _setattr,
+    next: _next,
+    vars: _vars,
+    len: _length,
+    np.errstate: _errors,
+    np.seterr: _errors,
+    warnings.simplefilter: _filters,
+    warnings.filterwarnings: _filters,
+    np.random.default_rng: _generator,
+}

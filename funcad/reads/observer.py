@@ -1,0 +1,379 @@
+"""What one run of a function reads of, and stores in, what was there before it.
+
+Idea: while a program is traced, the twin of the user's function (twin/) tells an `Observer` of every load, call, store and test.
+An object that was there before is known by its place (places.py), and what is read of it makes a guard there, or an input. What
+goes where nobody sees what becomes of it, into a library's function, a comparison by identity or a text, is told as a whole:
+`content`. What can be neither read again nor replayed raises `Refusal` before it happens, and the function's calls run un-jitted.
+
+Invariants: f runs on its own objects; nothing of the user's is called that f does not call. A place is weakened to an input in
+the line that puts the traced value there (`_input`), nowhere else. Traps: `keep` holds all objects whose `id` is a key; a place
+that f stored itself says nothing about what was there before, so it is not guarded from then on.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from funcad.host.real_types import is_a
+from funcad.host.where import Source, is_internal, state
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.jaxpr import Var
+from funcad.ir.trace import AbstractTrace
+from funcad.ir.tracer import Tracer
+from funcad.passes.subprograms import value_key
+from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.places import (
+    INPUTS, Guards, Place, array_of, bytes_of, is_number, is_scalar, key_of, keys_of, needed, reference, same_scalar, value_at,
+)  # fmt: skip
+from funcad.twin.twins import Untwinnable
+
+LISTS = (list, tuple, collections.deque)
+CONTAINERS = (*LISTS, dict, set, frozenset)
+_OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
+_CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
+_DEEP = 6  # containers in containers that are told by their contents
+
+
+class Refusal(BaseException):
+    """f does what can be neither read again nor replayed: its calls are to run un-jitted. No `except Exception` takes it."""
+
+    def __init__(self, reason: str, where: str):
+        super().__init__(f"{reason}, at {where}" if where else reason)
+
+
+class Unplaced(Exception):
+    """Python needs a number that was to be an input: it is a guard instead."""
+
+
+class Observer:
+    """One run of a function's twin."""
+
+    def __init__(self, f: Any, statics: list[tuple[str, Any]], inputs: set[str]):
+        self.function = lambda: f
+        self.inputs = inputs  # labels of the places whose values are to be inputs, where they can
+        self.places: list[Place] = []
+        self.table: dict[tuple[int, str, Any], Place] = {}
+        self.origin: dict[int, Place] = {}
+        self.keep: list[Any] = []
+        self.values: dict[Place, Any] = {}  # what was found there
+        self.stored_places: set[Place] = set()
+        self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
+        self.refused: Refusal | None = None
+        self.unplaced = False
+        self.untwinned: set[types.CodeType] = set()  # the user's code that ran as it is
+        self.netted = True  # was there a net?
+        self.stores: Any = None  # see stores.py
+        self.twins: Any = None
+        self.trace: Any = None  # in which f runs
+        self.memo: dict[Any, Any] = {}  # results of functions of the user's that have a cache
+        self.spread_over: set[int] = set()
+        self.root = self.place(None, "root", None, "")
+        self._begin(f, self.root)
+        for label, x in statics:
+            if not is_scalar(x):
+                self.known_as(x, self.place(None, "constant", x, label))
+
+    def _begin(self, f: Any, root: Place) -> None:
+        """The function itself is what it was; what it is made of may change."""
+        kind = type(f)
+        if kind is types.MethodType:
+            self.known_as(f.__self__, self.place(root, "attribute", "__self__", "self"))
+            function = self.place(root, "attribute", "__func__", "")
+            self.known_as(f.__func__, function)
+            self.guard(self.place(function, "attribute", "__code__", f"the code of {f.__name__}"), "is", f.__func__.__code__)
+            return
+        self.known_as(f, root)
+        if kind is types.FunctionType:
+            self.guard(self.place(root, "attribute", "__code__", f"the code of {f.__name__}"), "is", f.__code__)
+
+    # -- places
+
+    def place(self, parent: Place | None, step: str, key: Any, label: str) -> Place:
+        at = (id(parent), step, key_of(key))
+        found = self.table.get(at)
+        if found is None:
+            found = self.table[at] = Place(parent, step, key, label)
+            self.places.append(found)
+        return found
+
+    def place_if_known(self, parent: Place | None, step: str, key: Any) -> Place | None:
+        return self.table.get((id(parent), step, key_of(key)))
+
+    def known_as(self, x: Any, place: Place) -> None:
+        """x was there before, at that place."""
+        if id(x) not in self.origin:
+            self.origin[id(x)] = place
+            self.keep.append(x)
+
+    def of(self, x: Any) -> Place | None:
+        """Where x was found; of a view, the array whose memory it shows."""
+        found = self.origin.get(id(x))
+        while found is None and type(x) is np.ndarray and x.base is not None:
+            x = x.base
+            found = self.origin.get(id(x))
+        return found
+
+    def found_nowhere(self, x: Any, label: str) -> Place | None:
+        """A place for an object that is reached by no steps: it stays what it is as long as it lives."""
+        found = self.origin.get(id(x))
+        if found is None:
+            check, known = reference(x)
+            if check != "ref":
+                return None
+            found = self.place(None, "weak", known, label)
+            self.known_as(x, found)
+        return found
+
+    def guard(self, place: Place, check: str, known: Any) -> None:
+        """Another comparison at a place, which is made at each call."""
+        if place in self.stored_places:
+            return
+        if place.check is not None and (place.check, type(place.known)) != (check, type(known)):
+            place = self.place(place, "again", check, place.label)
+        if place.check is None:
+            place.check, place.known = check, known
+
+    # -- reads
+
+    def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any, name: str = "") -> Any:
+        """A value that was loaded: as it is, with a guard at its place, or the traced value of an input."""
+        kind = type(x)
+        if kind is Tracer:
+            return x
+        place = self.place(parent, step, key, label)
+        if place in self.stored_places or self.stores.renamed(place, x):
+            return x
+        before = self.values.get(place, MISSING)
+        if before is not MISSING:
+            if type(before) is Tracer:
+                return before
+            if before is not x and not (is_scalar(before) and same_scalar(x, before)) and kind is not types.MethodType:
+                self.refuse(f"{label} changes while the function runs")
+            return x
+        if label in self.inputs and (is_number(x) or kind is np.ndarray):
+            return self._input(place, x)
+        self.values[place] = x
+        if is_scalar(x):
+            self.guard(place, "scalar", x)
+        elif issubclass(kind, types.ModuleType):
+            self.known_as(x, place)
+        elif not _is_imported(x, name):
+            self._object(place, x, kind)
+        return x
+
+    def _object(self, place: Place, x: Any, kind: type) -> None:
+        known = self.origin.get(id(x))
+        if known is not None:
+            self.guard(place, "alias", known)
+            return
+        self.known_as(x, place)
+        if kind is types.FunctionType and not is_library(x):
+            self.guard(place, "code", x.__code__)
+        elif kind is types.MethodType:
+            self.guard(place, "class", weakref.ref(kind))
+            self.known_as(x.__self__, self.place(place, "attribute", "__self__", f"{place.label}.__self__"))
+            function = self.place(place, "attribute", "__func__", place.label)
+            self.known_as(x.__func__, function)
+            self.guard(function, *reference(x.__func__))
+        elif kind is np.ndarray:
+            self.guard(place, "array", array_of(x))
+        elif issubclass(kind, _CODE) or issubclass(kind, enum.Enum) or is_library(kind) and not issubclass(kind, _OPEN):
+            self.guard(place, *reference(x))
+        else:
+            self.guard(place, "class", weakref.ref(kind))
+
+    def _input(self, place: Place, x: Any) -> Any:
+        """The traced value of a place that is read again at each call: here it is placed, and its guard weakened."""
+        trace = self.trace
+        if type(trace) is not AbstractTrace or trace.closed:
+            raise self.not_placed()
+        aval = aval_of(x)
+        variable = Var(Aval(aval.shape, aval.dtype, aval.weak))
+        trace.captured[("read", len(self.tracers))] = (variable, x)
+        trace.stands_for[variable] = x
+        if is_number(x):
+            place.check, place.known = "number", type(x)
+            state.unread += (variable,)
+        else:
+            place.check, place.known = "aval", (x.shape, x.dtype)
+        self.values[place] = found = Tracer(trace, variable)
+        self.tracers[id(found)] = place
+        return found
+
+    def missing(self, parent: Place, step: str, key: Any, label: str) -> None:
+        """Something was looked for, and is not there: a guard that it is not."""
+        self.guard(self.place(parent, step, key, label), "is", False if step == "has" else MISSING)
+
+    def content(self, x: Any, deep: int = _DEEP) -> None:
+        """x goes where nobody sees what becomes of it: all that it holds is told."""
+        kind = type(x)
+        if kind is Tracer:
+            if id(x) in self.tracers:
+                raise self.not_placed()
+            return
+        if is_scalar(x) or issubclass(kind, _CODE):
+            return
+        if issubclass(kind, np.ndarray):
+            self._array_content(x)
+        elif self.of(x) is not None or issubclass(kind, CONTAINERS):
+            self.spread(x, deep)
+
+    def _array_content(self, x: Any) -> None:
+        place, base = self.origin.get(id(x)), x
+        while place is None and base.base is not None:
+            base = base.base
+            place = self.origin.get(id(base))
+        if place is None or place in self.stored_places:
+            return
+        if type(base) is not np.ndarray:
+            self.refuse(f"{place.label}, a {type(base).__name__}, is read as a whole")
+        elif base.dtype.hasobject:
+            for i, v in enumerate(base.ravel().tolist()):
+                self.content(self.read(self.place(place, "attribute", "flat", place.label), "item", i, f"{place.label}.flat[{i}]", v))
+        else:
+            self.guard(self.place(place, "again", "bytes", f"the elements of {place.label}"), "bytes", bytes_of(base))
+
+    def spread(self, x: Any, deep: int = 1) -> None:
+        """All items of a container are read, or all attributes of an object."""
+        place, kind = self.origin.get(id(x)), type(x)
+        if self.stores.changed(x):
+            self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
+        if not deep or deep > 1 and id(x) in self.spread_over:
+            return
+        if deep > 1:
+            self.spread_over.add(id(x))
+        for v in self._parts(place, x, kind):
+            if type(v) is Tracer and id(v) in self.tracers:
+                raise self.not_placed()
+            if deep > 1:
+                self.content(v, deep - 1)
+
+    def unpack(self, x: Any, depth: int = 1) -> None:
+        """Items of a container are handed out, so many levels deep; what is done with them is seen."""
+        place, kind = self.origin.get(id(x)), type(x)
+        if not depth or not issubclass(kind, CONTAINERS):
+            return
+        if self.stores.changed(x):
+            self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
+        for v in self._parts(place, x, kind):
+            if type(v) is Tracer and id(v) in self.tracers:
+                raise self.not_placed()
+            self.unpack(v, depth - 1)
+
+    def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
+        if issubclass(kind, LISTS):
+            if place is None:
+                yield from x
+                return
+            self.guard(self.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+            for i, v in enumerate(list(x)):
+                yield self.read(place, "item", i, f"{place.label}[{i}]", v)
+        elif issubclass(kind, dict):
+            if place is None:
+                yield from dict.values(x)
+                return
+            self.guard(self.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(x))
+            for k, v in list(dict.items(x)):
+                yield self.read(place, "entry", k, f"{place.label}[{k!r:.40}]", v)
+        elif place is None:
+            return
+        elif issubclass(kind, (set, frozenset)):
+            if not all(map(is_scalar, x)):
+                self.guard(place, *reference(x))
+            else:
+                self.guard(place, "set", (kind, {value_key(v) for v in x}))
+        elif issubclass(kind, (bytearray, memoryview)) or kind.__module__ == "array":
+            self.refuse(f"the contents of {place.label}, a {kind.__name__}, are read")
+        else:
+            yield from self._attributes(place, x, kind)
+
+    def _attributes(self, place: Place, x: Any, kind: type) -> Iterator[Any]:
+        if issubclass(kind, (np.random.Generator, np.random.RandomState)) or kind.__module__.partition(".")[0] == "funcad":
+            return
+        self.guard(place, *reference(x))
+        inside = getattr(x, "__dict__", None)
+        for name, v in list(inside.items()) if type(inside) is dict else ():
+            if type(name) is str and not issubclass(type(v), _CODE):
+                yield self.read(place, "own", name, f"{place.label}.{name}", v)
+
+    def derived(self, x: Any) -> None:
+        """x was computed of numbers that are inputs, and stands for a number of Python's as they do."""
+        if type(x) is Tracer:
+            self.tracers[id(x)] = None
+            self.keep.append(x)
+
+    # -- what stops it
+
+    def not_placed(self) -> Unplaced:
+        """A number that was to be an input goes where Python needs its value. `except Exception` of the user's may take this."""
+        self.unplaced = True
+        return Unplaced("a number that was to be an input is needed by Python")
+
+    def refuse(self, reason: str) -> None:
+        frame: Any = sys._getframe(1)
+        while frame is not None and is_internal(frame.f_code.co_filename):
+            frame = frame.f_back
+        where = str(Source(frame.f_code, frame.f_lasti)) if frame is not None else ""
+        self.refused = self.refused or Refusal(reason, where)
+        raise self.refused
+
+    def guards(self) -> Guards | None:
+        """What the program depends on."""
+        return Guards(needed(self.places)) if any([place.check is not None for place in self.places]) else None
+
+    def twin(self, f: Any) -> Any:
+        """The twin of a function of the user's; f itself where it can have none, which the net sees."""
+        try:
+            return self.twins.of(f)
+        except Untwinnable:
+            return f
+
+    def also(self, guards: Guards | None, f: Any) -> list[Any]:
+        """What another function's program depends on, which is a part of this one; gives the values of its inputs."""
+        values: list[Any] = []
+        if guards is None:
+            return values
+        root = self.origin.get(id(f)) or self.found_nowhere(f, "") or self.place(None, "constant", f, "")
+        at: dict[int, Place] = {}
+        for other in guards.places:
+            parent = at[id(other.parent)] if other.parent is not None else None
+            if other.step == "root":
+                at[id(other)] = root
+                place = root
+            else:
+                place = at[id(other)] = self.place(parent, other.step, other.key, other.label)
+            if other.check in INPUTS:
+                values.append(self.read(place.parent, place.step, place.key, place.label, value_at(place, self.function())))
+            elif other.check == "alias":
+                self.guard(place, "alias", at[id(other.known)])
+            elif other.check is not None:
+                self.guard(place, other.check, other.known)
+        return values
+
+
+def _is_imported(x: Any, name: str) -> bool:
+    """Is it a library's function or class, under its own name?"""
+    kind = type(x)
+    if kind.__module__.partition(".")[0] == "numpy" and not is_a(x, (np.ndarray, np.generic)):
+        return getattr(x, "__name__", None) == name
+    is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
+    return is_code and x.__name__ == name and is_library(x)
+
+
+class _Here(threading.local):
+    observer: Observer | None = None  # of the function that runs in this thread
+
+
+here = _Here()
+
+
