@@ -35,6 +35,7 @@ LEVELS = {
     "configuration": 0,
     "tree": 1,
     "host": 2,
+    "twin": 2.5,
     "show": 3,
     "ir": 4,
     "primitives": 5,
