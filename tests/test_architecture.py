@@ -48,6 +48,7 @@ LEVELS = {
     "api": 10,
     "control": 11,
     "custom": 12,
+    "reads": 12.5,
     "jitted": 13,
     "numpy": 14,
     "lax": 15,

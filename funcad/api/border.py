@@ -117,7 +117,7 @@ def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of
 
     def flat(*leaves: Any) -> list[Any]:
         args, kwargs = in_tree.unflatten(leaves)
-        result = (f if state.twin is None else state.twin(f))(*args, **kwargs)
+        result = (f if state.observer is None else state.observer.runs_as(f))(*args, **kwargs)
         out, store.tree = flat_values(result)
         if output_of:
             check_leaves(out, f"{output_of}: output", result)

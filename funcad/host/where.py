@@ -55,7 +55,7 @@ class _State(threading.local):
     default_device: str = "cpu"
     unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (jitted/substitutes.py)
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
-    twin: Any = None  # what runs in the place of a function of the user's, while a trace looks at what it reads (reads/)
+    observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 

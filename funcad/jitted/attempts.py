@@ -24,7 +24,7 @@ from funcad.jitted.watched import Found, look
 from funcad.reads.code_reads import reads_of
 from funcad.reads.observer import Observer
 from funcad.reads.places import Guards
-from funcad.reads.run import begin, under
+from funcad.reads.run import begin, has_twin, under
 from funcad.reads.stores import Store
 from funcad.unjitted.strides import Given
 
@@ -65,6 +65,7 @@ class Attempt(NamedTuple):
         leaf = Leaf(outputs)
         leaf.out_tree, leaf.consts = self.store.tree, consts
         leaf.written, leaf.returned = tuple(self.writes.written), self.writes.returned
+        leaf.stores = tuple(self.run.stores) if self.run is not None else ()
         return leaf
 
 
@@ -96,9 +97,8 @@ class Attempts:
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         found = look(f, self.statics)
-        observer = begin(f, self.statics, self.numbers)
-        made = found.substitutes(f, self.numbers) if observer is None else None
-        run = TwinRun(observer) if observer is not None else None
+        run = TwinRun(self.statics, self.numbers) if has_twin(f) else None
+        made = found.substitutes(f, self.numbers) if run is None else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             if state.identities:
@@ -122,25 +122,26 @@ class Attempts:
 class TwinRun:
     """One run of a function's twin, and what it stored."""
 
-    __slots__ = ("observer", "stores", "outputs", "advancing")
+    __slots__ = ("statics", "inputs", "observer", "stores", "outputs", "advancing")
+    observer: Observer
 
-    def __init__(self, observer: Observer):
-        self.observer = observer
+    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str]):
+        self.statics, self.inputs = statics, inputs
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
         self.advancing: set[str] = set()  # labels of what is read and stored
 
     def of(self, f: Any, args: tuple, kwargs: dict) -> Any:
         """The result of f, whose stores are taken back and noted."""
-        observer = self.observer
+        observer = self.observer = begin(f, self.statics, self.inputs)  # anew: the function may be started again
         observer.trace = state.running
         try:
             with under(observer) as twin:
                 result = twin(f)(*args, **kwargs)
                 if observer.refused is not None:
                     raise observer.refused
-                if observer.unplaced:
-                    raise observer.not_placed()
+                if observer.unplaced is not None:
+                    raise observer.unplaced
                 self.stores, self.outputs = observer.stores.taken()
                 self.advancing = observer.stores.advancing
             return result

@@ -43,7 +43,7 @@ from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
 from funcad.passes.subprograms import value_key
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
-from funcad.reads.observer import Refusal, here
+from funcad.reads.observer import Refusal, Unplaced
 from funcad.reads.refusals import warn_once
 from funcad.reads.stores import lock, write_back
 
@@ -334,8 +334,8 @@ class Core:
 
     def _captured(self, entry: Entry) -> list | None:
         """The captured values of now; None if what the program depends on has changed meanwhile."""
-        if here.observer is not None and entry.watched is not None:  # the program becomes a part of one that is traced
-            return [*here.observer.also(entry.watched, self.f), *entry.consts[entry.watched.inputs :]]
+        if state.observer is not None and entry.watched is not None:  # the program becomes a part of one that is traced
+            return [*state.observer.also(entry.watched, self.f), *entry.consts[entry.watched.inputs :]]
         return entry.captured(self.f)
 
     def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry) -> Any:
@@ -358,7 +358,7 @@ class Core:
             stored, outs = outs[n:], outs[:n]
             if entry.written:
                 outs = commit(entry, leaves, inputs, outs, self._donated_ids(args, kwargs), name_of(self.f))
-            write_back(entry.stores, self.f, stored, here.observer, name_of(self.f))
+            write_back(entry.stores, self.f, stored, state.observer, name_of(self.f))
             return entry.out_tree.unflatten(outs)
 
     # -- functions that are not compiled
@@ -370,8 +370,8 @@ class Core:
 
     def _un_jitted(self, args: tuple, kwargs: dict) -> Any:
         """The function itself, and a warning, once, when its result stands."""
-        if here.observer is not None:  # where it is a part of a function that is traced, that is not compiled either
-            return state.twin(self.f)(*args, **kwargs)
+        if state.observer is not None:  # where it is a part of a function that is traced, that is not compiled either
+            return state.observer.runs_as(self.f)(*args, **kwargs)
         reason, policy = self.cache.refused, self.not_compiled or config.not_compiled
         text = (
             f"jit of {name_of(self.f)} is not compiled: {reason}. Its calls run un-jitted, and are right.\n"
@@ -386,6 +386,8 @@ class Core:
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""
+        if state.observer is not None:
+            state.observer.also(entry.watched, self.f)
         donated = self._donated_ids(args, kwargs)
         if not any_tracer(leaves) and not donated:
             entry.runs += 1
@@ -492,7 +494,9 @@ class Core:
         while numbers := self.cache.inputs():
             try:
                 return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, None)
-            except Exception:  # Python needs the value of one of them, or the function fails in any case
+            except Unplaced as error:  # Python needs the value of this one
+                self.cache.refuse({error.label} & numbers or numbers)
+            except Exception:  # of one of them, or the function fails in any case
                 self.cache.refuse(numbers)
         return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, result)
 
@@ -518,7 +522,10 @@ class Core:
             entry.stores = tuple(first.run.stores)
             label = self.cache.advance(first.run.advancing)
             if label is not None:
-                raise Refusal(f"{label} advances, and Python needs its value", "")
+                refusal = Refusal(f"{label} advances, and Python needs its value", "")
+                if not result:
+                    raise refusal
+                self.refused(str(refusal))  # this call is done, and what it stored is written
         self.cache.proven |= numbers
         return entry
 

@@ -25,8 +25,9 @@ from funcad.errors import RandomStateError, UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.host.where import Source
 from funcad.ir.tracer import Tracer
-from funcad.jitted.watched import Found, dict_of
+from funcad.jitted.watched import Found
 from funcad.reads.code_reads import MISSING, content, stores_attribute
+from funcad.reads.places import dict_of
 
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into

@@ -17,6 +17,7 @@ from funcad.jitted.attempts import Attempt
 from funcad.jitted.jit_cache import Cache, Entry, Signature
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.paths import Paths
+from funcad.reads.places import Guards
 from funcad.unjitted.strides import Given
 
 
@@ -64,7 +65,13 @@ def successors(cache: Cache, key: Signature, entry: Entry) -> None:
         successors(cache, key, successor)
         core.upgrade(entry)
 
-    paths.outgrown = outgrown
+    def depends(core: Any, guards: Guards) -> None:
+        joined = guards if entry.watched is None else entry.watched.joined(guards)
+        if joined is not entry.watched:
+            entry.watched = joined
+            core.upgrade(entry)
+
+    paths.outgrown, paths.depends = outgrown, depends
     paths.at_rest = lambda core: Resting(core, entry).begin()
 
 

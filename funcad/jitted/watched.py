@@ -30,7 +30,7 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.substitutes import TELLING, Substitutes
 from funcad.passes.subprograms import value_key
 from funcad.reads.code_reads import MISSING, Reads, content, is_library, reads_of
-from funcad.reads.places import Guards, Place, evaluated, is_number, is_scalar, reference
+from funcad.reads.places import Guards, Place, dict_of, evaluated, is_number, is_scalar, reference
 
 MOST_SCALARS = 64  # in a container that is watched by content
 MOST_ITEMS = 256  # in a container whose items are looked at
@@ -45,15 +45,6 @@ _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attri
 
 def _is_plain_key(key: Any) -> bool:
     return is_scalar(key) or type(key) is tuple and all(map(_is_plain_key, key)) or type(key).__eq__ is object.__eq__
-
-
-def dict_of(x: Any) -> dict[str, Any]:
-    """The attributes of an instance; {} if it has none."""
-    try:
-        found = object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return {}
-    return found if type(found) is dict else {}
 
 
 class Found:

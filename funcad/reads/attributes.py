@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.where import state
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, is_library
-from funcad.reads.observer import Observer, here
+from funcad.reads.observer import Observer
 from funcad.reads.places import Place, is_scalar, own, reference
 
 _MEMORY = frozenset(["flat", "data", "ctypes", "__array_interface__", "__array_struct__", "__buffer__"])
@@ -39,7 +40,7 @@ def is_users_function(f: Any) -> bool:
 
 def twin_of(f: Any) -> Any:
     """The twin of a function of the user's; f itself where it can have none, which the net sees."""
-    observer = here.observer
+    observer = state.observer
     if observer is None or not is_users_function(f):
         return f
     _defaults(observer, f)
@@ -61,7 +62,7 @@ def _defaults(observer: Observer, f: Any) -> None:
 
 def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
     """`x.name`, or the default where there is no such attribute."""
-    observer = here.observer
+    observer = state.observer
     if observer is None or type(x) is Tracer:
         return getattr(x, name) if default is MISSING else getattr(x, name, default)
     kind = type(x)
@@ -120,6 +121,27 @@ def of_class(observer: Observer, base: type, name: str) -> Place:
     return observer.place(place, "raw", name, f"{base.__name__}.{name}")
 
 
+def through(observer: Observer, at: Place, name: str, function: Any) -> None:
+    """The function inside what stands in a class: it is the same as long as its code is."""
+    place = observer.place(at, "attribute", name, at.label)
+    if type(function) is types.FunctionType:
+        observer.guard(place, "code", function.__code__)
+        observer.known_as(function, place)
+    else:
+        observer.guard(place, *reference(function))
+
+
+def method_of(observer: Observer, kind: type, name: str) -> Any:
+    """A method that Python itself looks up in the class of an object, to be called with the object; None if it is no twin's."""
+    base, raw = raw_of(kind, name)
+    if not is_users_function(raw):
+        return None
+    at = of_class(observer, base, name)
+    observer.guard(at, "code", raw.__code__)
+    observer.known_as(raw, at)
+    return twin_of(raw)
+
+
 def _in_class(observer: Observer, x: type, name: str) -> Any:
     """An attribute that is asked of a class of the user's."""
     base, raw = raw_of(x, name)
@@ -148,11 +170,14 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
         return twin_of(other)(x, name) if raw is MISSING and not has and is_users_function(other) else MISSING
     way = type(raw)
     at = of_class(observer, base, name)
+    place = observer.origin.get(id(x))
+    if place is not None and not has and not hasattr(way, "__set__") and kind.__dictoffset__:
+        observer.missing(place, "own", name, f"{place.label}.{name}")
     if way is property and is_users_function(raw.fget):
-        observer.guard(at, *reference(raw))
+        through(observer, at, "fget", raw.fget)
         return twin_of(raw.fget)(x)
     if way is functools.cached_property and not has and is_users_function(raw.func):
-        observer.guard(at, *reference(raw))
+        through(observer, at, "func", raw.func)
         found = twin_of(raw.func)(x)
         observer.stores.attribute(x, name)
         x.__dict__[name] = found
@@ -164,8 +189,7 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
         observer.known_as(raw, at)
         return types.MethodType(raw, x)
     if way is staticmethod or way is classmethod:
-        observer.guard(at, *reference(raw))
-        observer.known_as(raw.__func__, observer.place(at, "attribute", "__func__", at.label))
+        through(observer, at, "__func__", raw.__func__)
         return getattr(x, name)
     getter = raw_of(way, "__get__")[1]
     if is_users_function(getter):

@@ -37,7 +37,7 @@ import numpy as np
 
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
-from funcad.reads.attributes import attribute, is_users_function, raw_of, twin_of
+from funcad.reads.attributes import attribute, is_users_function, method_of, raw_of, twin_of
 from funcad.reads.code_reads import MISSING, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
@@ -97,9 +97,9 @@ def called(observer: Observer, f: Any, caller: Any) -> Any:
             return _class(observer, f)
         return _library(observer, f, caller)
     if not is_library(kind):
-        raw = raw_of(kind, "__call__")[1]
-        if is_users_function(raw):
-            return types.MethodType(twin_of(raw), f)
+        method = method_of(observer, kind, "__call__")
+        if method is not None:
+            return types.MethodType(method, f)
     return _library(observer, f, caller)
 
 
@@ -193,13 +193,13 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
     kind = type(x)
     if kind is Tracer:
         if id(x) in observer.tracers and getattr(f, "__module__", None) in ("math", "cmath", "builtins"):
-            raise observer.not_placed()
+            raise observer.not_placed(x)
         return x
     if is_scalar(x):
         return x
     if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
         return _given_function(observer, x, f)
-    if kind is np.ndarray:
+    if kind is np.ndarray and getattr(f, "__name__", "") != "at":
         if not traced or x.dtype.kind in "bi" and f not in _BY_REFERENCE:
             observer.content(x)
     elif observer.of(x) is not None:
@@ -234,7 +234,7 @@ def _given_function(observer: Observer, x: Any, f: Any) -> Any:
     module = str(getattr(f, "__module__", None) or type(f).__module__).partition(".")[0]
     if f not in _HIGHER if module == "builtins" or f in _KEEPERS else module not in ("funcad", "functools", "itertools", "scipy"):
         return x
-    if f in _KEEPERS:
+    if f in _KEEPERS or getattr(f, "__name__", "").endswith("callback"):  # which is called at each run, and reads what is there
         return x
     if type(x) is functools.partial:
         return functools.partial(_given_function(observer, x.func, f), *x.args, **x.keywords)
@@ -333,9 +333,9 @@ def _length(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if len(args) != 1 or type(args[0]) is Tracer:
         return MISSING
     x = args[0]
-    raw = raw_of(type(x), "__len__")[1]
-    if is_users_function(raw):
-        return twin_of(raw)(x)
+    method = method_of(observer, type(x), "__len__")
+    if method is not None:
+        return method(x)
     place = observer.of(x)
     if place is not None and issubclass(type(x), CONTAINERS):
         observer.stores.measured(x)

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from funcad.api.lane_trace import as_truth
+from funcad.host.where import state
 from funcad.ir.tracer import Tracer
-from funcad.reads.attributes import attribute, is_users_function, of_class, raw_of, twin_of
+from funcad.reads.attributes import attribute, is_users_function, method_of, of_class, raw_of, through, twin_of
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library
-from funcad.reads.observer import CONTAINERS, Observer, here
+from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import Place, is_scalar, reference
 from funcad.twin.hooks import Hooks
 
@@ -42,7 +43,7 @@ class Seen(Hooks):
     # -- names
 
     def load_global(self, name: str, value: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is None:
             return value
         table = self.function.__globals__
@@ -51,7 +52,7 @@ class Seen(Hooks):
         return observer.read(self._names(observer), "item", name, f"global {name}", value, name)
 
     def load_free(self, name: str, value: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is None or name == "__class__":
             return value
         place = self._cells(observer)
@@ -61,12 +62,12 @@ class Seen(Hooks):
         return observer.read(place, "cell", at, f"closure variable {name}", value, name)
 
     def will_store_global(self, name: str) -> None:
-        observer = here.observer
+        observer = state.observer
         if observer is not None:
             observer.stores.name(self._names(observer), self.function.__globals__, name, f"global {name}")
 
     def will_store_free(self, name: str) -> None:
-        observer = here.observer
+        observer = state.observer
         place = self._cells(observer) if observer is not None else None
         if observer is not None and place is not None:
             at = self.function.__code__.co_freevars.index(name)
@@ -97,23 +98,23 @@ class Seen(Hooks):
         return attribute(owner, name)
 
     def store_attribute(self, owner: Any, name: str, value: Any) -> None:
-        observer = here.observer
+        observer = state.observer
         if observer is not None and type(owner) is not Tracer:
             kind = type(owner)
             base, raw = raw_of(kind, name)
             if type(raw) is property and is_users_function(raw.fset):
-                observer.guard(of_class(observer, base, name), *reference(raw))
+                through(observer, of_class(observer, base, name), "fset", raw.fset)
                 twin_of(raw.fset)(owner, value)
                 return
-            setter = raw_of(kind, "__setattr__")[1]
-            if is_users_function(setter) and not isinstance(owner, type):
-                twin_of(setter)(owner, name, value)
+            setter = method_of(observer, kind, "__setattr__")
+            if setter is not None:
+                setter(owner, name, value)
                 return
             observer.stores.attribute(owner, name)
         setattr(owner, name, value)
 
     def delete_attribute(self, owner: Any, name: str) -> None:
-        observer = here.observer
+        observer = state.observer
         if observer is not None and type(owner) is not Tracer:
             observer.stores.attribute(owner, name)
         delattr(owner, name)
@@ -124,18 +125,18 @@ class Seen(Hooks):
         return item(owner, key)
 
     def store_item(self, owner: Any, key: Any, value: Any) -> None:
-        observer = here.observer
+        observer = state.observer
         if observer is not None and type(owner) is not Tracer:
-            raw = raw_of(type(owner), "__setitem__")[1]
-            if is_users_function(raw):
-                twin_of(raw)(owner, key, value)
+            method = method_of(observer, type(owner), "__setitem__")
+            if method is not None:
+                method(owner, key, value)
                 return
             _key(observer, key)
             observer.stores.item(owner, key, value)
         owner[key] = value
 
     def delete_item(self, owner: Any, key: Any) -> None:
-        observer = here.observer
+        observer = state.observer
         if observer is not None and type(owner) is not Tracer:
             observer.stores.item(owner, key, None)
         del owner[key]
@@ -143,20 +144,20 @@ class Seen(Hooks):
     # -- what runs, and over what
 
     def call(self, function: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         return function if observer is None else called(observer, function, self.function)
 
     def iterate(self, value: Any, depth: int) -> Any:
         return iterated(value, depth)
 
     def spread(self, value: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is not None:
             observer.unpack(value)
         return value
 
     def enter(self, manager: Any, depth: int) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is None:
             return manager
         kind = type(manager)
@@ -168,17 +169,17 @@ class Seen(Hooks):
     # -- tests
 
     def test(self, value: Any, kept: bool) -> Any:
-        observer = here.observer
+        observer = state.observer
         kind = type(value)
         if observer is None or kind in _PLAIN:
             return self._number(observer, value)
         if not is_library(kind):
             for name in ("__bool__", "__len__"):
-                raw = raw_of(kind, name)[1]
-                if is_users_function(raw):
-                    truth = bool(twin_of(raw)(value))
+                method = method_of(observer, kind, name)
+                if method is not None:
+                    truth = bool(method(value))
                     return value if kept else truth
-                if raw is not MISSING:
+                if raw_of(kind, name)[1] is not MISSING:
                     break
         place = observer.of(value)
         if place is not None:
@@ -191,21 +192,23 @@ class Seen(Hooks):
 
     def _number(self, observer: Observer | None, value: Any) -> Any:
         if observer is not None and id(value) in observer.tracers and observer.tracers[id(value)] is not None:
-            raise observer.not_placed()
+            raise observer.not_placed(value)
         return value
 
     def compare(self, op: Any, a: Any, b: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is None:
             return op(a, b)
         if op is operator.is_ or op is operator.is_not:
+            if a is None or b is None:
+                return op(a, b)
             return op(_identity(observer, a), _identity(observer, b))
         if op.__name__ in ("contains", "lacks"):
             return _membership(observer, op, a, b)
         return binary(observer, op, a, b)
 
     def chained(self, op: Any, value: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is not None:
             if op is operator.is_ or op is operator.is_not:
                 return _identity(observer, value)
@@ -213,7 +216,7 @@ class Seen(Hooks):
         return value
 
     def match(self, value: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is not None:
             if type(value) is Tracer:
                 return as_truth(self._number(observer, value))
@@ -221,7 +224,7 @@ class Seen(Hooks):
         return value
 
     def text(self, value: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is not None:
             observer.content(value)
         return value
@@ -229,11 +232,11 @@ class Seen(Hooks):
     # -- operators
 
     def binary(self, op: Any, a: Any, b: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         return op(a, b) if observer is None else binary(observer, op, a, b)
 
     def unary(self, op: Any, a: Any) -> Any:
-        observer = here.observer
+        observer = state.observer
         if observer is None:
             return op(a)
         if type(a) is np.ndarray:
@@ -255,26 +258,26 @@ def _key(observer: Observer, key: Any) -> None:
     elif type(key) is np.ndarray or type(key) is list:
         observer.content(key)
     elif type(key) is Tracer and observer.tracers.get(id(key)) is not None:
-        raise observer.not_placed()
+        raise observer.not_placed(key)
     elif not is_scalar(key) and type(key) is not Tracer:
         _identity(observer, key)
 
 
 def item(x: Any, key: Any) -> Any:
     """`x[key]`."""
-    observer = here.observer
+    observer = state.observer
     if observer is None:
         return x[key]
     kind = type(x)
-    if kind is Tracer:
+    if kind is Tracer or kind.__module__.partition(".")[0] == "funcad":
         for k in key if type(key) is tuple else (key,):
             if type(k) is list or type(k) is np.ndarray and k.dtype.kind == "b":
                 observer.content(k)
         return x[key]
     if not is_library(kind):
-        raw = raw_of(kind, "__getitem__")[1]
-        if is_users_function(raw):
-            return twin_of(raw)(x, key)
+        method = method_of(observer, kind, "__getitem__")
+        if method is not None:
+            return method(x, key)
     if isinstance(x, type) or type(key) is Tracer and observer.tracers.get(id(key)) is None:
         return x[key] if isinstance(x, type) else _by_traced(observer, x, key)
     place = observer.of(x)
@@ -329,14 +332,14 @@ def _of_array(observer: Observer, place: Place, x: np.ndarray, key: Any) -> Any:
 
 def iterated(x: Any, depth: int) -> Any:
     """What a loop runs over."""
-    observer = here.observer
+    observer = state.observer
     kind = type(x)
     if observer is None or kind is Tracer:
         return x
     if not is_library(kind) and not isinstance(x, type):
-        raw = raw_of(kind, "__iter__")[1]
-        if is_users_function(raw):
-            return twin_of(raw)(x)
+        method = method_of(observer, kind, "__iter__")
+        if method is not None:
+            return method(x)
     place = observer.of(x)
     if place is None:
         if depth > 1 and issubclass(kind, CONTAINERS):
@@ -359,7 +362,7 @@ def _identity(observer: Observer, x: Any) -> Any:
     """x, of which somebody asks which object it is."""
     if type(x) is Tracer:
         if observer.tracers.get(id(x)) is not None:
-            raise observer.not_placed()
+            raise observer.not_placed(x)
         return as_truth(x)
     if not is_scalar(x):
         place = observer.origin.get(id(x))
@@ -371,9 +374,9 @@ def _identity(observer: Observer, x: Any) -> Any:
 def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     kind = type(b)
     if not is_library(kind):
-        raw = raw_of(kind, "__contains__")[1]
-        if is_users_function(raw):
-            return bool(twin_of(raw)(b, a)) == (op.__name__ == "contains")
+        method = method_of(observer, kind, "__contains__")
+        if method is not None:
+            return bool(method(b, a)) == (op.__name__ == "contains")
     _key(observer, a)
     place = observer.of(b)
     if place is None or kind is Tracer:
@@ -412,11 +415,11 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
         if kind in _PLAIN or is_library(kind) or prefix and kind is first:
             continue
         short = _SWAPPED[name] if prefix and name in _SWAPPED else prefix + (name.removeprefix("i") if prefix else name)
-        raw = raw_of(kind, f"__{short}__")[1]
-        if raw is MISSING and not prefix and name[:1] == "i":
-            raw = raw_of(kind, f"__{name[1:]}__")[1]
-        if is_users_function(raw):
-            found = twin_of(raw)(x, other)
+        method = method_of(observer, kind, f"__{short}__")
+        if method is None and not prefix and name[:1] == "i":
+            method = method_of(observer, kind, f"__{name[1:]}__")
+        if method is not None:
+            found = method(x, other)
             if found is not NotImplemented:
                 return found
     return op(a, b)
@@ -427,16 +430,17 @@ def _of_inputs(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     numbers = all([type(x) in (int, float, bool, complex) or id(x) in observer.tracers for x in (a, b)])
     if numbers:
         place = observer.tracers.get(id(b))
+        needed = a if id(a) in observer.tracers else b
         if op in _SHIFTS:
-            raise observer.not_placed()
+            raise observer.not_placed(needed)
         if op in _PARTIAL and type(b) is Tracer:
             if place is None:
-                raise observer.not_placed()
+                raise observer.not_placed(b)
             observer.guard(place, _PARTIAL[op], None)
         if op in _POWERS:
             fine = type(a) in (int, float) and 0 < a <= 1 and place is not None
             if not fine and not (type(b) is int and 0 <= b <= 3):
-                raise observer.not_placed()
+                raise observer.not_placed(needed)
             if fine and place is not None:
                 observer.guard(place, "positive", None)
     out = op(a, b)

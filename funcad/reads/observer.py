@@ -19,7 +19,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,20 @@ from funcad.ir.tracer import Tracer
 from funcad.passes.subprograms import value_key
 from funcad.reads.code_reads import MISSING, is_library
 from funcad.reads.places import (
-    INPUTS, Guards, Place, array_of, bytes_of, is_number, is_scalar, key_of, keys_of, needed, reference, same_scalar, value_at,
+    INPUTS,
+    Guards,
+    Place,
+    array_of,
+    bytes_of,
+    dict_of,
+    is_number,
+    is_scalar,
+    key_of,
+    keys_of,
+    needed,
+    reference,
+    same_scalar,
+    value_at,
 )  # fmt: skip
 from funcad.twin.twins import Untwinnable
 
@@ -54,6 +67,10 @@ class Refusal(BaseException):
 class Unplaced(Exception):
     """Python needs a number that was to be an input: it is a guard instead."""
 
+    def __init__(self, label: str):
+        super().__init__(label)
+        self.label = label  # "" where it was computed of several
+
 
 class Observer:
     """One run of a function's twin."""
@@ -69,11 +86,12 @@ class Observer:
         self.stored_places: set[Place] = set()
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
         self.refused: Refusal | None = None
-        self.unplaced = False
+        self.unplaced: Unplaced | None = None
         self.untwinned: set[types.CodeType] = set()  # the user's code that ran as it is
         self.netted = True  # was there a net?
         self.stores: Any = None  # see stores.py
         self.twins: Any = None
+        self.hooks: list[Any] = []  # of the twins that run
         self.trace: Any = None  # in which f runs
         self.memo: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
@@ -185,6 +203,10 @@ class Observer:
             function = self.place(place, "attribute", "__func__", place.label)
             self.known_as(x.__func__, function)
             self.guard(function, *reference(x.__func__))
+        elif kind is types.BuiltinFunctionType and not isinstance(x.__self__, (types.ModuleType, type(None))):
+            self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
+            self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
+            self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
         elif kind is np.ndarray:
             self.guard(place, "array", array_of(x))
         elif issubclass(kind, _CODE) or issubclass(kind, enum.Enum) or is_library(kind) and not issubclass(kind, _OPEN):
@@ -219,7 +241,7 @@ class Observer:
         kind = type(x)
         if kind is Tracer:
             if id(x) in self.tracers:
-                raise self.not_placed()
+                raise self.not_placed(x)
             return
         if is_scalar(x) or issubclass(kind, _CODE):
             return
@@ -254,7 +276,7 @@ class Observer:
             self.spread_over.add(id(x))
         for v in self._parts(place, x, kind):
             if type(v) is Tracer and id(v) in self.tracers:
-                raise self.not_placed()
+                raise self.not_placed(v)
             if deep > 1:
                 self.content(v, deep - 1)
 
@@ -267,7 +289,7 @@ class Observer:
             self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
         for v in self._parts(place, x, kind):
             if type(v) is Tracer and id(v) in self.tracers:
-                raise self.not_placed()
+                raise self.not_placed(v)
             self.unpack(v, depth - 1)
 
     def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
@@ -301,8 +323,7 @@ class Observer:
         if issubclass(kind, (np.random.Generator, np.random.RandomState)) or kind.__module__.partition(".")[0] == "funcad":
             return
         self.guard(place, *reference(x))
-        inside = getattr(x, "__dict__", None)
-        for name, v in list(inside.items()) if type(inside) is dict else ():
+        for name, v in list(dict_of(x).items()):
             if type(name) is str and not issubclass(type(v), _CODE):
                 yield self.read(place, "own", name, f"{place.label}.{name}", v)
 
@@ -314,10 +335,11 @@ class Observer:
 
     # -- what stops it
 
-    def not_placed(self) -> Unplaced:
+    def not_placed(self, x: Any = None) -> Unplaced:
         """A number that was to be an input goes where Python needs its value. `except Exception` of the user's may take this."""
-        self.unplaced = True
-        return Unplaced("a number that was to be an input is needed by Python")
+        place = self.tracers.get(id(x))
+        self.unplaced = self.unplaced or Unplaced(place.label if place is not None else "")
+        return self.unplaced
 
     def refuse(self, reason: str) -> None:
         frame: Any = sys._getframe(1)
@@ -337,6 +359,12 @@ class Observer:
             return self.twins.of(f)
         except Untwinnable:
             return f
+
+    def runs_as(self, f: Any) -> Any:
+        """What funcad calls in the place of a function that it was given: the twin of one of the user's."""
+        if type(f) is types.MethodType and type(f.__func__) is types.FunctionType and not is_library(f.__func__):
+            return types.MethodType(self.twin(f.__func__), f.__self__)
+        return self.twin(f) if type(f) is types.FunctionType and not is_library(f) else f
 
     def also(self, guards: Guards | None, f: Any) -> list[Any]:
         """What another function's program depends on, which is a part of this one; gives the values of its inputs."""
@@ -368,12 +396,3 @@ def _is_imported(x: Any, name: str) -> bool:
         return getattr(x, "__name__", None) == name
     is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
     return is_code and x.__name__ == name and is_library(x)
-
-
-class _Here(threading.local):
-    observer: Observer | None = None  # of the function that runs in this thread
-
-
-here = _Here()
-
-

@@ -85,13 +85,18 @@ def reference(x: Any) -> tuple[str, Any]:
         return "is", x
 
 
+def dict_of(x: Any) -> dict[str, Any]:
+    """The attributes of an instance; {} if it has none."""
+    try:
+        found = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return {}
+    return found if type(found) is dict else {}
+
+
 def own(x: Any, name: str) -> Any:
     """An attribute of the instance itself; MISSING if it has none of that name."""
-    try:
-        inside = object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return MISSING
-    return inside.get(name, MISSING)
+    return dict_of(x).get(name, MISSING)
 
 
 # name -> (does it hold?, the same as text)
@@ -132,7 +137,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "type": (lambda x, key: type(x), "type({p})"),
     "base": (lambda x, key: x.__mro__[key[0]].__dict__[key[1]], "{p}.__mro__[{c}[0]].__dict__[{c}[1]]"),
     "raw": (lambda x, key: x.__dict__[key], "{p}.__dict__[{c}]"),  # of a class, as it stands there
-    "own": (lambda x, key: own(x, key), "_own({p}, {c})"),  # in an instance's dict, or nothing
+    "own": (lambda x, key: x.__dict__.get(key, MISSING), "{p}.__dict__.get({c}, _M)"),  # in an instance's dict, or nothing
     "again": (lambda x, key: x, "{p}"),  # the same place, for another comparison
     "has": (lambda x, key: key in x, "({c} in {p})"),
     "length": (lambda x, key: len(x), "len({p})"),

@@ -15,14 +15,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from funcad.host.where import is_internal, setting
-from funcad.reads.attributes import is_users_function, twin_of
+from funcad.reads.attributes import is_users_function
 from funcad.reads.calls import called
 from funcad.reads.code_reads import is_library
 from funcad.reads.hooks import Seen
-from funcad.reads.observer import Observer, here
+from funcad.reads.observer import Observer
 from funcad.reads.stores import Stores
 from funcad.twin.net import Net
 from funcad.twin.twins import Twins, Untwinnable
+
+
+def _nobody() -> None:
+    """Whose hooks the twins have that outlive their run: they do what Python does."""
 
 
 def users_function(f: Any) -> Any:
@@ -36,17 +40,27 @@ def users_function(f: Any) -> Any:
             return f if is_users_function(f) else None
 
 
-def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer | None:
-    """An observer of f; None if f has no twin."""
-    twins = Twins(Seen)
+def has_twin(f: Any) -> bool:
+    """Can the function of the user's that is called first be twinned? Whoever calls others first, as a gradient does, has one."""
     first = users_function(f)
     if first is not None:
         try:
-            twins.of(first)
+            Twins().of(first)
         except Untwinnable:
-            return None
+            return False
+    return True
+
+
+def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
+    """An observer of one run of f."""
+    made: list[Seen] = []
+
+    def hooks_for(function: types.FunctionType) -> Seen:
+        made.append(Seen(function))
+        return made[-1]
+
     observer = Observer(f, statics, inputs)
-    observer.twins = twins
+    observer.twins, observer.hooks = Twins(hooks_for), made
     observer.stores = Stores(observer)
     return observer
 
@@ -58,24 +72,15 @@ def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
     return not is_library(types.FunctionType(code, names, closure=tuple([types.CellType() for _ in code.co_freevars])))
 
 
-def _runs_as(f: Any) -> Any:
-    """What funcad calls in the place of a function that it was given: the twin of one of the user's."""
-    if is_users_function(f):
-        return twin_of(f)
-    if type(f) is types.MethodType and is_users_function(f.__func__):
-        return types.MethodType(twin_of(f.__func__), f.__self__)
-    return f
-
-
 @contextmanager
 def under(observer: Observer) -> Iterator[Callable[[Any], Any]]:
     """A `with` block in which f runs; gives what is called in the place of a function."""
-    before = here.observer
     try:
-        with Net(_is_users) as net, setting(twin=_runs_as):
-            here.observer = observer
+        with Net(_is_users) as net, setting(observer=observer):
             yield lambda f: called(observer, f, None)
     finally:
-        here.observer = before
         observer.untwinned.update(net.seen)
         observer.netted = net.why is None
+        for hooks in observer.hooks:  # what was recorded names codes of twins, which must keep no function alive
+            hooks.function = _nobody
+        observer.twins.forget()

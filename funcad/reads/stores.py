@@ -14,7 +14,6 @@ from __future__ import annotations
 import collections
 import threading
 import types
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content
 from funcad.reads.observer import Observer
-from funcad.reads.places import Place, is_scalar, reference, same_scalar, value_at
+from funcad.reads.places import Place, dict_of, is_scalar, reference, same_scalar, value_at
 
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
@@ -43,7 +42,7 @@ class Store(NamedTuple):
 
 
 def _attributes(x: Any) -> dict[str, Any]:
-    inside = dict(getattr(x, "__dict__", {}))
+    inside = dict(x.__dict__) if isinstance(x, type) else dict_of(x).copy()
     for base in type(x).__mro__ if not isinstance(x, type) else ():
         for name, raw in base.__dict__.items():
             if type(raw) is types.MemberDescriptorType:
@@ -195,10 +194,16 @@ class Stores:
             self.observer.guard(self.observer.origin[id(value)], check, known)
             return [], lambda _: known() if check == "ref" else known
         leaves, structure = tree.flatten(value)
-        if structure.num_leaves and all([_is_number(x) for x in leaves]):
-            return leaves, lambda found: structure.unflatten(list(found))
         if type(value) in (list, dict, tuple, set) and not value:
             return [], lambda _: type(value)()
+        if all([_is_number(x) or is_scalar(x) for x in leaves]):
+            plain = [MISSING if type(x) is Tracer or is_a(x, (np.ndarray, np.generic)) else x for x in leaves]
+
+            def made(found: Sequence[Any]) -> Any:
+                it = iter(found)
+                return structure.unflatten([next(it) if x is MISSING else x for x in plain])
+
+            return [x for x, known in zip(leaves, plain) if known is MISSING], made
         return self.observer.refuse(f"{label} is stored, a {type(value).__name__}") or ([], lambda _: None)
 
     def undo(self) -> None:

@@ -209,7 +209,9 @@ def rewritten_code(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
             try:
                 found: Rewritten | Untwinnable = _searched(code, globals_)
             except Untwinnable as error:
-                found = error.with_traceback(None)
+                found = Untwinnable(*error.args)  # a new one: what it was raised among would be kept with it
+            except (SyntaxError, ValueError, RecursionError) as error:
+                found = Untwinnable(f"its source cannot be rewritten: {error}")
             identity = id(code)
             known = _codes[identity] = (weakref.ref(code, lambda gone: _forget(identity, gone)), found)
     if isinstance(known[1], Untwinnable):

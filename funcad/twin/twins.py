@@ -44,6 +44,10 @@ class Twins:
         self._made[id(f)] = f, f.__code__, twin
         return twin
 
+    def forget(self) -> None:
+        """The trace has ended: what outlives it keeps no function alive."""
+        self._made.clear()
+
     def _twin(self, f: types.FunctionType, code: types.CodeType, rewritten: Rewritten) -> types.FunctionType:
         if set(rewritten.code.co_freevars) != set(f.__code__.co_freevars):
             raise Untwinnable(f"rewritten, it needs other variables: {rewritten.code.co_freevars}")
