@@ -22,7 +22,6 @@ from funcad.jitted.path_segments import Leaf
 from funcad.jitted.substitutes import Substitutes, Unsuited, keeps_functions
 from funcad.jitted.watched import Found, look
 from funcad.reads.code_reads import reads_of
-from funcad.reads.observer import Observer
 from funcad.reads.places import Guards
 from funcad.reads.run import begin, has_twin, under
 from funcad.reads.stores import Store
@@ -54,8 +53,8 @@ class Attempt(NamedTuple):
         if self.made is not None:
             return self.made.checked(self.found.settle(f, moved), jaxpr)
         run: Any = self.run
-        guards = run.observer.guards() or Guards([])
-        if run.observer.untwinned or not run.observer.netted or keeps_functions(jaxpr):
+        guards = run.guards or Guards([])
+        if run.unseen or keeps_functions(jaxpr):
             if guards.inputs:
                 raise Unsuited
             guards = guards.joined(self.found.settle(f, moved))
@@ -122,18 +121,19 @@ class Attempts:
 class TwinRun:
     """One run of a function's twin, and what it stored."""
 
-    __slots__ = ("statics", "inputs", "observer", "stores", "outputs", "advancing")
-    observer: Observer
+    __slots__ = ("statics", "inputs", "guards", "unseen", "stores", "outputs", "advancing")
 
     def __init__(self, statics: list[tuple[str, Any]], inputs: set[str]):
         self.statics, self.inputs = statics, inputs
+        self.guards: Guards | None = None
+        self.unseen = False  # did code of the user's run that is no twin?
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
         self.advancing: set[str] = set()  # labels of what is read and stored
 
     def of(self, f: Any, args: tuple, kwargs: dict) -> Any:
         """The result of f, whose stores are taken back and noted."""
-        observer = self.observer = begin(f, self.statics, self.inputs)  # anew: the function may be started again
+        observer = begin(f, self.statics, self.inputs)  # anew: the function may be started again
         observer.trace = state.running
         try:
             with under(observer) as twin:
@@ -144,9 +144,11 @@ class TwinRun:
                     raise observer.unplaced
                 self.stores, self.outputs = observer.stores.taken()
                 self.advancing = observer.stores.advancing
+            self.guards, self.unseen = observer.guards(), bool(observer.untwinned) or not observer.netted
             return result
         finally:
             observer.stores.undo()
+            observer.forget()
 
     def storing(self, flat: Callable[..., list]) -> Callable[..., list]:
         """The flat function with what is to be stored as further outputs, after all others."""

@@ -256,7 +256,7 @@ class Paths:
 
     def _depends_on(self, core: Any, attempt: Attempt) -> None:
         """What a recording read is compared from now on; where it is a part of a program that is traced, there too."""
-        guards = attempt.run.observer.guards() if attempt.run is not None else None
+        guards = attempt.run.guards if attempt.run is not None else None
         if guards is not None:
             self.depends(core, guards)
             if state.observer is not None:

@@ -199,8 +199,9 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         return x
     if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
         return _given_function(observer, x, f)
-    if kind is np.ndarray and getattr(f, "__name__", "") != "at":
-        if not traced or x.dtype.kind in "bi" and f not in _BY_REFERENCE:
+    if kind is np.ndarray:
+        by_reference = traced and x.dtype.kind not in "bi" or _takes_by_reference(f)
+        if not by_reference:
             observer.content(x)
     elif observer.of(x) is not None:
         if hasattr(kind, "__next__"):
@@ -227,6 +228,13 @@ _BY_REFERENCE = frozenset(  # functions that read arrays of positions and masks 
     + [np.einsum, np.tensordot, np.mean, np.compress, np.multiply, np.add, np.subtract, np.divide, np.logical_and, np.logical_or]
     + [np.maximum, np.minimum, np.concatenate, np.stack, np.power, np.equal, np.not_equal, np.less, np.greater]
 )
+
+
+def _takes_by_reference(f: Any) -> bool:
+    """Does the program read the arrays that f is given, where it gets traced values sooner or later?"""
+    owner = getattr(f, "__self__", f)
+    ours = "funcad.numpy.indexing" in (type(owner).__module__, getattr(f, "__module__", None))
+    return ours or type(f) in _HASHABLE and f in _BY_REFERENCE
 
 
 def _given_function(observer: Observer, x: Any, f: Any) -> Any:

@@ -88,8 +88,10 @@ class Seen(Hooks):
         place = observer.origin.get(id(cells))
         if place is None:
             of = observer.found_nowhere(self.function, self.function.__qualname__)
-            place = observer.place(of, "attribute", "__closure__", "")
-            observer.known_as(cells, place)
+            if of is not None:
+                place = observer.place(of, "attribute", "__closure__", "")
+                observer.known_as(cells, place)
+                observer.closure(self.function, place)
         return place
 
     # -- attributes

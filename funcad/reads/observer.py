@@ -48,7 +48,7 @@ from funcad.reads.places import (
     same_scalar,
     value_at,
 )  # fmt: skip
-from funcad.twin.twins import Untwinnable
+from funcad.twin.twins import Untwinnable, is_twin
 
 LISTS = (list, tuple, collections.deque)
 CONTAINERS = (*LISTS, dict, set, frozenset)
@@ -91,6 +91,7 @@ class Observer:
         self.netted = True  # was there a net?
         self.stores: Any = None  # see stores.py
         self.twins: Any = None
+        self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
         self.hooks: list[Any] = []  # of the twins that run
         self.trace: Any = None  # in which f runs
         self.memo: dict[Any, Any] = {}  # results of functions of the user's that have a cache
@@ -112,6 +113,10 @@ class Observer:
             return
         self.known_as(f, root)
         if kind is types.FunctionType:
+            if f.__closure__:
+                cells = self.place(root, "attribute", "__closure__", "")
+                self.known_as(f.__closure__, cells)
+                self.closure(f, cells)
             self.guard(self.place(root, "attribute", "__code__", f"the code of {f.__name__}"), "is", f.__code__)
 
     # -- places
@@ -353,6 +358,13 @@ class Observer:
         """What the program depends on."""
         return Guards(needed(self.places)) if any([place.check is not None for place in self.places]) else None
 
+    def forget(self) -> None:
+        """The run has ended: nothing of the user's is held from now on."""
+        self.function = lambda: None
+        for table in (self.origin, self.keep, self.values, self.tracers, self.memo, self.stores.before, self.stores.names, self.table):
+            table.clear()
+        self.trace = None
+
     def twin(self, f: Any) -> Any:
         """The twin of a function of the user's; f itself where it can have none, which the net sees."""
         try:
@@ -371,22 +383,45 @@ class Observer:
         values: list[Any] = []
         if guards is None:
             return values
-        root = self.origin.get(id(f)) or self.found_nowhere(f, "") or self.place(None, "constant", f, "")
-        at: dict[int, Place] = {}
+        at: dict[int, Place | None] = {}
+        found: dict[int, Any] = {}
         for other in guards.places:
-            parent = at[id(other.parent)] if other.parent is not None else None
-            if other.step == "root":
-                at[id(other)] = root
-                place = root
+            x = found[id(other)] = other.value_of(f if other.parent is None else found[id(other.parent)])
+            place = at[id(other)] = self._placed(other, x, at, found)
+            if place is None:
+                if other.check in INPUTS:
+                    values.append(x)
+            elif other.check in INPUTS:
+                values.append(self.read(place.parent, place.step, place.key, place.label, x))
+            elif other.check != "alias":
+                if other.check is not None:
+                    self.guard(place, other.check, other.known)
             else:
-                place = at[id(other)] = self.place(parent, other.step, other.key, other.label)
-            if other.check in INPUTS:
-                values.append(self.read(place.parent, place.step, place.key, place.label, value_at(place, self.function())))
-            elif other.check == "alias":
-                self.guard(place, "alias", at[id(other.known)])
-            elif other.check is not None:
-                self.guard(place, other.check, other.known)
+                known = at[id(other.known)]
+                if known is not None:
+                    self.guard(place, "alias", known)
         return values
+
+    def _placed(self, other: Place, x: Any, at: dict[int, Place | None], found: dict[int, Any]) -> Place | None:
+        """A place of another function's, as one of this one's; None if what is there was made in this call."""
+        if other.parent is None:
+            if other.step != "root":
+                return self.place(None, other.step, other.key, other.label)
+            made = type(x) is types.FunctionType and is_twin(x.__code__)
+            return self.origin.get(id(x)) or (None if made else self.found_nowhere(x, "") or self.place(None, "constant", x, ""))
+        parent = at[id(other.parent)]
+        if parent is not None:
+            return self.place(parent, other.step, other.key, other.label)
+        if other.step == "attribute" and other.key == "__globals__":
+            return self.origin.get(id(x)) or self.place(None, "constant", x, other.label)
+        cell = found[id(other.parent)][other.key] if other.step == "cell" else None
+        return self.cells.get(id(cell)) or (None if is_scalar(x) else self.origin.get(id(x)))
+
+    def closure(self, f: types.FunctionType, place: Place) -> None:
+        """The cells of a function that was there before."""
+        for i, cell in enumerate(f.__closure__ or ()):
+            label = f"closure variable {f.__code__.co_freevars[i]}"
+            self.cells.setdefault(id(cell), self.place(place, "cell", i, label))
 
 
 def _is_imported(x: Any, name: str) -> bool:

@@ -163,6 +163,9 @@ class Place:
     def value(self, found: dict[Place, Any], f: Any) -> Any:
         return STEPS[self.step][0](f if self.parent is None else found[self.parent], self.key)
 
+    def value_of(self, parent: Any) -> Any:
+        return STEPS[self.step][0](parent, self.key)
+
     def holds(self, x: Any, found: dict[Place, Any]) -> bool:
         if self.check is None:
             return True

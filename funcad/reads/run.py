@@ -22,7 +22,8 @@ from funcad.reads.hooks import Seen
 from funcad.reads.observer import Observer
 from funcad.reads.stores import Stores
 from funcad.twin.net import Net
-from funcad.twin.twins import Twins, Untwinnable
+from funcad.twin.templates import Untwinnable, rewritten_code
+from funcad.twin.twins import Twins
 
 
 def _nobody() -> None:
@@ -45,7 +46,7 @@ def has_twin(f: Any) -> bool:
     first = users_function(f)
     if first is not None:
         try:
-            Twins().of(first)
+            rewritten_code(first.__code__, first.__globals__)
         except Untwinnable:
             return False
     return True
