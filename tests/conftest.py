@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from funcad import config
 from funcad.host import where
+from funcad.reads.refusals import forget_warnings
 from funcad.unjitted import structural
 from tests import workers
 
@@ -82,3 +83,9 @@ def settled_heap() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _says_again() -> None:
+    """What one test was warned of is said to the next one as well."""
+    forget_warnings()

@@ -45,7 +45,7 @@ class Attempt(NamedTuple):
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
         identities = any([reads_of(code).truths for code in self.found.codes])
-        with nothing_left(self.found, self.title), setting(unread=state.unread, identities=identities):
+        with nothing_left(self.found), setting(unread=state.unread, identities=identities):
             yield
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:
@@ -75,7 +75,7 @@ class Attempts:
     paths in its cache have this, and would keep it alive.
     """
 
-    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics")
+    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned")
 
     def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
         self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
@@ -83,6 +83,7 @@ class Attempts:
         self.positions = [(static, a if static else None) for static, a in zip(chosen, args)]
         self.named = {k: v if k in core.static_names else None for k, v in kwargs.items()}
         self.statics = core.static_values(args, kwargs)
+        self.twinned = has_twin(core.f)
 
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
         """The static arguments beside the others."""
@@ -96,14 +97,14 @@ class Attempts:
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         found = look(f, self.statics)
-        run = TwinRun(self.statics, self.numbers) if has_twin(f) else None
+        run = TwinRun(self.statics, self.numbers) if self.twinned else None
         made = found.substitutes(f, self.numbers) if run is None else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             if state.identities:
                 dynamic, keywords = tree.map(as_truth, (dynamic, keywords))
             arguments, keywords = self.merged(dynamic, keywords)
-            with arguments_kept(found, [*dynamic, *keywords.values()], self.title) as results:
+            with arguments_kept(found, [*dynamic, *keywords.values()]) as results:
                 if run is not None:
                     result = run.of(f, arguments, keywords)
                 else:

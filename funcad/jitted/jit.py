@@ -28,9 +28,10 @@ from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
-from funcad.jitted.attempts import Attempts
+from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
@@ -507,9 +508,17 @@ class Core:
         attempt = Attempts(self, args, kwargs, in_tree, numbers)
         first = attempt(self.f, leaves)
         recorder = Recorder(leaves) if self.guards and result is not None else None
-        flat = first.flat if recorder is None else recorder.watching(first.flat)
-        with first.looked_after():
-            jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=first.given)
+        try:
+            jaxpr, consts = self._run_of(first, recorder, avals)
+        except Unplaced:
+            raise
+        except Exception:
+            if first.run is None or recorder is not None and recorder.started or numbers:
+                raise
+            attempt.twinned = False  # as it is, so that the error is that of the user's own line, with a remedy for what it says
+            first = attempt(self.f, leaves)
+            recorder = Recorder(leaves) if recorder is not None else None
+            jaxpr, consts = self._run_of(first, recorder, avals)
         if recorder is not None and recorder.started:
             donated = self._donated_ids(args, kwargs)
             entry = entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)
@@ -517,6 +526,7 @@ class Core:
             if self.fast_math:
                 jaxpr.memo["fast_math"] = True  # read by the passes
             entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
+        entry.code = getattr(self.f, "__code__", None)
         entry.watched = first.settle(self.f, self.cache.moved, jaxpr)
         if first.run is not None:
             entry.stores = tuple(first.run.stores)
@@ -528,6 +538,11 @@ class Core:
                 self.refused(str(refusal))  # this call is done, and what it stored is written
         self.cache.proven |= numbers
         return entry
+
+    def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:
+        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat)
+        with attempt.looked_after():
+            return trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=attempt.given)
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""

@@ -101,7 +101,7 @@ class Entry:
     """One traced program."""
 
     __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
-    __slots__ += ("paths", "watched", "stores")
+    __slots__ += ("paths", "watched", "stores", "code")
     watched: Guards | None  # what it depends on beside the arguments
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
@@ -116,6 +116,7 @@ class Entry:
         self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None
         self.paths: Any = None  # in the place of one program, if the function asked for values (paths.py)
         self.watched = None
+        self.code: Any = None  # of f, where it is a function: its code can be exchanged
         self.stores: tuple[Store, ...] = ()  # what is written back, whose values are the outputs after all others
         self.runs = 0  # calls that asked the cache
         self.write_at = 2 if in_tree.num_leaves <= FEW_LEAVES else REPAID  # the run at which a call of its own is written
@@ -200,7 +201,7 @@ class Cache:
         while entry is not None:
             answers: Answers | str | None = entry.answers_for(leaves)
             if answers == entry.answers:
-                if entry.watched is None or entry.watched.holds(f):
+                if entry.code is getattr(f, "__code__", None) and (entry.watched is None or entry.watched.holds(f)):
                     break
                 changed.append(key)
                 answers = CHANGED

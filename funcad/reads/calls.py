@@ -25,6 +25,7 @@ import queue
 import random
 import secrets
 import sys
+import threading
 import time
 import types
 import uuid
@@ -67,6 +68,7 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
 )
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 _MOVING = (io.IOBase, queue.Queue, queue.SimpleQueue)
+_SHARED = frozenset(["threading", "_thread", "multiprocessing", "socket", "subprocess", "sqlite3", "concurrent"])
 _CHANGING = {  # methods that change what they belong to
     list: "append extend insert pop remove clear sort reverse".split(),
     dict: "update setdefault pop popitem clear".split(),
@@ -263,11 +265,15 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
     if issubclass(kind, random.Random) and (place is not None or owner is random.random.__self__):
         observer.refuse(f"{name} moves a generator of Python's random module")
     if place is None:
+        if owner is np.random.mtrand._rand and tracing.door_of(f) is f:
+            observer.refuse(f"np.random.{name} moves the generator")
         return MISSING
     if issubclass(kind, _GENERATORS):
         observer.refuse(f"{place.label} draws, which moves the generator")
     if issubclass(kind, _MOVING) or hasattr(kind, "__next__"):
         observer.refuse(f"{place.label} moves on")
+    if kind.__module__.partition(".")[0] in _SHARED and kind is not threading.local:
+        observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
     if kind is contextvars.ContextVar and name == "get":
         get = observer.place(place, "attribute", "get", place.label)
         return observer.read(get, "call", None, f"{place.label}.get()", f(*args))

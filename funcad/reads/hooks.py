@@ -10,6 +10,7 @@ Trap: these hooks stand between the user's line and what it calls, so whatever l
 
 from __future__ import annotations
 
+import builtins
 import collections
 import operator
 import types
@@ -22,7 +23,7 @@ from funcad.host.where import state
 from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import attribute, is_users_function, method_of, of_class, raw_of, through, twin_of
 from funcad.reads.calls import called
-from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import Place, is_scalar, reference
 from funcad.twin.hooks import Hooks
@@ -39,6 +40,13 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 class Seen(Hooks):
     """The hooks of one function's twin."""
+
+    def begin(self, observer: Observer) -> None:
+        """The twin is made: a global that is not there yet may be there at a later call."""
+        table = self.function.__globals__
+        for name in reads_of(self.function.__code__).globals:
+            if name not in table and not hasattr(builtins, name):
+                observer.missing(self._names(observer), "get", name, f"global {name}")
 
     # -- names
 

@@ -46,7 +46,6 @@ from funcad.reads.places import (
     needed,
     reference,
     same_scalar,
-    value_at,
 )  # fmt: skip
 from funcad.twin.twins import Untwinnable, is_twin
 
@@ -107,9 +106,7 @@ class Observer:
         kind = type(f)
         if kind is types.MethodType:
             self.known_as(f.__self__, self.place(root, "attribute", "__self__", "self"))
-            function = self.place(root, "attribute", "__func__", "")
-            self.known_as(f.__func__, function)
-            self.guard(self.place(function, "attribute", "__code__", f"the code of {f.__name__}"), "is", f.__func__.__code__)
+            self.known_as(f.__func__, self.place(root, "attribute", "__func__", ""))
             return
         self.known_as(f, root)
         if kind is types.FunctionType:
@@ -117,7 +114,6 @@ class Observer:
                 cells = self.place(root, "attribute", "__closure__", "")
                 self.known_as(f.__closure__, cells)
                 self.closure(f, cells)
-            self.guard(self.place(root, "attribute", "__code__", f"the code of {f.__name__}"), "is", f.__code__)
 
     # -- places
 

@@ -56,11 +56,13 @@ def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
     """An observer of one run of f."""
     made: list[Seen] = []
 
+    observer = Observer(f, statics, inputs)
+
     def hooks_for(function: types.FunctionType) -> Seen:
         made.append(Seen(function))
+        made[-1].begin(observer)
         return made[-1]
 
-    observer = Observer(f, statics, inputs)
     observer.twins, observer.hooks = Twins(hooks_for), made
     observer.stores = Stores(observer)
     return observer

@@ -194,6 +194,8 @@ class Stores:
             self.observer.guard(self.observer.origin[id(value)], check, known)
             return [], lambda _: known() if check == "ref" else known
         leaves, structure = tree.flatten(value)
+        if any([type(x) is Tracer and x.owner.level and x.owner.closed for x in leaves]):
+            self.observer.refuse(f"{label} is given a value that is being derived or mapped")
         if type(value) in (list, dict, tuple, set) and not value:
             return [], lambda _: type(value)()
         if all([_is_number(x) or is_scalar(x) for x in leaves]):
