@@ -29,7 +29,7 @@ import numpy as np
 from funcad.ir.tracer import Tracer
 from funcad.jitted.substitutes import TELLING, Substitutes
 from funcad.passes.subprograms import value_key
-from funcad.reads.code_reads import MISSING, Reads, content, is_library, reads_of
+from funcad.reads.code_reads import MISSING, Reads, content, is_imported, is_library, reads_of
 from funcad.reads.places import Guards, Place, dict_of, evaluated, is_number, is_scalar, reference
 
 MOST_SCALARS = 64  # in a container that is watched by content
@@ -197,7 +197,7 @@ class Found:
                 if issubclass(type(x), types.ModuleType):
                     if not is_library(x):
                         self.on_the_way(Place(names, "item", name, name), x)
-                elif not _is_imported(x, name):
+                elif not is_imported(x, name):
                     self.step(names, "item", name, x, f"global {name}")
                     self.holders[self.watches[-1]] = (id(table), name)
             elif not hasattr(builtins, name):
@@ -223,7 +223,7 @@ class Found:
                 if issubclass(type(v), types.ModuleType):
                     if not is_library(v):
                         self.on_the_way(Place(names, "item", name, f"{w.label}.{name}"), v)
-                elif not _is_imported(v, name):
+                elif not is_imported(v, name):
                     self.step(names, "item", name, v, f"{w.label}.{name}")
                     self.holders[self.watches[-1]] = (id(vars(x)), name)
 
@@ -378,15 +378,6 @@ def _is_list(kind: type) -> bool:
 
 def _is_long(items: Any) -> bool:
     return len(items) > MOST_ITEMS or sum(map(is_scalar, items)) > MOST_SCALARS
-
-
-def _is_imported(x: Any, name: str) -> bool:
-    """Is it a library's function or class, under its own name?"""
-    kind = type(x)
-    if kind.__module__.partition(".")[0] == "numpy":
-        return getattr(x, "__name__", None) == name
-    is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
-    return is_code and x.__name__ == name and is_library(x)
 
 
 def look(f: Any, constants: Sequence[tuple[str, Any]]) -> Found:

@@ -167,6 +167,8 @@ class LibraryCall:
             found = answer(observer, args, kwargs)
             if found is not MISSING:
                 return found
+        if type(f) is functools._lru_cache_wrapper and is_users_function(f.__wrapped__):
+            return _remembered(observer, f, args, kwargs)
         if type(f) is weakref.ref:
             place = observer.origin.get(id(f))
             return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
@@ -183,6 +185,22 @@ class LibraryCall:
 
 
 handing.add(LibraryCall.__call__.__code__)
+
+
+def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
+    """A function of the user's that has a cache: it runs, once for each set of arguments, so that what it reads is seen."""
+    place = observer.origin.get(id(f))
+    if place is not None:
+        observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
+    twin = twin_of(f.__wrapped__)
+    if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
+        return twin(*args, **kwargs)
+    key = (id(f), functools._make_key(args, kwargs, True))
+    if key not in observer.memo:
+        observer.memo[key] = twin(*args, **kwargs)
+    return observer.memo[key]
+
+
 _HASHABLE = frozenset([types.BuiltinFunctionType, types.FunctionType, type, np.ufunc, functools._lru_cache_wrapper])
 
 

@@ -10,6 +10,7 @@ Trap: these hooks stand between the user's line and what it calls, so whatever l
 
 from __future__ import annotations
 
+import array
 import builtins
 import collections
 import operator
@@ -319,7 +320,7 @@ def item(x: Any, key: Any) -> Any:
     return observer.read(place, "item", key, label, found)
 
 
-_ITEMS = (dict, list, tuple, types.MappingProxyType, collections.deque)
+_ITEMS = (dict, list, tuple, types.MappingProxyType, collections.deque, bytearray, memoryview, array.array)
 
 
 def _by_traced(observer: Observer, x: Any, key: Any) -> Any:
@@ -371,7 +372,7 @@ def iterated(x: Any, depth: int) -> Any:
 def _identity(observer: Observer, x: Any) -> Any:
     """x, of which somebody asks which object it is."""
     if type(x) is Tracer:
-        if observer.tracers.get(id(x)) is not None:
+        if observer.tracers.get(id(x)) is not None or id(x) in observer.arrays:
             raise observer.not_placed(x)
         return as_truth(x)
     if not is_scalar(x):
@@ -455,7 +456,12 @@ def _of_inputs(observer: Observer, op: Any, a: Any, b: Any) -> Any:
                 observer.guard(place, "positive", None)
     out = op(a, b)
     if numbers:
-        observer.derived(out)
+        if type(a) is Tracer and type(b) is not Tracer:
+            observer.derived(out, a, (op, b, False))
+        elif type(b) is Tracer and type(a) is not Tracer:
+            observer.derived(out, b, (op, a, True))
+        else:
+            observer.derived(out)
     return out
 
 

@@ -24,14 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.real_types import is_a
 from funcad.host.where import Source, is_internal, state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.passes.subprograms import value_key
-from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.code_reads import MISSING, is_imported, is_library
 from funcad.reads.places import (
     INPUTS,
     Guards,
@@ -84,6 +83,7 @@ class Observer:
         self.values: dict[Place, Any] = {}  # what was found there
         self.stored_places: set[Place] = set()
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
+        self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
         self.untwinned: set[types.CodeType] = set()  # the user's code that ran as it is
@@ -137,7 +137,7 @@ class Observer:
     def of(self, x: Any) -> Place | None:
         """Where x was found; of a view, the array whose memory it shows."""
         found = self.origin.get(id(x))
-        while found is None and type(x) is np.ndarray and x.base is not None:
+        while found is None and type(x) is np.ndarray and type(x.base) is np.ndarray:
             x = x.base
             found = self.origin.get(id(x))
         return found
@@ -186,7 +186,7 @@ class Observer:
             self.guard(place, "scalar", x)
         elif issubclass(kind, types.ModuleType):
             self.known_as(x, place)
-        elif not _is_imported(x, name):
+        elif not is_imported(x, name):
             self._object(place, x, kind)
         return x
 
@@ -210,6 +210,8 @@ class Observer:
             self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
         elif kind is np.ndarray:
             self.guard(place, "array", array_of(x))
+            if type(x.base) is np.ndarray:  # whose memory other views show, too
+                self.known_as(x.base, self.place(place, "attribute", "base", f"the memory of {place.label}"))
         elif issubclass(kind, _CODE) or issubclass(kind, enum.Enum) or is_library(kind) and not issubclass(kind, _OPEN):
             self.guard(place, *reference(x))
         else:
@@ -222,7 +224,7 @@ class Observer:
             raise self.not_placed()
         aval = aval_of(x)
         variable = Var(Aval(aval.shape, aval.dtype, aval.weak))
-        trace.captured[("read", len(self.tracers))] = (variable, x)
+        trace.captured[("read", id(variable))] = (variable, x)
         trace.stands_for[variable] = x
         if is_number(x):
             place.check, place.known = "number", type(x)
@@ -230,7 +232,7 @@ class Observer:
         else:
             place.check, place.known = "aval", (x.shape, x.dtype)
         self.values[place] = found = Tracer(trace, variable)
-        self.tracers[id(found)] = place
+        (self.tracers if is_number(x) else self.arrays)[id(found)] = place
         return found
 
     def missing(self, parent: Place, step: str, key: Any, label: str) -> None:
@@ -253,7 +255,7 @@ class Observer:
 
     def _array_content(self, x: Any) -> None:
         place, base = self.origin.get(id(x)), x
-        while place is None and base.base is not None:
+        while place is None and getattr(base, "base", None) is not None:
             base = base.base
             place = self.origin.get(id(base))
         if place is None or place in self.stored_places:
@@ -328,17 +330,18 @@ class Observer:
             if type(name) is str and not issubclass(type(v), _CODE):
                 yield self.read(place, "own", name, f"{place.label}.{name}", v)
 
-    def derived(self, x: Any) -> None:
+    def derived(self, x: Any, of: Any = None, key: tuple[Any, Any, bool] | None = None) -> None:
         """x was computed of numbers that are inputs, and stands for a number of Python's as they do."""
         if type(x) is Tracer:
-            self.tracers[id(x)] = None
+            place = self.tracers.get(id(of)) if key is not None else None
+            self.tracers[id(x)] = None if place is None else self.place(place, "operated", key, place.label)
             self.keep.append(x)
 
     # -- what stops it
 
     def not_placed(self, x: Any = None) -> Unplaced:
         """A number that was to be an input goes where Python needs its value. `except Exception` of the user's may take this."""
-        place = self.tracers.get(id(x))
+        place = self.tracers.get(id(x)) or self.arrays.get(id(x))
         self.unplaced = self.unplaced or Unplaced(place.label if place is not None else "")
         return self.unplaced
 
@@ -357,7 +360,7 @@ class Observer:
     def forget(self) -> None:
         """The run has ended: nothing of the user's is held from now on."""
         self.function = lambda: None
-        for table in (self.origin, self.keep, self.values, self.tracers, self.memo, self.stores.before, self.stores.names, self.table):
+        for table in (self.origin, self.keep, self.values, self.tracers, self.arrays, self.memo, self.stores.before, self.stores.names, self.table):
             table.clear()
         self.trace = None
 
@@ -418,12 +421,3 @@ class Observer:
         for i, cell in enumerate(f.__closure__ or ()):
             label = f"closure variable {f.__code__.co_freevars[i]}"
             self.cells.setdefault(id(cell), self.place(place, "cell", i, label))
-
-
-def _is_imported(x: Any, name: str) -> bool:
-    """Is it a library's function or class, under its own name?"""
-    kind = type(x)
-    if kind.__module__.partition(".")[0] == "numpy" and not is_a(x, (np.ndarray, np.generic)):
-        return getattr(x, "__name__", None) == name
-    is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
-    return is_code and x.__name__ == name and is_library(x)

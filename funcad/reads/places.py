@@ -77,6 +77,12 @@ def array_of(x: Any) -> tuple[Any, ...]:
     return weakref.ref(x), x.shape, x.dtype
 
 
+def operated(x: Any, key: tuple[Any, Any, bool]) -> Any:
+    """An operation of Python's on a number: (operator, the other operand, does that come first?)."""
+    op, other, first = key
+    return op(other, x) if first else op(x, other)
+
+
 def reference(x: Any) -> tuple[str, Any]:
     """The comparison by identity: weak, where Python can."""
     try:
@@ -142,6 +148,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "has": (lambda x, key: key in x, "({c} in {p})"),
     "length": (lambda x, key: len(x), "len({p})"),
     "call": (lambda x, key: x(), "{p}()"),
+    "operated": (lambda x, key: operated(x, key), "_operated({p}, {c})"),  # a number that was computed of an input
     "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere
 }
 
@@ -231,7 +238,7 @@ def written_out(watches: Sequence[Place]) -> Callable[[Any], Any]:
     """`holds(f)`: is everything as it was found? Where numbers are inputs, these are returned."""
     scope: dict[str, Any] = {"_same_scalar": same_scalar, "_same_elements": same_elements, "_M": MISSING}
     scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
-    scope.update(_nd=np.ndarray, _keys_of=keys_of)
+    scope.update(_nd=np.ndarray, _keys_of=keys_of, _operated=operated)
     names: dict[int, str] = {}
     lines = ["def _holds(f):", "    try:"]
     for i, w in enumerate(watches):
