@@ -107,7 +107,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "print": ("FUNCAD_PRINT", None, _one_of(None, "passes"), "'passes': print each program as the compiler's passes leave it"),
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
     "progress": ("FUNCAD_PROGRESS", "auto", _progress, "feedback on long work; auto: on a terminal and in a notebook; on; off"),
-    "not_compiled": ("FUNCAD_NOT_COMPILED", "warn", _not_compiled, "of a function that jit cannot compile: warn, ignore, raise"),
+    "not_compiled": ("FUNCAD_NOT_COMPILED", "warn", _not_compiled, "where jit compiles nothing: warn, ignore, raise"),
     "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),
 }
 

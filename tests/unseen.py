@@ -14,7 +14,8 @@ from typing import Any
 def unseen(f: Callable[..., Any]) -> Callable[..., Any]:
     """f, as code of an installed library."""
     assert isinstance(f, types.FunctionType)
-    made = types.FunctionType(f.__code__, {**f.__globals__, "__name__": "numpy.tests"}, f.__name__, f.__defaults__, f.__closure__)
+    names = {**f.__globals__, "__name__": "numpy.tests"}
+    made = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, f.__closure__)
     made.__kwdefaults__, made.__module__ = f.__kwdefaults__, "numpy.tests"
     return made
 

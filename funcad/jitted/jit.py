@@ -44,8 +44,7 @@ from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
 from funcad.passes.subprograms import value_key
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
-from funcad.reads.observer import Refusal, Unplaced
-from funcad.reads.refusals import warn_once
+from funcad.reads.refusals import Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
 
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
@@ -515,7 +514,9 @@ class Core:
         except Exception:
             if first.run is None or recorder is not None and recorder.started or numbers:
                 raise
-            attempt.twinned = False  # as it is, so that the error is that of the user's own line, with a remedy for what it says
+            attempt.twinned = (
+                False  # as it is, so that the error is that of the user's own line, with a remedy for what it says
+            )
             first = attempt(self.f, leaves)
             recorder = Recorder(leaves) if recorder is not None else None
             jaxpr, consts = self._run_of(first, recorder, avals)

@@ -26,8 +26,8 @@ from funcad.host.where import Source
 from funcad.ir.tracer import Tracer
 from funcad.jitted.watched import Found
 from funcad.reads.code_reads import MISSING, content, stores_attribute
-from funcad.reads.observer import Refusal
 from funcad.reads.places import dict_of
+from funcad.reads.refusals import Refusal
 
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into

@@ -1,9 +1,10 @@
 """What a traced function read from closures, globals, defaults and attributes: found before the trace, compared at every call.
 
-Idea: bytecode says which names f reads (reads/code_reads.py). From f, its globals, cells, defaults, and the objects that these hold
-are walked: an attribute is watched where an object that can be reached has one of a name which some code that can be reached
-reads. So no order of attributes, alias or loop needs to be understood; a little more is watched than is read. Scalars are told
-by type and bits, containers of up to 64 scalars by content, functions of the user's by code, other objects by identity.
+Idea: for functions without a source, or with code that runs un-twinned. Bytecode says which names f reads
+(reads/code_reads.py). From f, its globals, cells, defaults, and the objects that these hold are walked: an attribute is watched
+where an object that can be reached has one of a name which some code that can be reached reads. So no order of attributes,
+alias or loop needs to be understood; a little more is watched than is read. Scalars are told by type and bits, containers of up
+to 64 scalars by content, functions of the user's by code, other objects by identity.
 
 Invariants: nothing of the user's runs: no property, no `__eq__`, no `__getattr__`. Values are taken before the trace, and what
 f changed itself while it was traced is not watched: names that it stores, attributes that it stores and changed, items that

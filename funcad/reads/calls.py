@@ -3,12 +3,12 @@ what goes into them.
 
 Idea: a function of the user's is called as its twin, wherever it came from: a global, an attribute, a method, a partial. A
 library's function is code that nobody sees, so what is handed to it and was there before is told as a whole, unless a traced
-value goes in beside it: then it is funcad's function that runs, which reads arrays by reference. `_REFUSED` and the tests
-beside it are the table of what can be neither read again nor replayed.
+value goes in beside it: then it is funcad's function that runs, which reads arrays by reference. `_REFUSED` and `_method` are
+the table of what can be neither read again nor replayed.
 
-Traps: NumPy's function of a captured array gives a number that no program computes, so its elements are a guard; a function that
-is handed to one of ours or of Python's is called by that, and goes as its twin; a list keeps what it is given, so it gets the
-function itself.
+Traps: NumPy's function of a captured array gives a number that no program computes, so its elements are a guard; a function
+that is handed to one of ours or of Python's is called by that, and goes as its twin; a list keeps what it is given, so it gets
+the function itself.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from funcad.reads.code_reads import MISSING, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 
+_CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time thread_time localtime gmtime".split()
+_SECRETS = "choice randbelow randbits token_bytes token_hex token_urlsafe".split()
 # what is refused before it runs -> why
 _REFUSED: dict[Any, str] = {
     builtins.eval: "eval runs code that cannot be seen",
@@ -55,14 +57,22 @@ _REFUSED: dict[Any, str] = {
     np.random.seed: "np.random.seed sets a generator",
     np.random.set_state: "np.random.set_state sets a generator",
     **{f: f"uuid.{f.__name__} gives another answer at each call" for f in (uuid.uuid1, uuid.uuid4)},
-    **{getattr(secrets, name): f"secrets.{name} gives another answer at each call" for name in secrets.__all__ if name[0] != "S"},
+    **{getattr(secrets, name): f"secrets.{name} gives another answer at each call" for name in _SECRETS},
     **{
         getattr(time, name): f"time.{name} gives another answer at each call"
-        for name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "localtime")
+        for name in _CLOCKS
     },
 }  # fmt: skip
 _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
-    [builtins.locals, builtins.super, builtins.isinstance, builtins.issubclass, builtins.type, builtins.callable, builtins.range]
+    [
+        builtins.locals,
+        builtins.super,
+        builtins.isinstance,
+        builtins.issubclass,
+        builtins.type,
+        builtins.callable,
+        builtins.range,
+    ]
     + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
     + [warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
 )
@@ -77,7 +87,16 @@ _CHANGING = {  # methods that change what they belong to
     np.ndarray: "fill sort partition itemset setflags resize put byteswap".split(),
 }
 _VIEWS = frozenset("reshape transpose ravel view swapaxes squeeze diagonal".split())  # methods that read no element
-_HIGHER = (builtins.map, builtins.filter, builtins.sorted, builtins.min, builtins.max, builtins.sum, functools.reduce, builtins.any)
+_HIGHER = (
+    builtins.map,
+    builtins.filter,
+    builtins.sorted,
+    builtins.min,
+    builtins.max,
+    builtins.sum,
+    functools.reduce,
+    builtins.any,
+)
 _HIGHER += (builtins.all, itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.dropwhile, builtins.list)
 _KEEPERS = frozenset([functools.partial, functools.wraps, functools.update_wrapper, builtins.id, builtins.hash, builtins.repr])
 
@@ -239,13 +258,26 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
 
 
 _DEEP = 6
-_SHALLOW = frozenset([builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map])
+_SHALLOW = frozenset(
+    [builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map]
+)
 _SHALLOW |= {builtins.filter, builtins.dict, functools.reduce, itertools.chain, itertools.product, builtins.len, builtins.sum}
 
 
 _BY_REFERENCE = frozenset(  # functions that read arrays of positions and masks when the program runs
     [np.take, np.where, np.take_along_axis, np.put_along_axis, np.choose, np.searchsorted, np.interp, np.dot, np.matmul, np.sum]
-    + [np.einsum, np.tensordot, np.mean, np.compress, np.multiply, np.add, np.subtract, np.divide, np.logical_and, np.logical_or]
+    + [
+        np.einsum,
+        np.tensordot,
+        np.mean,
+        np.compress,
+        np.multiply,
+        np.add,
+        np.subtract,
+        np.divide,
+        np.logical_and,
+        np.logical_or,
+    ]
     + [np.maximum, np.minimum, np.concatenate, np.stack, np.power, np.equal, np.not_equal, np.less, np.greater]
 )
 
@@ -260,7 +292,11 @@ def _takes_by_reference(f: Any) -> bool:
 def _given_function(observer: Observer, x: Any, f: Any) -> Any:
     """A function of the user's that is handed over: whoever calls it calls its twin."""
     module = str(getattr(f, "__module__", None) or type(f).__module__).partition(".")[0]
-    if f not in _HIGHER if module == "builtins" or f in _KEEPERS else module not in ("funcad", "functools", "itertools", "scipy"):
+    if (
+        f not in _HIGHER
+        if module == "builtins" or f in _KEEPERS
+        else module not in ("funcad", "functools", "itertools", "scipy")
+    ):
         return x
     if f in _KEEPERS or getattr(f, "__name__", "").endswith("callback"):  # which is called at each run, and reads what is there
         return x

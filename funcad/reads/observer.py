@@ -1,9 +1,9 @@
 """What one run of a function reads of, and stores in, what was there before it.
 
-Idea: while a program is traced, the twin of the user's function (twin/) tells an `Observer` of every load, call, store and test.
-An object that was there before is known by its place (places.py), and what is read of it makes a guard there, or an input. What
-goes where nobody sees what becomes of it, into a library's function, a comparison by identity or a text, is told as a whole:
-`content`. What can be neither read again nor replayed raises `Refusal` before it happens, and the function's calls run un-jitted.
+Idea: while a program is traced, the twin of the user's function (twin/) tells an `Observer` of every load, call, store and
+test. An object that was there before is known by its place (places.py), and what is read of it makes a guard there, or an
+input. What goes where nobody sees what becomes of it, into a library's function, a comparison by identity or a text, is told as
+a whole: `content`. What can be neither read again nor replayed raises `Refusal` before it happens.
 
 Invariants: f runs on its own objects; nothing of the user's is called that f does not call. A place is weakened to an input in
 the line that puts the traced value there (`_input`), nowhere else. Traps: `keep` holds all objects whose `id` is a key; a place
@@ -46,6 +46,7 @@ from funcad.reads.places import (
     reference,
     same_scalar,
 )  # fmt: skip
+from funcad.reads.refusals import Refusal, Unplaced
 from funcad.twin.twins import Untwinnable, is_twin
 
 LISTS = (list, tuple, collections.deque)
@@ -53,21 +54,6 @@ CONTAINERS = (*LISTS, dict, set, frozenset)
 _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
 _DEEP = 6  # containers in containers that are told by their contents
-
-
-class Refusal(BaseException):
-    """f does what can be neither read again nor replayed: its calls are to run un-jitted. No `except Exception` takes it."""
-
-    def __init__(self, reason: str, where: str):
-        super().__init__(f"{reason}, at {where}" if where else reason)
-
-
-class Unplaced(Exception):
-    """Python needs a number that was to be an input: it is a guard instead."""
-
-    def __init__(self, label: str):
-        super().__init__(label)
-        self.label = label  # "" where it was computed of several
 
 
 class Observer:
@@ -264,7 +250,9 @@ class Observer:
             self.refuse(f"{place.label}, a {type(base).__name__}, is read as a whole")
         elif base.dtype.hasobject:
             for i, v in enumerate(base.ravel().tolist()):
-                self.content(self.read(self.place(place, "attribute", "flat", place.label), "item", i, f"{place.label}.flat[{i}]", v))
+                self.content(
+                    self.read(self.place(place, "attribute", "flat", place.label), "item", i, f"{place.label}.flat[{i}]", v)
+                )
         else:
             self.guard(self.place(place, "again", "bytes", f"the elements of {place.label}"), "bytes", bytes_of(base))
 
@@ -340,7 +328,7 @@ class Observer:
     # -- what stops it
 
     def not_placed(self, x: Any = None) -> Unplaced:
-        """A number that was to be an input goes where Python needs its value. `except Exception` of the user's may take this."""
+        """A number that was to be an input goes where Python needs its value. The user's `except Exception` may take this."""
         place = self.tracers.get(id(x)) or self.arrays.get(id(x))
         self.unplaced = self.unplaced or Unplaced(place.label if place is not None else "")
         return self.unplaced
@@ -360,7 +348,17 @@ class Observer:
     def forget(self) -> None:
         """The run has ended: nothing of the user's is held from now on."""
         self.function = lambda: None
-        for table in (self.origin, self.keep, self.values, self.tracers, self.arrays, self.memo, self.stores.before, self.stores.names, self.table):
+        for table in (
+            self.origin,
+            self.keep,
+            self.values,
+            self.tracers,
+            self.arrays,
+            self.memo,
+            self.stores.before,
+            self.stores.names,
+            self.table,
+        ):
             table.clear()
         self.trace = None
 
@@ -407,7 +405,9 @@ class Observer:
             if other.step != "root":
                 return self.place(None, other.step, other.key, other.label)
             made = type(x) is types.FunctionType and is_twin(x.__code__)
-            return self.origin.get(id(x)) or (None if made else self.found_nowhere(x, "") or self.place(None, "constant", x, ""))
+            return self.origin.get(id(x)) or (
+                None if made else self.found_nowhere(x, "") or self.place(None, "constant", x, "")
+            )
         parent = at[id(other.parent)]
         if parent is not None:
             return self.place(parent, other.step, other.key, other.label)

@@ -1,8 +1,8 @@
 """Steps from a function to what it reads, how each value is told from another one, and the comparison written out as code.
 
-Idea: a `Place` is one step (`.__globals__`, `["lr"]`, `.cell_contents`, `.rate`, its length) from another place, the first of which
-is the function. A program's guards are written out as one Python function of the traced function, which takes the steps that
-places share once: a global costs some 20 nanoseconds. What goes wrong on the way means that something changed.
+Idea: a `Place` is one step (`.__globals__`, `["lr"]`, `.cell_contents`, `.rate`, its length) from another place, the first of
+which is the function. A program's guards are written out as one Python function of the traced function, which takes the steps
+that places share once: a global costs some 20 nanoseconds. What goes wrong on the way means that something changed.
 
 Invariant: what is kept refers to no object of the user's but weakly, to scalars, to types and to codes: caches belong to
 functions, and a cache that referred to its own function would never be freed. Traps: `==` is never asked of the user's objects;

@@ -40,6 +40,21 @@ def _is_theirs(filename: str) -> bool:
     return is_internal(filename) or any([part in filename for part in _INSTALLED])
 
 
+class Refusal(BaseException):
+    """f does what can be neither read again nor replayed: its calls are to run un-jitted. No `except Exception` takes it."""
+
+    def __init__(self, reason: str, where: str):
+        super().__init__(f"{reason}, at {where}" if where else reason)
+
+
+class Unplaced(Exception):
+    """Python needs a number that was to be an input: it is a guard instead."""
+
+    def __init__(self, label: str):
+        super().__init__(label)
+        self.label = label  # "" where it was computed of several
+
+
 @api
 def constant(x: _T) -> _T:
     """x, as it is now, for ever: inside a jitted function what x was read from is not looked at again.

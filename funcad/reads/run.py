@@ -1,8 +1,8 @@
 """A run of a function under an observer: its twin in its place, and a net under it.
 
-Idea: the twin tells what the function's own code does; the net tells which code of the user's ran that is no twin (the rule of a
-custom derivative, a key function, a `__eq__`). Where there is none, the twins have seen all; where there is some, or no net can
-be had, the static walk looks at that function as well (jitted/watched.py).
+Idea: the twin tells what the function's own code does; the net tells which code of the user's ran that is no twin (the rule of
+a custom derivative, a key function, a `__eq__`). Where there is none, the twins have seen all; where there is some, or no net
+can be had, the static walk looks at that function as well (jitted/watched.py).
 
 Invariant: the user's objects hold again what they held when the run ends, however it ends (stores.py).
 """
@@ -18,8 +18,8 @@ from funcad.host.where import is_internal, setting
 from funcad.reads.attributes import is_users_function
 from funcad.reads.calls import called
 from funcad.reads.code_reads import is_library
-from funcad.reads.hooks import Seen
 from funcad.reads.observer import Observer
+from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
 from funcad.twin.net import Net
 from funcad.twin.templates import Untwinnable, rewritten_code
@@ -42,7 +42,7 @@ def users_function(f: Any) -> Any:
 
 
 def has_twin(f: Any) -> bool:
-    """Can the function of the user's that is called first be twinned? Whoever calls others first, as a gradient does, has one."""
+    """Can the function of the user's that is called first be twinned? A gradient, which calls that of others, counts too."""
     first = users_function(f)
     if first is not None:
         try:

@@ -1,9 +1,9 @@
 """What a function stored in what was there before it: taken back when its trace ends, and replayed after each call.
 
 Idea: a container or an object is copied before the function changes it for the first time. When the function has returned, what
-is there is compared with the copy; the differences are outputs of the program, and the user's objects hold again what they held.
-A call writes the outputs back when it has succeeded. What the function read of a place that it then stored would keep the value
-of the trace, so such places become inputs of the next trace (`advancing`).
+is there is compared with the copy; the differences are outputs of the program, and the user's objects hold again what they
+held. A call writes the outputs back when it has succeeded. What the function read of a place that it then stored would keep the
+value of the trace, so such places become inputs of the next trace (`advancing`).
 
 Traps: a list that grew is appended to, never replaced; all containers are found before the first is written, because one store
 may hide the next; what cannot be made anew at each call (an object made inside, a function) is refused.
@@ -227,7 +227,12 @@ class Stores:
 
 
 def _is_number(x: Any) -> bool:
-    return type(x) is Tracer or type(x) in (int, float, complex, bool) or is_a(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"
+    return (
+        type(x) is Tracer
+        or type(x) in (int, float, complex, bool)
+        or is_a(x, (np.ndarray, np.generic))
+        and x.dtype.kind in "biufc"
+    )
 
 
 def _put(x: Any, how: str, key: Any, value: Any) -> None:
@@ -259,7 +264,7 @@ def write_back(stores: Sequence[Store], f: Any, outputs: Sequence[Any], observer
         leaves = [next(it) for _ in range(s.count)]
         if observer is None and any([type(v) is Tracer for v in leaves]):
             raise UnexpectedTracerError(
-                f"jit of {name} stores in {s.label} a value that is being derived or mapped, which means nothing after the call.\n"
+                f"jit of {name} stores in {s.label} a value that is being derived or mapped, which means nothing later.\n"
                 "Remedy: return the value, with has_aux=True; or store funcad.stop_gradient of it."
             )
         value = MISSING if s.how.startswith("delete") else s.make(leaves)

@@ -392,7 +392,9 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     place = observer.of(b)
     if place is None or kind is Tracer:
         return op(a, b)
-    if issubclass(kind, (dict, set, frozenset, types.MappingProxyType)) and (is_scalar(a) or observer.origin.get(id(a)) is not None):
+    if issubclass(kind, (dict, set, frozenset, types.MappingProxyType)) and (
+        is_scalar(a) or observer.origin.get(id(a)) is not None
+    ):
         stored = observer.stores.changed(b)
         found = a in b
         at = observer.place(place, "has", a, f"{a!r:.40} in {place.label}")
