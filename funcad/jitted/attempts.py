@@ -75,7 +75,7 @@ class Attempts:
     paths in its cache have this, and would keep it alive.
     """
 
-    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned")
+    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned", "unseen")
 
     def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
         self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
@@ -83,7 +83,7 @@ class Attempts:
         self.positions = [(static, a if static else None) for static, a in zip(chosen, args)]
         self.named = {k: v if k in core.static_names else None for k, v in kwargs.items()}
         self.statics = core.static_values(args, kwargs)
-        self.twinned = has_twin(core.f)
+        self.twinned, self.unseen = has_twin(core.f), core.cache.unseen
 
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
         """The static arguments beside the others."""
@@ -97,7 +97,7 @@ class Attempts:
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         found = look(f, self.statics)
-        run = TwinRun(self.statics, self.numbers) if self.twinned else None
+        run = TwinRun(self.statics, self.numbers, self.unseen) if self.twinned else None
         made = found.substitutes(f, self.numbers) if run is None else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
@@ -122,10 +122,10 @@ class Attempts:
 class TwinRun:
     """One run of a function's twin, and what it stored."""
 
-    __slots__ = ("statics", "inputs", "guards", "unseen", "stores", "outputs", "advancing")
+    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing")
 
-    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str]):
-        self.statics, self.inputs = statics, inputs
+    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[bool]):
+        self.statics, self.inputs, self.known = statics, inputs, known
         self.guards: Guards | None = None
         self.unseen = False  # did code of the user's run that is no twin?
         self.stores: list[Store] = []
@@ -137,7 +137,7 @@ class TwinRun:
         observer = begin(f, self.statics, self.inputs)  # anew: the function may be started again
         observer.trace = state.running
         try:
-            with under(observer) as twin:
+            with under(observer, self.known) as twin:
                 result = twin(f)(*args, **kwargs)
                 if observer.refused is not None:
                     raise observer.refused
@@ -145,7 +145,7 @@ class TwinRun:
                     raise observer.unplaced
                 self.stores, self.outputs = observer.stores.taken()
                 self.advancing = observer.stores.advancing
-            self.guards, self.unseen = observer.guards(), bool(observer.untwinned) or not observer.netted
+            self.guards, self.unseen = observer.guards(), observer.unseen
             return result
         finally:
             observer.stores.undo()

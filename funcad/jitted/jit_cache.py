@@ -151,13 +151,14 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
-    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "__weakref__")
+    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
         self.changes: Counter[str] = Counter()  # how often numbers changed that programs read
         self.concrete: set[str] = set()  # of these: Python needs their values
         self.proven: set[str] = set()  # of these: they were inputs
+        self.unseen: list[bool] = []  # of each run of the twin that had a net: did code of the user's run as it is?
         self.refused: str | None = None  # why the function is not compiled
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -42,6 +42,7 @@ from funcad.reads.attributes import attribute, is_users_function, method_of, raw
 from funcad.reads.code_reads import MISSING, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
+from funcad.reads.refusals import constant
 
 _CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time thread_time localtime gmtime".split()
 _SECRETS = "choice randbelow randbits token_bytes token_hex token_urlsafe".split()
@@ -430,6 +431,13 @@ def _generator(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _constant(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 1:
+        observer.constant(args[0])
+        return args[0]
+    return MISSING
+
+
 _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     getattr: _getattr,
     hasattr: _hasattr,
@@ -442,4 +450,5 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     warnings.simplefilter: _filters,
     warnings.filterwarnings: _filters,
     np.random.default_rng: _generator,
+    constant: _constant,
 }

@@ -68,12 +68,13 @@ class Observer:
         self.keep: list[Any] = []
         self.values: dict[Place, Any] = {}  # what was found there
         self.stored_places: set[Place] = set()
+        self.constants: set[Place] = set()  # what stays as it is now, because the user says so
+        self.last: Place | None = None  # where the last value was loaded, if it was met there for the first time
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
         self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
-        self.untwinned: set[types.CodeType] = set()  # the user's code that ran as it is
-        self.netted = True  # was there a net?
+        self.unseen = False  # did code of the user's run as it is, or may it have?
         self.stores: Any = None  # see stores.py
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
@@ -141,7 +142,7 @@ class Observer:
 
     def guard(self, place: Place, check: str, known: Any) -> None:
         """Another comparison at a place, which is made at each call."""
-        if place in self.stored_places:
+        if place in self.stored_places or place in self.constants or place.parent in self.constants:
             return
         if place.check is not None and (place.check, type(place.known)) != (check, type(known)):
             place = self.place(place, "again", check, place.label)
@@ -159,13 +160,16 @@ class Observer:
         if place in self.stored_places or self.stores.renamed(place, x):
             return x
         before = self.values.get(place, MISSING)
+        self.last = place if before is MISSING else None
+        if parent in self.constants:
+            self.constants.add(place)
         if before is not MISSING:
             if type(before) is Tracer:
                 return before
             if before is not x and not (is_scalar(before) and same_scalar(x, before)) and kind is not types.MethodType:
                 self.refuse(f"{label} changes while the function runs")
             return x
-        if label in self.inputs and (is_number(x) or kind is np.ndarray):
+        if label in self.inputs and place not in self.constants and (is_number(x) or kind is np.ndarray):
             return self._input(place, x)
         self.values[place] = x
         if is_scalar(x):
@@ -220,6 +224,15 @@ class Observer:
         self.values[place] = found = Tracer(trace, variable)
         (self.tracers if is_number(x) else self.arrays)[id(found)] = place
         return found
+
+    def constant(self, x: Any) -> None:
+        """x stays as it is now: neither it nor what is read of it is looked at again."""
+        place = self.origin.get(id(x))
+        if place is None and self.last is not None and self.values.get(self.last) is x:
+            place = self.last
+        if place is not None and place is self.last:
+            place.check = None
+            self.constants.add(place)
 
     def missing(self, parent: Place, step: str, key: Any, label: str) -> None:
         """Something was looked for, and is not there: a guard that it is not."""

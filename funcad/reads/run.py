@@ -9,9 +9,10 @@ Invariant: the user's objects hold again what they held when the run ends, howev
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from funcad.host.where import is_internal, setting
@@ -24,6 +25,8 @@ from funcad.reads.stores import Stores
 from funcad.twin.net import Net
 from funcad.twin.templates import Untwinnable, rewritten_code
 from funcad.twin.twins import Twins
+
+_FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
 
 
 def _nobody() -> None:
@@ -76,14 +79,19 @@ def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def under(observer: Observer) -> Iterator[Callable[[Any], Any]]:
-    """A `with` block in which f runs; gives what is called in the place of a function."""
+def under(observer: Observer, known: list[bool]) -> Iterator[Callable[[Any], Any]]:
+    """A `with` block in which f runs; gives what is called in the place of a function.
+
+    `known`: what the net said of the runs of this function before. Where a net costs much, only the first run has one.
+    """
+    net = Net(_is_users) if _FREE or not known else None
     try:
-        with Net(_is_users) as net, setting(observer=observer):
+        with net if net is not None else nullcontext(), setting(observer=observer):
             yield lambda f: called(observer, f, None)
     finally:
-        observer.untwinned.update(net.seen)
-        observer.netted = net.why is None
+        if net is not None:
+            known[:] = [any(known) or bool(net.seen) or net.why is not None]
+        observer.unseen = any(known)
         for hooks in observer.hooks:  # what was recorded names codes of twins, which must keep no function alive
             hooks.function = _nobody
         observer.twins.forget()
