@@ -88,8 +88,9 @@ def jit(
 
     What f reads beside its arguments is as fresh as in f: where a closure variable, global, default or attribute has changed,
     f is traced again, and a number that keeps changing becomes an input. Contents of NumPy arrays are read at every call.
-    `np.random.normal(size=3)` and its like draw anew at each call; other generators raise, and so does `self.x = y` of a
-    traced y. Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`,
+    What f stores there (`self.t += 1`) is stored at each call. What can be neither read again nor replayed (an iterator, a
+    clock, a captured generator) runs un-jitted, with one NotCompiledWarning; `not_compiled` is "warn", "ignore" or "raise".
+    Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`,
     `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted
     functions pickle if f does: by name, without the programs.
 
@@ -341,6 +342,8 @@ class Core:
     def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry) -> Any:
         """A call of a function that stores in what was there before it: it is stored when the program has succeeded."""
         with lock:
+            if entry.watched is not None and not entry.watched.holds(self.f):  # another thread has stored meanwhile
+                return self._call(args, kwargs)
             captured = self._captured(entry)
             if captured is None:
                 return self._call(args, kwargs)

@@ -72,6 +72,8 @@ def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
         if name in _MEMORY:
             observer.content(x)
         return getattr(x, name) if default is MISSING else getattr(x, name, default)
+    if kind is super:
+        _of_super(observer, x, name)
     place = observer.origin.get(id(x))
     users = not is_library(kind) and not issubclass(kind, type)
     if users:
@@ -113,6 +115,19 @@ def _of_module(observer: Observer, x: Any, name: str, default: Any) -> Any:
     if place is None or found is default:
         return found
     return observer.read(place, "attribute", name, f"{x.__name__}.{name}", found, name)
+
+
+def _of_super(observer: Observer, x: Any, name: str) -> None:
+    """What the classes behind the one that asks have under a name."""
+    classes = (x.__self_class__ or object).__mro__
+    for base in classes[classes.index(x.__thisclass__) + 1 :] if x.__thisclass__ in classes else ():
+        if name in base.__dict__:
+            raw = base.__dict__[name]
+            if type(raw) is types.FunctionType and not is_library(base):
+                at = of_class(observer, base, name)
+                observer.guard(at, "code", raw.__code__)
+                observer.known_as(raw, at)
+            return
 
 
 def of_class(observer: Observer, base: type, name: str) -> Place:

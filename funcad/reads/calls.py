@@ -16,6 +16,7 @@ from __future__ import annotations
 import builtins
 import collections
 import contextvars
+import datetime
 import functools
 import inspect
 import io
@@ -55,6 +56,11 @@ _REFUSED: dict[Any, str] = {
     os.urandom: "os.urandom gives other bytes at each call",
     os.getcwd: "os.getcwd may answer something else at each call",
     time.sleep: "time.sleep waits at each call",
+    **{f: f"{f.__qualname__} reads a clock" for f in (datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today)},
+    datetime.date.today: "date.today reads a clock",
+    **{f: f"os.{f.__name__} reads what nobody can read again" for f in (os.listdir, os.scandir, os.stat)},
+    **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
+    **{f: f"np.{f.__name__} reads a file" for f in (np.load, np.loadtxt, np.genfromtxt, np.fromfile)},
     np.random.seed: "np.random.seed sets a generator",
     np.random.set_state: "np.random.set_state sets a generator",
     **{f: f"uuid.{f.__name__} gives another answer at each call" for f in (uuid.uuid1, uuid.uuid4)},
@@ -197,6 +203,7 @@ class LibraryCall:
             found = _method(observer, f, owner, args, kwargs)
             if found is not MISSING:
                 return found
+        _writes(observer, f, args, kwargs)
         traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
@@ -205,6 +212,19 @@ class LibraryCall:
 
 
 handing.add(LibraryCall.__call__.__code__)
+
+
+def _writes(observer: Observer, f: Any, args: tuple, kwargs: dict) -> None:
+    """An array that was there before, into which a function writes."""
+    out = kwargs.get("out")
+    for x in (out if type(out) is tuple else (out,)) if out is not None else ():
+        observer.stores.item(x, None, None)
+    if args and (type(f) in _HASHABLE and f in _WRITERS or getattr(f, "__name__", "") == "at"):
+        if type(args[0]) is np.ndarray and not any(map(_is_traced, args)):
+            observer.stores.item(args[0], None, None)
+
+
+_WRITERS = frozenset([np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis])
 
 
 def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
@@ -247,9 +267,9 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         if hasattr(kind, "__next__"):
             observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
         if type(f) in _HASHABLE and f in _SHALLOW:
-            observer.unpack(x)
+            return observer.handed(x)
         elif issubclass(kind, CONTAINERS) and (traced or str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"):
-            observer.unpack(x, _DEEP)
+            return observer.handed(x, _DEEP)
         else:
             observer.content(x)
     elif kind in (list, tuple):
@@ -358,7 +378,17 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple) 
     if name in _CHANGING[dict]:
         observer.stores.method(owner, name, args)
         return MISSING
-    observer.spread(owner)
+    if name in ("keys", "__iter__"):
+        observer.stores.measured(owner)
+        observer.keys(place, owner)
+    elif name in ("items", "values") and type(owner) is dict:
+        observer.stores.measured(owner)
+        observer.keys(place, owner)
+        label = place.label
+        found = {k: observer.read(place, "entry", k, f"{label}[{k!r:.40}]", v) for k, v in dict.items(owner)}
+        return getattr(found, name)() if any(map(observer.is_input, found.values())) else MISSING
+    else:
+        observer.spread(owner)
     return MISSING
 
 
@@ -413,6 +443,14 @@ def _length(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return len(x) if type(x) is np.ndarray else MISSING
 
 
+def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    module = observer.found_nowhere(os, "os")
+    if module is not None and args:
+        observer.known_as(os.environ, observer.place(module, "attribute", "environ", "os.environ"))
+        return _of_mapping(observer, os.environ.get, os.environ, "get", args)
+    return MISSING
+
+
 def _errors(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if not {"raise", "call"}.isdisjoint([v for v in (*args, *kwargs.values()) if type(v) is str]):
         observer.refuse("errors of arithmetic are raised, or call a function")
@@ -444,6 +482,7 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     setattr: _setattr,
     next: _next,
     vars: _vars,
+    os.getenv: _getenv,
     len: _length,
     np.errstate: _errors,
     np.seterr: _errors,

@@ -263,38 +263,42 @@ class Observer:
             self.refuse(f"{place.label}, a {type(base).__name__}, is read as a whole")
         elif base.dtype.hasobject:
             for i, v in enumerate(base.ravel().tolist()):
-                self.content(
-                    self.read(self.place(place, "attribute", "flat", place.label), "item", i, f"{place.label}.flat[{i}]", v)
-                )
+                found = self.read(self.place(place, "attribute", "flat", place.label), "item", i, f"{place.label}.flat[{i}]", v)
+                if self.is_input(found):
+                    raise self.not_placed(found)
+                self.content(found)
         else:
             self.guard(self.place(place, "again", "bytes", f"the elements of {place.label}"), "bytes", bytes_of(base))
 
     def spread(self, x: Any, deep: int = 1) -> None:
         """All items of a container are read, or all attributes of an object."""
         place, kind = self.origin.get(id(x)), type(x)
-        if self.stores.changed(x):
+        if self.stores.rearranged(x):
             self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
         if not deep or deep > 1 and id(x) in self.spread_over:
             return
         if deep > 1:
             self.spread_over.add(id(x))
         for v in self._parts(place, x, kind):
-            if type(v) is Tracer and id(v) in self.tracers:
+            if self.is_input(v):  # which Python hands out as it is
                 raise self.not_placed(v)
             if deep > 1:
                 self.content(v, deep - 1)
 
-    def unpack(self, x: Any, depth: int = 1) -> None:
-        """Items of a container are handed out, so many levels deep; what is done with them is seen."""
+    def handed(self, x: Any, depth: int = 1) -> Any:
+        """Items of a container are handed out, so many levels deep: gives x, or where items are inputs, a copy with these."""
         place, kind = self.origin.get(id(x)), type(x)
         if not depth or not issubclass(kind, CONTAINERS):
-            return
-        if self.stores.changed(x):
+            return x
+        if self.stores.rearranged(x):
             self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
-        for v in self._parts(place, x, kind):
-            if type(v) is Tracer and id(v) in self.tracers:
-                raise self.not_placed(v)
-            self.unpack(v, depth - 1)
+        values = list(self._parts(place, x, kind))
+        if kind is not list and kind is not tuple:
+            if any(map(self.is_input, values)):
+                raise self.not_placed(next(filter(self.is_input, values)))
+            return x
+        values = [self.handed(v, depth - 1) for v in values]
+        return x if all([a is b for a, b in zip(values, x)]) else kind(values)
 
     def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
         if issubclass(kind, LISTS):
@@ -308,7 +312,7 @@ class Observer:
             if place is None:
                 yield from dict.values(x)
                 return
-            self.guard(self.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(x))
+            self.keys(place, x)
             for k, v in list(dict.items(x)):
                 yield self.read(place, "entry", k, f"{place.label}[{k!r:.40}]", v)
         elif place is None:
@@ -323,6 +327,10 @@ class Observer:
         else:
             yield from self._attributes(place, x, kind)
 
+    def keys(self, place: Place, x: Any) -> None:
+        """The keys of a dict are read, in their order."""
+        self.guard(self.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(x))
+
     def _attributes(self, place: Place, x: Any, kind: type) -> Iterator[Any]:
         if issubclass(kind, (np.random.Generator, np.random.RandomState)) or kind.__module__.partition(".")[0] == "funcad":
             return
@@ -330,6 +338,10 @@ class Observer:
         for name, v in list(dict_of(x).items()):
             if type(name) is str and not issubclass(type(v), _CODE):
                 yield self.read(place, "own", name, f"{place.label}.{name}", v)
+
+    def is_input(self, x: Any) -> bool:
+        """Does x stand for what is read again at each call?"""
+        return type(x) is Tracer and (id(x) in self.tracers or id(x) in self.arrays)
 
     def derived(self, x: Any, of: Any = None, key: tuple[Any, Any, bool] | None = None) -> None:
         """x was computed of numbers that are inputs, and stands for a number of Python's as they do."""
@@ -398,6 +410,8 @@ class Observer:
         for other in guards.places:
             x = found[id(other)] = other.value_of(f if other.parent is None else found[id(other.parent)])
             place = at[id(other)] = self._placed(other, x, at, found)
+            if place is not None and not is_scalar(x) and type(x) is not Tracer:
+                self.known_as(x, place)
             if place is None:
                 if other.check in INPUTS:
                     values.append(x)

@@ -163,9 +163,7 @@ class Seen(Hooks):
 
     def spread(self, value: Any) -> Any:
         observer = state.observer
-        if observer is not None:
-            observer.unpack(value)
-        return value
+        return value if observer is None else observer.handed(value)
 
     def enter(self, manager: Any, depth: int) -> Any:
         observer = state.observer
@@ -353,16 +351,17 @@ def iterated(x: Any, depth: int) -> Any:
             return method(x)
     place = observer.of(x)
     if place is None:
-        if depth > 1 and issubclass(kind, CONTAINERS):
-            observer.unpack(x, depth)
-        return x
+        return observer.handed(x, depth) if depth > 1 and issubclass(kind, CONTAINERS) else x
     if kind is np.ndarray:
         if x.ndim <= depth:
             observer.content(x)
     elif hasattr(kind, "__next__"):
         observer.refuse(f"{place.label} is an iterator, which moves on")
+    elif issubclass(kind, dict):
+        observer.stores.measured(x)
+        observer.keys(place, x)
     else:
-        observer.unpack(x, depth)
+        return observer.handed(x, depth)
     return x
 
 
@@ -415,14 +414,19 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
         return _of_inputs(observer, op, a, b)
     if first in _PLAIN and second in _PLAIN:
         return op(a, b)
-    for x, other in ((a, second), (b, first)):
+    name = op.__name__.strip("_")
+    if name[:1] == "i" and issubclass(first, (list, set, dict, collections.deque, np.ndarray)) and second is not Tracer:
+        observer.stores.method(a, name, (b,))
+        sides = [(b, first)]
+    else:
+        sides = [(a, second), (b, first)]
+    for x, other in sides:
         kind = type(x)
         if kind is np.ndarray:
             if other is not Tracer:
                 observer.content(x)
         elif issubclass(kind, CONTAINERS):
             observer.content(x)
-    name = op.__name__.strip("_")
     for x, other, prefix in ((a, b, ""), (b, a, "r")):
         kind = type(x)
         if kind in _PLAIN or is_library(kind) or prefix and kind is first:

@@ -71,6 +71,7 @@ class Stores:
         self.observer = observer
         self.before: dict[int, tuple[Any, Place, Any]] = {}  # by identity: what was changed, where it is, what it held
         self.names: dict[Place, tuple[Any, Any]] = {}  # of globals and cells: the table or the cell, and what it held
+        self.by_method: set[int] = set()  # of these: not item by item
         self.advancing: set[str] = set()  # labels of what was read and then stored
 
     # -- told by the hooks, before it happens
@@ -112,7 +113,8 @@ class Stores:
             if place is not None:
                 self.observer.refuse(f"{place.label}.{name} writes in place")
             return
-        self._changes(x)
+        if self._changes(x) is not None:
+            self.by_method.add(id(x))
 
     def _mark(self, place: Place, step: str, key: Any, label: str) -> None:
         self.observer.stored_places.add(self.observer.place(place, step, key, label))
@@ -137,8 +139,16 @@ class Stores:
             return before.keys() != now.keys() or any([now[k] is not v for k, v in before.items()])
         return len(before) != len(now) or any([a is not b for a, b in zip(before, now)])
 
+    def rearranged(self, x: Any) -> bool:
+        """Has it changed what x holds in another way than item by item?"""
+        if id(x) not in self.before or not self.changed(x):
+            return False
+        before, now = self.before[id(x)][2], _copied(x)
+        keys = before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
+        return keys or id(x) in self.by_method
+
     def measured(self, x: Any) -> None:
-        if self.changed(x):
+        if self.rearranged(x):
             self.observer.refuse(f"{self.before[id(x)][1].label} is measured after the function has changed it")
 
     def renamed(self, place: Place, x: Any) -> bool:
@@ -159,7 +169,7 @@ class Stores:
             read = self.observer.place_if_known(place, step, key)
             if read is not None and read in self.observer.values:
                 if type(self.observer.values[read]) is not Tracer and not (is_scalar(now) and same_scalar(now, before)):
-                    self.advancing.add(read.label)
+                    self.advancing.update([p.label for p in self.observer.values if _is_below(p, read)])
             leaves, make = self._made(label, now)
             outputs.extend(leaves)
             stores.append(Store(place, how if now is not MISSING else "delete " + how, key, label, len(leaves), make))
@@ -224,6 +234,13 @@ class Stores:
                 for name in {**before, **now}:
                     if now.get(name, MISSING) is not before.get(name, MISSING):
                         _put(x, "attribute", name, before.get(name, MISSING))
+
+
+def _is_below(place: Place | None, other: Place) -> bool:
+    """Is a place that one, or reached through it?"""
+    while place is not None and place is not other:
+        place = place.parent
+    return place is other
 
 
 def _is_number(x: Any) -> bool:
