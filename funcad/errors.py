@@ -155,8 +155,8 @@ class NotCompiledWarning(UserWarning):
     """A jitted function does what can be neither read again at each call nor replayed, so its calls run un-jitted.
 
     Example: `jit(lambda x: x * time.time())(1.0)`.
-    Remedy: pass what changes as an argument. `funcad.config.not_compiled` is "warn", "ignore" or "raise", `jit(f, not_compiled=...)`
-    says it of one function.
+    Remedy: pass what changes as an argument. `funcad.config.not_compiled` is "warn", "ignore" or "raise";
+    `jit(f, not_compiled=...)` says it of one function.
     """
 
 

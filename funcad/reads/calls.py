@@ -56,7 +56,7 @@ _REFUSED: dict[Any, str] = {
     os.urandom: "os.urandom gives other bytes at each call",
     os.getcwd: "os.getcwd may answer something else at each call",
     time.sleep: "time.sleep waits at each call",
-    **{f: f"{f.__qualname__} reads a clock" for f in (datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today)},
+    **{getattr(datetime.datetime, name): f"datetime.{name} reads a clock" for name in ("now", "utcnow", "today")},
     datetime.date.today: "date.today reads a clock",
     **{f: f"os.{f.__name__} reads what nobody can read again" for f in (os.listdir, os.scandir, os.stat)},
     **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
