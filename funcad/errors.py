@@ -33,6 +33,7 @@ __all__ = [
     "PlacementError",
     "NanError",
     "InfError",
+    "NotCompiledWarning",
 ]
 
 

@@ -23,6 +23,7 @@ from funcad.jitted.substitutes import Substitutes, Unsuited, keeps_functions
 from funcad.jitted.watched import Found, look
 from funcad.reads.code_reads import reads_of
 from funcad.reads.places import Guards
+from funcad.reads.refusals import Refusal
 from funcad.reads.run import begin, has_twin, under
 from funcad.reads.stores import Store
 from funcad.unjitted.strides import Given
@@ -97,6 +98,8 @@ class Attempts:
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         found = look(f, self.statics)
+        if not self.twinned and found.unlooked:
+            raise Refusal(f"{found.unlooked[0]} holds more than is compared in a function without a source", "")
         run = TwinRun(self.statics, self.numbers, self.unseen) if self.twinned else None
         made = found.substitutes(f, self.numbers) if run is None else None
 

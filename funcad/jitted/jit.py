@@ -206,7 +206,7 @@ class Jitted(Remade):
         >>> found.engine, [group["operations"] for group in found.groups]
         ('numpy', [['neg', 'exp', 'mul']])
         """
-        leaves, entry, _ = self._core.traced(args, kwargs)
+        leaves, entry = self._core.looked_at(args, kwargs)
         if entry.paths is not None:
             return PathsExplanation(entry, name_of(self._core.f))
         entry = entry.as_of_now(self._core.f)
@@ -224,7 +224,7 @@ class Jitted(Remade):
         >>> found.seconds > 0, "dot_general" in [line.what for line in found.equations]
         (True, True)
         """
-        leaves, entry, _ = self._core.traced(args, kwargs)
+        leaves, entry = self._core.looked_at(args, kwargs)
         entry = path_taken(entry.as_of_now(self._core.f), leaves, name_of(self._core.f))
         return profiled(entry, leaves, name_of(self._core.f))
 
@@ -487,11 +487,14 @@ class Core:
 
     def program(self, what: str, args: tuple, kwargs: dict) -> Entry:
         """The one program of a signature, for `what`, with the captured values of now."""
+        return one_program(self.looked_at(args, kwargs)[1], what, name_of(self.f)).as_of_now(self.f)
+
+    def looked_at(self, args: tuple, kwargs: dict) -> tuple[list, Entry]:
+        """The leaves and the program for somebody who wants to see it: that there is none is an error."""
         try:
-            entry = self.traced(args, kwargs)[1]
+            return self.traced(args, kwargs)[:2]
         except Refusal as refusal:
             raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
-        return one_program(entry, what, name_of(self.f)).as_of_now(self.f)
 
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
         while numbers := self.cache.inputs():

@@ -66,6 +66,7 @@ class Found:
             self.own: set[object] = set()  # those that the functions found store themselves
             self.stored: list[tuple[str, Any, frozenset[str]]] = []  # the same: where they are
             self.codes: list[types.CodeType] = []
+            self.unlooked: list[str] = []  # what holds more than is looked at
             self.reads.clear()
             self.todo: collections.deque[tuple[Place, Any]] = collections.deque()
             self.on_the_way(Place(None, "root", None, ""), f)
@@ -74,6 +75,8 @@ class Found:
                     self.on_the_way(Place(None, "constant", x, label), x)
             while self.todo and len(self.watches) < MOST_WATCHES:
                 self.expand(*self.todo.popleft())
+            if self.todo:
+                self.unlooked.append(f"what it reads, more than {MOST_WATCHES:,} values,")
             if len(self.names) + len(self.asked) == before:
                 break
         self.stored_attributes = {name for reads in self.reads for name in reads.stored_attributes}
@@ -118,7 +121,11 @@ class Found:
         self.on_the_way(w, x)
 
     def _items(self, w: Place, x: Any) -> None:
-        w.check, w.known = ("sized", (x, len(x))) if _is_long(x) else ("items", (type(x), len(x)))
+        if _is_long(x):
+            w.check, w.known = "sized", (x, len(x))
+            self.unlooked.append(w.label)
+        else:
+            w.check, w.known = "items", (type(x), len(x))
 
     def _keys(self, w: Place, x: Any) -> None:
         keys = [*dict.keys(x)]
@@ -126,6 +133,7 @@ class Found:
             w.check, w.known = reference(x)
         elif _is_long(dict.values(x)):
             w.check, w.known = "sized", (x, len(x))
+            self.unlooked.append(w.label)
         else:
             w.check, w.known = "keys", (type(x), keys)
 

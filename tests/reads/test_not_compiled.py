@@ -71,7 +71,7 @@ def test_the_policy(how: str) -> None:
 
 
 def test_nothing_is_lowered() -> None:
-    for ask in (jit(clocked).lower, jit(clocked).source):
+    for ask in (jit(clocked).lower, jit(clocked).source, jit(clocked).explain, jit(clocked).profile):
         with pytest.raises(NotCompiledWarning, match="perf_counter"):
             ask(X)
 
