@@ -37,6 +37,8 @@ _Tracer.namespace = _sys.modules[__name__]
 _LAZY_NAMES = {  # public name -> the module that defines it
     **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "rules", "stop_gradient"], "api.tools"),
     **dict.fromkeys(["cond", "switch"], "control.cond"),
+    "constant": "reads.refusals",
+    "NotCompiledWarning": "errors",
     "scan": "control.scan",
     "while_loop": "control.while_loop",
     **dict.fromkeys(["fori_loop", "map"], "control.loops"),

@@ -61,6 +61,7 @@ from funcad.configuration import config as config
 from funcad.configuration import show_config as show_config
 from funcad.control import policies as _policies
 from funcad.device import devices as devices
+from funcad.errors import NotCompiledWarning as NotCompiledWarning
 from funcad.jitted.jit_cache import CacheInfo
 from funcad.jitted.jit_cache import clear_caches as clear_caches
 from funcad.jitted.jit_inspect import Lowered
@@ -402,6 +403,7 @@ def jit(
     inline: bool = False,
     fast_math: bool = False,
     guards: bool = True,
+    not_compiled: Literal["warn", "ignore", "raise"] | None = None,
 ) -> _Jitted[_P, _R]: ...
 @overload
 def jit(
@@ -414,6 +416,7 @@ def jit(
     inline: bool = False,
     fast_math: bool = False,
     guards: bool = True,
+    not_compiled: Literal["warn", "ignore", "raise"] | None = None,
 ) -> _Jit: ...
 def disable_jit() -> AbstractContextManager[None]: ...
 def explain_cache_misses(report: Callable[[str], Any] | None = None) -> AbstractContextManager[None]: ...
@@ -482,6 +485,7 @@ def custom_linear_solve(
     has_aux: bool = False,
 ) -> Any: ...
 def closure_convert(fun: Callable[..., _R], *example_args: Any) -> tuple[Callable[..., _R], list[Any]]: ...
+def constant(x: _T) -> _T: ...
 def stop_gradient(x: _T) -> _T: ...
 
 class _Checkpoint(Protocol):

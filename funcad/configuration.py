@@ -95,6 +95,8 @@ def _progress(name: str, value: Any) -> str | None:
 
 _engine = _one_of("auto", "auto", "native", "numpy", "interpreter", "cuda")
 
+_not_compiled = _one_of("warn", "warn", "ignore", "raise")
+
 # name -> (environment variable, default, check, what it means)
 SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "engine": ("FUNCAD_ENGINE", "auto", _engine, "auto (native if llvmlite works, or numpy), native, numpy, interpreter, cuda"),
@@ -105,6 +107,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "print": ("FUNCAD_PRINT", None, _one_of(None, "passes"), "'passes': print each program as the compiler's passes leave it"),
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
     "progress": ("FUNCAD_PROGRESS", "auto", _progress, "feedback on long work; auto: on a terminal and in a notebook; on; off"),
+    "not_compiled": ("FUNCAD_NOT_COMPILED", "warn", _not_compiled, "where jit compiles nothing: warn, ignore, raise"),
     "audit": ("FUNCAD_AUDIT", False, _flag, "compute again what is remembered, and raise where that differs (slow)"),
     "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),
 }
@@ -177,6 +180,11 @@ class Config:
 
 
 config = Config()
+
+
+def checked_setting(name: str, value: Any) -> Any:
+    """A value as the setting of that name would take it; ValueError if it does not."""
+    return SETTINGS[name][2](name, value)
 
 
 def show_config() -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "NanError",
     "InfError",
     "CacheAuditError",
+    "NotCompiledWarning",
 ]
 
 
@@ -149,6 +150,15 @@ class SharedMemoryError(WriteError):
 
     Example: `grad(f)(x[:3], x[1:])` for an f that writes into its first argument.
     Remedy: pass a copy, `x.copy()`.
+    """
+
+
+class NotCompiledWarning(UserWarning):
+    """A jitted function does what can be neither read again at each call nor replayed, so its calls run un-jitted.
+
+    Example: `jit(lambda x: x * time.time())(1.0)`.
+    Remedy: pass what changes as an argument. `funcad.config.not_compiled` is "warn", "ignore" or "raise";
+    `jit(f, not_compiled=...)` says it of one function.
     """
 
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from funcad import config
 from funcad.host import where
+from funcad.reads.refusals import forget_warnings
 from funcad.unjitted import structural
 from tests import workers
 
@@ -85,3 +86,9 @@ def settled_heap() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _says_again() -> None:
+    """What one test was warned of is said to the next one as well."""
+    forget_warnings()

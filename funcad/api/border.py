@@ -24,7 +24,7 @@ from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import is_a, ordinary
-from funcad.host.where import for_user, interrupted
+from funcad.host.where import for_user, interrupted, state
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
@@ -65,10 +65,15 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
     return error
 
 
+def runs(f: Callable[..., Any]) -> Callable[..., Any]:
+    """What is called in the place of a function of the user's: its twin, where somebody looks at what it reads (reads/)."""
+    return f if state.observer is None else state.observer.runs_as(f)
+
+
 def call_as(how: str, f: Callable[..., Any], *args: Any) -> Any:
     """`f(*args)`, a function of the user's; where it does not take so many arguments, `how` says what it is called with."""
     try:
-        return f(*args)
+        return runs(f)(*args)
     except TypeError as error:
         traceback = error.__traceback__
         if traceback is not None and traceback.tb_next is None and "argument" in str(error):  # the call itself failed
@@ -117,7 +122,7 @@ def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of
 
     def flat(*leaves: Any) -> list[Any]:
         args, kwargs = in_tree.unflatten(leaves)
-        result = f(*args, **kwargs)
+        result = runs(f)(*args, **kwargs)
         out, store.tree = flat_values(result)
         if output_of:
             check_leaves(out, f"{output_of}: output", result)
@@ -436,7 +441,7 @@ def with_aux(f: Callable[..., Any], has_aux: bool, box: dict) -> Callable[..., A
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        out = f(*args, **kwargs)
+        out = runs(f)(*args, **kwargs)
         if not (isinstance(out, tuple) and len(out) == 2):
             raise TypeError(
                 f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {shown(out)}.\n"

@@ -34,7 +34,7 @@ from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
     Remade, api, check_leaves, check_second, dress_as, flat_values, name_of, normalize_argnums, positional_names, seed_beside,
-    shown, unshared, zeros_for,
+    runs, shown, unshared, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -197,7 +197,7 @@ class _Gradient(Remade):
                     named[name] = v
                 else:
                     rest[position] = v
-            out = f(*rest, **named)
+            out = runs(f)(*rest, **named)
             rest.clear()
             named.clear()
             aux_leaves: list[Any] = []
@@ -225,10 +225,10 @@ class _Gradient(Remade):
         def flat(*xs: Any) -> list[Any]:
             x = xs[0] if in_tree is None else in_tree.unflatten(xs)
             if alone:
-                out = f(x)
+                out = f(x) if state.observer is None else runs(f)(x)
             else:
                 others, named = lent_to(f, [*args[:position], None, *args[position + 1 :]], kwargs)
-                out = f(*others[:position], x, *others[position + 1 :], **named)
+                out = runs(f)(*others[:position], x, *others[position + 1 :], **named)
             self._check_output(out)
             return [out]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import Transformed, api, check_second, normalize_argnums, seed_beside, unshared, zeros_for
+from funcad.api.border import Transformed, api, check_second, normalize_argnums, runs, seed_beside, unshared, zeros_for
 from funcad.api.grad import grad
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
@@ -100,7 +100,7 @@ def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, wh
         full, named = lent_to(f, [None if i in positions else a for i, a in enumerate(args)], kwargs)
         for i, v in zip(positions, chosen):
             full[i] = v
-        return f(*full, **named)
+        return runs(f)(*full, **named)
 
     functools.update_wrapper(partial, f)
     return partial, tuple(args[i] for i in positions), single

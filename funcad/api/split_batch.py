@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, check_leaves, flat_values, name_of
+from funcad.api.border import OutTree, check_leaves, flat_values, name_of, runs
 from funcad.api.lane_trace import LaneTrace, Leave, at_lanes
 from funcad.configuration import config
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
@@ -383,7 +383,7 @@ class _Work:
             leaves = list(map(lent, leaves))
         if not self.direct:
             return self.flat(*leaves), self.store.tree
-        result = self.f(*leaves)
+        result = runs(self.f)(*leaves)
         if type(result) in SCALAR_AVALS:  # the common case, at a glance
             return [result], _NUMBER
         flat = flat_values(result)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, Transformed, api, check_leaves, flat_function, flat_values, name_of
+from funcad.api.border import OutTree, Transformed, api, check_leaves, flat_function, flat_values, name_of, runs
 from funcad.host.real_types import is_a, native_dtype
 from funcad.host.where import state
 from funcad.ir.aval import KINDS, Aval, aval_of
@@ -130,7 +130,7 @@ def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tupl
 
     def merged(*values: Any, **named: Any) -> Any:
         it = iter(values)
-        return f(*[a if i in fixed else next(it) for i, a in enumerate(args)], **named)
+        return runs(f)(*[a if i in fixed else next(it) for i, a in enumerate(args)], **named)
 
     store = OutTree()
     name = f"{what}({name_of(f)})"

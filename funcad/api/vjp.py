@@ -27,7 +27,7 @@ from funcad.unjitted.tape import Tape
 
 from funcad.api.border import (  # isort: skip
     AbstractOutput, OutTree, api, check_leaves, check_tangents, flat_function, flat_values, name_of, own_memory, tangent_aval,
-    with_aux, zeros_for,
+    runs, with_aux, zeros_for,
 )
 
 # -- the first half of `vjp`, `linearize`, `jacfwd` and `jacrev`: f has run, and its tangent program was recorded, or found
@@ -171,7 +171,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     g = with_aux(f, has_aux, box)
 
     def flat(*leaves: Any) -> list[Any]:
-        out, store.tree = flat_values(g(*in_tree.unflatten(leaves)))
+        out, store.tree = flat_values(runs(g)(*in_tree.unflatten(leaves)))
         return out
 
     outs, touts = follow(flat, p_leaves, t_leaves)

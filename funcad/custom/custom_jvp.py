@@ -16,7 +16,19 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, Remade, api, dress_as, flat_values, float0, name_of, unaliased, with_rules, zeros_for
+from funcad.api.border import (
+    OutTree,
+    Remade,
+    api,
+    dress_as,
+    flat_values,
+    float0,
+    name_of,
+    runs,
+    unaliased,
+    with_rules,
+    zeros_for,
+)
 from funcad.api.split_batch import wants_values
 from funcad.backends.engines import run_jaxpr
 from funcad.host.locks import lending
@@ -43,7 +55,7 @@ def traced_body(call: CustomCall) -> tuple[Jaxpr, list[Any], Any]:
     f = call.target.f
 
     def flat(*leaves: Any) -> list[Any]:
-        out, store.tree = flat_values(f(*call.merged(leaves)))
+        out, store.tree = flat_values(runs(f)(*call.merged(leaves)))
         return out
 
     what = f"{call.target.kind} function {call.name}"
@@ -149,7 +161,7 @@ def jvp_rule(call: CustomCall, user_rule: Any) -> CustomRule:
 
 def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
     """No argument is traced: call the function, but do not let a closed-over tracer pass."""
-    out = target.f(*args, **kwargs)
+    out = runs(target.f)(*args, **kwargs)
     refuse_outside(f"{target.kind} function {name_of(target.f)}", [target.f], (), tree.leaves(out))
     return unaliased(out, (*args, *kwargs.values()), target.f)
 
@@ -248,7 +260,7 @@ def _sum_of(f: custom_jvp, rules: Sequence[Any]) -> Callable[..., Any]:
     def rule(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
         if len(rules) != len(primals):
             raise TypeError(f"defjvps of {name_of(f)}: {len(rules)} rule(s) for {len(primals)} argument(s)")
-        out = f(*primals)
+        out = runs(f)(*primals)
         total = None
         for one, t in zip(rules, tangents):
             if one is not None and getattr(t, "dtype", None) != float0:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import OutTree, Remade, api, dress_as, flat_function, flat_values, name_of, unaliased, with_rules
+from funcad.api.border import OutTree, Remade, api, dress_as, flat_function, flat_values, name_of, runs, unaliased, with_rules
 from funcad.backends.engines import run_jaxpr
 from funcad.control.call import call_p, compact, partial_call, scatter
 from funcad.control.rules import Target, refuse_tracers, user_code
@@ -195,9 +195,9 @@ def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
     args = target.positional(args, kwargs)
     leaves, args_tree = flat_values(args)
     if all(has_value(x) for x in leaves):  # nothing that vmap could be mapping
-        return unaliased(target.f(*args), args, target.f)
+        return unaliased(runs(target.f)(*args), args, target.f)
     store = OutTree()
-    flat = flat_function(lambda *xs: target.f(*xs), tree.structure((args, {})), store)
+    flat = flat_function(lambda *xs: runs(target.f)(*xs), tree.structure((args, {})), store)
     what = f"custom_vmap function {name_of(target.f)}"
     jaxpr, consts = trace_function(flat, [aval_of(x) for x in leaves], name=what, staging=True)
     refuse_tracers(what, [target.f], consts)

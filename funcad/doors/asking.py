@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from _thread import get_ident
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import config
-from funcad.host.where import is_internal, tracing
+from funcad.host.where import is_internal, tracing, users_frame
 from funcad.ir.tracer import Tracer
 
 
@@ -21,7 +20,7 @@ def is_tracing() -> bool:
 
 def users_call() -> bool:
     """Does the user's function, or SciPy's, call this door? Where funcad itself calls SciPy's function, it means that one."""
-    caller = sys._getframe(3)  # between: who asks, and the door
+    caller = users_frame(3)  # between: who asks, and the door
     return is_tracing() and not str(caller.f_globals.get("__name__")).startswith("funcad.")
 
 
@@ -64,7 +63,7 @@ def lists_traced(args: Iterable[Any], kwargs: dict[str, Any]) -> bool:
         return False
     if _others_answer(lists):  # NumPy asks them
         return False
-    return not is_internal(sys._getframe(2).f_code.co_filename)  # the frame between is the door's
+    return not is_internal(users_frame(2).f_code.co_filename)  # the frame between is the door's
 
 
 def holds_traced(args: Iterable[Any], kwargs: dict[str, Any]) -> bool:

@@ -204,9 +204,17 @@ def _is_away(frame: FrameType | None, notes: dict[Any, Any]) -> bool:
     return False
 
 
+def door_of(f: Any) -> Any:
+    """What a call of f by the user's code calls while this thread traces: the door, if f has one."""
+    notes = tracing.threads.get(get_ident())
+    door = _originals.get(id(f)) if notes is not None and config.doors else None
+    return f if door is None or _is_away(None, notes) else door  # type: ignore[arg-type]
+
+
+tracing.door_of = door_of
 lock = threading.RLock()  # of whoever hangs doors or takes them down
 _hung: list[tuple[types.ModuleType, type, type]] = []  # a module, its class with doors and its own class
-_originals: set[int] = set()  # ids of functions that have a door
+_originals: dict[int, Door] = {}  # id of a function -> its door
 
 
 def _reduce(f: Any) -> Any:
@@ -221,7 +229,7 @@ def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], 
         if module is not None and name not in known and not getattr(module.__spec__, "_initializing", False):
             found = {n: (module.__dict__[n], maker) for n, maker in answers.items() if n in module.__dict__}
             entrances = {n: Entrance(n, Door(f, maker(f"{name}.{n}", f))) for n, (f, maker) in found.items()}
-            _originals.update([id(e.door.original) for e in entrances.values()])
+            _originals.update([(id(e.door.original), e.door) for e in entrances.values()])
             own = type(module)
             more = {"__module__": own.__module__, "__reduce__": lambda self: (importlib.import_module, (self.__name__,))}
             _hung.append((module, _Kind(own.__name__, (own,), {**more, **entrances}), own))
@@ -239,8 +247,8 @@ def hang_more(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Ans
             if n not in vars(with_doors) and n in module.__dict__:
                 missing = True
                 original = module.__dict__[n]
-                setattr(with_doors, n, Entrance(n, Door(original, maker(f"{module.__name__}.{n}", original))))
-                _originals.add(id(original))
+                door = _originals[id(original)] = Door(original, maker(f"{module.__name__}.{n}", original))
+                setattr(with_doors, n, Entrance(n, door))
     return missing
 
 

@@ -56,19 +56,21 @@ class _State(threading.local):
     default_device: str = "cpu"
     unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (jitted/substitutes.py)
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
+    observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
-    __slots__ = ("threads", "ready", "prepare", "learned", "lend")
+    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of")
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
         self.ready = True  # False: `prepare` is called when the next trace is opened
         self.prepare: Callable[[], None] = lambda: None
         self.learned: Callable[[Any], bool] = lambda found: False  # hangs a door that a function turned out to need, if it can
+        self.door_of: Callable[[Any], Any] = lambda f: f  # the door of a function that the user's code calls, if it has one
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
 
     @contextmanager
@@ -188,6 +190,15 @@ def user_source(depth: int = 2) -> Source | None:
             return tuple.__new__(Source, (code, frame.f_lasti, state.scope))
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+handing: set[CodeType] = set()  # codes that stand between the user's line and what it calls (reads/calls.py)
+
+
+def users_frame(depth: int) -> FrameType:
+    """The frame of the code that calls, `depth` frames above the caller of this."""
+    frame: FrameType = sys._getframe(depth + 1)
+    return frame.f_back if frame.f_code in handing and frame.f_back is not None else frame
 
 
 def outside(depth: int) -> int:

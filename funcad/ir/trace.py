@@ -257,7 +257,8 @@ class AbstractTrace(Trace):
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
         """The recorded program whose leading inputs are the captured values, and those values."""
         atoms = tuple([self.atom(o) for o in outputs])
-        captured = [(v, self.locks.as_it_was(x, whole=True)) for v, x in self.captured.values()]
+        entries = sorted(self.captured.items(), key=lambda entry: type(entry[0]) is not tuple or entry[0][0] != "read")
+        captured = [(v, self.locks.as_it_was(x, whole=True)) for _, (v, x) in entries]  # what is read at each call comes first
         jaxpr = Jaxpr((*[v for v, _ in captured], *self.inputs), tuple(self.equations), atoms)
         if self.modes:
             jaxpr.modes = self.modes

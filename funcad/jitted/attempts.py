@@ -12,16 +12,20 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.api.border import OutTree, flat_function, name_of
+from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.lane_trace import as_truth
 from funcad.host.where import setting, state
 from funcad.ir.jaxpr import Jaxpr
-from funcad.jitted.code_reads import reads_of
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left
 from funcad.jitted.path_segments import Leaf
-from funcad.jitted.substitutes import Substitutes
-from funcad.jitted.watched import Found, Watched, look
+from funcad.jitted.substitutes import Substitutes, Unsuited, keeps_functions
+from funcad.jitted.watched import Found, look
+from funcad.reads.code_reads import reads_of
+from funcad.reads.places import Guards
+from funcad.reads.refusals import Refusal
+from funcad.reads.run import begin, has_twin, under
+from funcad.reads.stores import Store
 from funcad.unjitted.strides import Given
 
 
@@ -35,23 +39,33 @@ class Attempt(NamedTuple):
     in_tree: Any
     title: str
     found: Found  # what the function may read beside its arguments
-    made: Substitutes  # the function with the numbers that are inputs
+    made: Substitutes | None  # the function with the numbers that are inputs, where it has no twin
+    run: TwinRun | None  # where it has one: what it reads and stores
 
     @contextmanager
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
         identities = any([reads_of(code).truths for code in self.found.codes])
-        with nothing_left(self.found, self.title), setting(unread=state.unread, identities=identities):
+        with nothing_left(self.found), setting(unread=state.unread, identities=identities):
             yield
 
-    def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Watched | None:
+    def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:
         """What the program depends on, once it is traced."""
-        return self.made.checked(self.found.settle(f, moved), jaxpr)
+        if self.made is not None:
+            return self.made.checked(self.found.settle(f, moved), jaxpr)
+        run: Any = self.run
+        guards = run.guards or Guards([])
+        if run.unseen or keeps_functions(jaxpr):
+            if guards.inputs:
+                raise Unsuited
+            guards = guards.joined(self.found.settle(f, moved))
+        return guards if guards.places else None
 
     def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:
         leaf = Leaf(outputs)
         leaf.out_tree, leaf.consts = self.store.tree, consts
         leaf.written, leaf.returned = tuple(self.writes.written), self.writes.returned
+        leaf.stores = tuple(self.run.stores) if self.run is not None else ()
         return leaf
 
 
@@ -62,7 +76,7 @@ class Attempts:
     paths in its cache have this, and would keep it alive.
     """
 
-    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics")
+    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned", "unseen")
 
     def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
         self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
@@ -70,6 +84,7 @@ class Attempts:
         self.positions = [(static, a if static else None) for static, a in zip(chosen, args)]
         self.named = {k: v if k in core.static_names else None for k, v in kwargs.items()}
         self.statics = core.static_values(args, kwargs)
+        self.twinned, self.unseen = has_twin(core.f), core.cache.unseen
 
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
         """The static arguments beside the others."""
@@ -83,18 +98,62 @@ class Attempts:
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         found = look(f, self.statics)
-        made = found.substitutes(f, self.numbers)
+        if not self.twinned and found.unlooked:
+            raise Refusal(f"{found.unlooked[0]} holds more than is compared in a function without a source", "")
+        run = TwinRun(self.statics, self.numbers, self.unseen) if self.twinned else None
+        made = found.substitutes(f, self.numbers) if run is None else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             if state.identities:
                 dynamic, keywords = tree.map(as_truth, (dynamic, keywords))
             arguments, keywords = self.merged(dynamic, keywords)
-            with arguments_kept(found, [*dynamic, *keywords.values()], self.title) as results:
-                result = (made.function() if self.numbers else f)(*arguments, **keywords)
+            with arguments_kept(found, [*dynamic, *keywords.values()]) as results:
+                if run is not None:
+                    result = run.of(f, arguments, keywords)
+                else:
+                    result = (made.function() if self.numbers else f)(*arguments, **keywords)  # type: ignore[union-attr]
                 results.append(result)
                 return result  # f is found in this cell by host/conversions.py
 
         store, writes, given = OutTree(), Writes(), Given(leaves)
         given.commits = True  # see jit_writes.py
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
-        return Attempt(flat, store, writes, given, self.in_tree, self.title, found, made)
+        flat = flat if run is None else run.storing(flat)
+        return Attempt(flat, store, writes, given, self.in_tree, self.title, found, made, run)
+
+
+class TwinRun:
+    """One run of a function's twin, and what it stored."""
+
+    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing")
+
+    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[bool]):
+        self.statics, self.inputs, self.known = statics, inputs, known
+        self.guards: Guards | None = None
+        self.unseen = False  # did code of the user's run that is no twin?
+        self.stores: list[Store] = []
+        self.outputs: list[Any] = []
+        self.advancing: set[str] = set()  # labels of what is read and stored
+
+    def of(self, f: Any, args: tuple, kwargs: dict) -> Any:
+        """The result of f, whose stores are taken back and noted."""
+        observer = begin(f, self.statics, self.inputs)  # anew: the function may be started again
+        observer.trace = state.running
+        try:
+            with under(observer, self.known) as twin:
+                result = twin(f)(*args, **kwargs)
+                if observer.refused is not None:
+                    raise observer.refused
+                if observer.unplaced is not None:
+                    raise observer.unplaced
+                self.stores, self.outputs = observer.stores.taken()
+                self.advancing = observer.stores.advancing
+            self.guards, self.unseen = observer.guards(), observer.unseen
+            return result
+        finally:
+            observer.stores.undo()
+            observer.forget()
+
+    def storing(self, flat: Callable[..., list]) -> Callable[..., list]:
+        """The flat function with what is to be stored as further outputs, after all others."""
+        return lambda *leaves: [*flat(*leaves), *flat_values(self.outputs)[0]]

@@ -19,8 +19,8 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from funcad.host.where import is_internal
-from funcad.jitted.code_reads import is_library
 from funcad.memo import remembers
+from funcad.reads.code_reads import is_library
 
 _KEEPING = (contextlib.suppress, contextlib.ExitStack)  # of the managers that come with Python
 
@@ -73,6 +73,8 @@ def _names_before(code: CodeType, block: int) -> tuple[str, ...] | None:
             break
         if op.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
             return None
+        if op.opname == "LOAD_CONST" and type(op.argval) is str and op.argval.isidentifier():
+            names.append(op.argval)  # in a twin, where attributes are asked for by a hook
         if op.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"):
             names.append(op.argval)
     return tuple(reversed(names))

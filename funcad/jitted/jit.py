@@ -20,16 +20,18 @@ from funcad import tree
 from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names, sees_order
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
-from funcad.configuration import config
+from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
+from funcad.errors import NotCompiledWarning
 from funcad.host.devices import device_in_use
 from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
-from funcad.jitted.attempts import Attempts
+from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
@@ -43,6 +45,8 @@ from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
+from funcad.reads.refusals import Refusal, Unplaced, warn_once
+from funcad.reads.stores import lock, write_back
 from funcad.tree.same import same_key
 
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
@@ -70,6 +74,7 @@ def jit(
     inline: bool = False,
     fast_math: bool = False,
     guards: bool = True,
+    not_compiled: str | None = None,
 ) -> Any:
     """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
 
@@ -85,8 +90,9 @@ def jit(
 
     What f reads beside its arguments is as fresh as in f: where a closure variable, global, default or attribute has changed,
     f is traced again, and a number that keeps changing becomes an input. Contents of NumPy arrays are read at every call.
-    `np.random.normal(size=3)` and its like draw anew at each call; other generators raise, and so does `self.x = y` of a
-    traced y. Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`,
+    What f stores there (`self.t += 1`) is stored at each call. What can be neither read again nor replayed (an iterator, a
+    clock, a captured generator) runs un-jitted, with one NotCompiledWarning; `not_compiled` is "warn", "ignore" or "raise".
+    Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`,
     `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted
     functions pickle if f does: by name, without the programs.
 
@@ -108,6 +114,7 @@ def jit(
         "inline": inline,
         "fast_math": fast_math,
         "guards": guards,
+        "not_compiled": not_compiled,
     }
     if f is None:
         return functools.partial(jit, **options)
@@ -201,7 +208,7 @@ class Jitted(Remade):
         >>> found.engine, [group["operations"] for group in found.groups]
         ('numpy', [['neg', 'exp', 'mul']])
         """
-        leaves, entry, _ = self._core.traced(args, kwargs)
+        leaves, entry = self._core.looked_at(args, kwargs)
         if entry.paths is not None:
             return PathsExplanation(entry, name_of(self._core.f))
         entry = entry.as_of_now(self._core.f)
@@ -219,7 +226,7 @@ class Jitted(Remade):
         >>> found.seconds > 0, "dot_general" in [line.what for line in found.equations]
         (True, True)
         """
-        leaves, entry, _ = self._core.traced(args, kwargs)
+        leaves, entry = self._core.looked_at(args, kwargs)
         entry = path_taken(entry.as_of_now(self._core.f), leaves, name_of(self._core.f))
         return profiled(entry, leaves, name_of(self._core.f))
 
@@ -237,7 +244,7 @@ class Core:
     """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
 
     __slots__ = ("f", "options", "inline", "fast_math", "guards", "cache", "owner", "programs", "derivatives", "__weakref__")
-    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names", "ordered")
+    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names", "ordered", "not_compiled")
 
     def __init__(
         self,
@@ -249,6 +256,7 @@ class Core:
         inline: bool,
         fast_math: bool,
         guards: bool,
+        not_compiled: str | None,
     ):
         positional = positional_names(f)
         self.static_nums, self.static_names = resolve(indices(static_argnums), names(static_argnames), positional)
@@ -263,6 +271,7 @@ class Core:
         self.inline = bool(inline)
         self.fast_math = bool(fast_math)
         self.guards = bool(guards)
+        self.not_compiled = not_compiled if not_compiled is None else checked_setting("not_compiled", not_compiled)
         self.options = {
             "static_argnums": self.static_nums,
             "static_argnames": self.static_names,
@@ -271,6 +280,7 @@ class Core:
             "inline": self.inline,
             "fast_math": self.fast_math,
             "guards": self.guards,
+            "not_compiled": self.not_compiled,
         }
         self.programs = (self.static_nums, self.static_names, self.fast_math, self.guards)  # what makes other programs
         self.cache = cache_for(f)
@@ -283,7 +293,13 @@ class Core:
         if state.jit_disabled:
             return self.f(*args, **kwargs)
         try:
-            return self._call(args, kwargs)
+            if self.cache.refused is not None:
+                return self._un_jitted(args, kwargs)
+            try:
+                return self._call(args, kwargs)
+            except Refusal as refusal:
+                self.refused(str(refusal))
+            return self._un_jitted(args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
         except BaseException:
@@ -303,7 +319,9 @@ class Core:
             except NotTheSame as error:
                 failed: Exception = error
             return self._plainly(failed, entry, args, kwargs)
-        captured = entry.captured(self.f)
+        if entry.stores:
+            return self._replayed(args, kwargs, leaves, entry)
+        captured = self._captured(entry)
         if captured is None:
             return self._call(args, kwargs)
         inputs = [*captured, *leaves]
@@ -349,8 +367,64 @@ class Core:
             raise error
         return self.f(*args, **kwargs)
 
+    def _captured(self, entry: Entry) -> list | None:
+        """The captured values of now; None if what the program depends on has changed meanwhile."""
+        if state.observer is not None and entry.watched is not None:  # the program becomes a part of one that is traced
+            return [*state.observer.also(entry.watched, self.f), *entry.consts[entry.watched.inputs :]]
+        return entry.captured(self.f)
+
+    def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry) -> Any:
+        """A call of a function that stores in what was there before it: it is stored when the program has succeeded."""
+        with lock:
+            if entry.watched is not None and not entry.watched.holds(self.f):  # another thread has stored meanwhile
+                return self._call(args, kwargs)
+            captured = self._captured(entry)
+            if captured is None:
+                return self._call(args, kwargs)
+            inputs = [*captured, *leaves]
+            if entry.written and not may_commit(entry, leaves):
+                return self.f(*args, **kwargs)
+            try:
+                outs = call_of(entry.jaxpr, inputs, name_of(self.f))
+            except Exception:
+                if any_tracer(inputs) or entry.jaxpr.has_effects:
+                    raise
+                return self.f(*args, **kwargs)  # what it stores before the error, and the error, are Python's
+            n = len(outs) - sum([store.count for store in entry.stores])
+            outs = own_memory(outs, inputs)
+            stored, outs = outs[n:], outs[:n]
+            if entry.written:
+                outs = commit(entry, leaves, inputs, outs, self._donated_ids(args, kwargs), name_of(self.f))
+            write_back(entry.stores, self.f, stored, state.observer, name_of(self.f))
+            return entry.out_tree.unflatten(outs)
+
+    # -- functions that are not compiled
+    def refused(self, reason: str) -> None:
+        """From now on the function's calls run un-jitted."""
+        with self.cache.lock:
+            self.cache.clear()
+            self.cache.refused = reason
+
+    def _un_jitted(self, args: tuple, kwargs: dict) -> Any:
+        """The function itself, and a warning, once, when its result stands."""
+        if state.observer is not None:  # where it is a part of a function that is traced, that is not compiled either
+            return state.observer.runs_as(self.f)(*args, **kwargs)
+        reason, policy = self.cache.refused, self.not_compiled or config.not_compiled
+        text = (
+            f"jit of {name_of(self.f)} is not compiled: {reason}. Its calls run un-jitted, and are right.\n"
+            "Remedy: pass what changes as an argument; or funcad.constant(x) for what is to stay as it is now."
+        )
+        if policy == "raise":
+            raise NotCompiledWarning(text)
+        result = self.f(*args, **kwargs)
+        if policy == "warn" and reason is not None:
+            warn_once(reason, text)
+        return result
+
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""
+        if state.observer is not None:
+            state.observer.also(entry.watched, self.f)
         donated = self._donated_ids(args, kwargs)
         if not any_tracer(leaves) and not donated:
             entry.runs += 1
@@ -457,13 +531,22 @@ class Core:
 
     def program(self, what: str, args: tuple, kwargs: dict) -> Entry:
         """The one program of a signature, for `what`, with the captured values of now."""
-        return one_program(self.traced(args, kwargs)[1], what, name_of(self.f)).as_of_now(self.f)
+        return one_program(self.looked_at(args, kwargs)[1], what, name_of(self.f)).as_of_now(self.f)
+
+    def looked_at(self, args: tuple, kwargs: dict) -> tuple[list, Entry]:
+        """The leaves and the program for somebody who wants to see it: that there is none is an error."""
+        try:
+            return self.traced(args, kwargs)[:2]
+        except Refusal as refusal:
+            raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
 
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
         while numbers := self.cache.inputs():
             try:
                 return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, None)
-            except Exception:  # Python needs the value of one of them, or the function fails in any case
+            except Unplaced as error:  # Python needs the value of this one
+                self.cache.refuse({error.label} & numbers or numbers)
+            except Exception:  # of one of them, or the function fails in any case
                 self.cache.refuse(numbers)
         return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, result)
 
@@ -474,9 +557,19 @@ class Core:
         attempt = Attempts(self, args, kwargs, in_tree, numbers)
         first = attempt(self.f, leaves)
         recorder = Recorder(leaves) if self.guards and result is not None else None
-        flat = first.flat if recorder is None else recorder.watching(first.flat)
-        with first.looked_after():
-            jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=first.given)
+        try:
+            jaxpr, consts = self._run_of(first, recorder, avals)
+        except Unplaced:
+            raise
+        except Exception:
+            if first.run is None or recorder is not None and recorder.started or numbers:
+                raise
+            attempt.twinned = (
+                False  # as it is, so that the error is that of the user's own line, with a remedy for what it says
+            )
+            first = attempt(self.f, leaves)
+            recorder = Recorder(leaves) if recorder is not None else None
+            jaxpr, consts = self._run_of(first, recorder, avals)
         if recorder is not None and recorder.started:
             donated = self._donated_ids(args, kwargs)
             entry = entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)
@@ -484,9 +577,23 @@ class Core:
             if self.fast_math:
                 jaxpr.memo["fast_math"] = True  # read by the passes
             entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
+        entry.code = getattr(self.f, "__code__", None)
         entry.watched = first.settle(self.f, self.cache.moved, jaxpr)
+        if first.run is not None:
+            entry.stores = tuple(first.run.stores)
+            label = self.cache.advance(first.run.advancing)
+            if label is not None:
+                refusal = Refusal(f"{label} advances, and Python needs its value", "")
+                if not result:
+                    raise refusal
+                self.refused(str(refusal))  # this call is done, and what it stored is written
         self.cache.proven |= numbers
         return entry
+
+    def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:
+        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat)
+        with attempt.looked_after():
+            return trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=attempt.given)
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""

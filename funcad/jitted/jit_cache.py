@@ -25,9 +25,10 @@ import numpy as np
 
 from funcad.control.call import forget_interned
 from funcad.ir.jaxpr import Jaxpr
-from funcad.jitted.watched import Watched
 from funcad.memo import CacheLine, after_switch, further, line_of, weak_table
 from funcad.primitives.axis_env import over_processes
+from funcad.reads.places import Guards
+from funcad.reads.stores import Store
 from funcad.show.compile_log import html_table
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
@@ -102,8 +103,8 @@ class Entry:
     """One traced program."""
 
     __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
-    __slots__ += ("paths", "watched")
-    watched: Watched | None  # what it depends on beside the arguments
+    __slots__ += ("paths", "watched", "stores", "code")
+    watched: Guards | None  # what it depends on beside the arguments
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
         self.jaxpr = jaxpr
@@ -117,6 +118,8 @@ class Entry:
         self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None
         self.paths: Any = None  # in the place of one program, if the function asked for values (paths.py)
         self.watched = None
+        self.code: Any = None  # of f, where it is a function: its code can be exchanged
+        self.stores: tuple[Store, ...] = ()  # what is written back, whose values are the outputs after all others
         self.runs = 0  # calls that asked the cache
         self.write_at = 2 if in_tree.num_leaves <= FEW_LEAVES else REPAID  # the run at which a call of its own is written
 
@@ -155,13 +158,15 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
-    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "__weakref__")
+    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
         self.changes: Counter[str] = Counter()  # how often numbers changed that programs read
         self.concrete: set[str] = set()  # of these: Python needs their values
         self.proven: set[str] = set()  # of these: they were inputs
+        self.unseen: list[bool] = []  # of each run of the twin that had a net: did code of the user's run as it is?
+        self.refused: str | None = None  # why the function is not compiled
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self.sizes: dict[Any, Any] = {}  # families of programs that differ in sizes, see backends/sizes.py
@@ -207,7 +212,7 @@ class Cache:
                 return key, None
             answers: Answers | str | None = entry.answers_for(leaves)
             if answers == entry.answers:
-                if entry.watched is None or entry.watched.holds(f):
+                if entry.code is getattr(f, "__code__", None) and (entry.watched is None or entry.watched.holds(f)):
                     break
                 changed.append(key)
                 answers = CHANGED
@@ -237,6 +242,12 @@ class Cache:
         """The numbers that have changed so often that they are to be inputs of programs."""
         return {label for label, n in self.changes.items() if n >= 2} - self.concrete
 
+    def advance(self, labels: set[str]) -> str | None:
+        """What a function reads and stores is to be an input; gives one of which Python needs the value."""
+        for label in labels - self.concrete:
+            self.changes[label] += 2
+        return next(iter(labels & self.concrete), None)
+
     def refuse(self, numbers: set[str]) -> None:
         """A trace with these as inputs failed: those that never were inputs are none from now on, or all."""
         self.concrete |= numbers - self.proven or numbers
@@ -264,7 +275,7 @@ class Cache:
             self.users.clear()
             self.entries.clear()
             self.sizes = {}
-            self.advised = False
+            self.advised, self.refused = False, None
             for seen in (self.moved, self.changes, self.concrete, self.proven):
                 seen.clear()
             self._count_from_zero()

@@ -117,6 +117,9 @@ class _Writer:
             "_consume": program.consume,
         }
         self.structure: list[str] = []  # comparisons of containers and statics
+        if entry.code is not None:
+            self.scope.update(_code=entry.code, _f=f)
+            self.structure.append("_f.__code__ is _code")
         if entry.watched is not None:
             self.scope.update(_holds=entry.watched.holds, _f=f)
             self.structure.append("(_p := _holds(_f))")

@@ -3,7 +3,7 @@
 Idea: before a jitted function is traced, the objects and containers that it can reach (watched.py) and the states of generators
 are noted; afterwards they are looked at again. A traced value that was stored in an attribute, a container, a global or a
 closure cell means nothing once the trace has ended, and a number that was drawn while tracing would be the same at every call:
-both raise, naming what it is and the remedy. What held the traced value holds again what it held before, also where the
+both are reasons not to compile the function. What held the traced value holds again what it held before, also where the
 function itself failed.
 
 Traps: a state of NumPy's takes 40 microseconds to read, so the module-level generators are looked at only where some code that
@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.errors import RandomStateError, UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.host.where import Source
 from funcad.ir.tracer import Tracer
-from funcad.jitted.code_reads import MISSING, content, stores_attribute
-from funcad.jitted.watched import Found, dict_of
+from funcad.jitted.watched import Found
+from funcad.reads.code_reads import MISSING, content, stores_attribute
+from funcad.reads.places import dict_of
+from funcad.reads.refusals import Refusal
 
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into
@@ -34,7 +35,7 @@ _DEEP = 3  # containers in containers
 
 
 @contextmanager
-def nothing_left(found: Found, name: str) -> Iterator[None]:
+def nothing_left(found: Found) -> Iterator[None]:
     """A `with` block in which a function is traced, that was looked at before."""
     kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
     kept += [_Kept(label, table, names) for label, table, names in found.stores()]
@@ -49,18 +50,18 @@ def nothing_left(found: Found, name: str) -> Iterator[None]:
     for k in kept:
         names = k.traced()
         if names and problem is None:
-            problem = _stored(k.label_of(names[0]), names[0], k.is_object, found, name)
+            problem = _stored(k.label_of(names[0]), names[0], k.is_object, found)
         k.restore(names)
     if problem is not None:
         raise problem
     for label, read, write, before in generators:
         if not _same(read(), before):
             write(before)
-            raise _moved(label, name)
+            raise Refusal(f"{label} draws, which moves the generator", "")
 
 
 @contextmanager
-def arguments_kept(found: Found, values: Iterator[Any] | list[Any], name: str) -> Iterator[list[Any]]:
+def arguments_kept(found: Found, values: Iterator[Any] | list[Any]) -> Iterator[list[Any]]:
     """A `with` block in which f runs on arguments that were put together for it: what it stores in them is lost with them.
 
     It gives a list for f's result: an argument that is returned keeps what was stored.
@@ -72,7 +73,7 @@ def arguments_kept(found: Found, values: Iterator[Any] | list[Any], name: str) -
     for k in kept:
         for n, v in k.items().items() if not _holds(results, k.x) else ():
             if type(v) is Tracer and v is not k.before.get(n) and n in found.stored_attributes:
-                raise _stored(k.label_of(n), n, True, found, name)
+                raise _stored(k.label_of(n), n, True, found)
 
 
 def _holds(x: Any, wanted: Any) -> bool:
@@ -158,17 +159,12 @@ def _slots(x: Any) -> Iterator[tuple[str, Any]]:
                     continue
 
 
-def _stored(label: str, attribute: Any, is_object: bool, found: Found, name: str) -> UnexpectedTracerError:
-    where = ""
+def _stored(label: str, attribute: Any, is_object: bool, found: Found) -> Refusal:
     for code in found.codes if is_object else ():
         offset = stores_attribute(code, attribute)
         if offset is not None:
-            where = f" at {Source(*offset)}"
-            break
-    return UnexpectedTracerError(
-        f"{name} stored a traced value in {label}{where}; it would mean nothing after tracing, and no later call would store "
-        "anything.\nRemedy: return the value, and store it outside of the jitted function: `self.x = step(self.x)`."
-    )
+            return Refusal(f"{label} is stored", str(Source(*offset)))
+    return Refusal(f"{label} is stored", "")
 
 
 # -- random generators
@@ -203,11 +199,3 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, dict):
         return a.keys() == b.keys() and all([_same(a[k], b[k]) for k in a])
     return bool(np.array_equal(a, b)) if is_a(a, np.ndarray) else bool(a == b)
-
-
-def _moved(label: str, name: str) -> RandomStateError:
-    return RandomStateError(
-        f"{name} drew from {label} while it was traced: every call of the program would get these same numbers.\n"
-        "Remedy: np.random.normal(size=3) and its like, which draw anew at each call; or draw before the call, and pass the "
-        "numbers as an argument."
-    )

@@ -17,6 +17,7 @@ from funcad.jitted.attempts import Attempt
 from funcad.jitted.jit_cache import Cache, Entry, Signature
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.paths import Paths
+from funcad.reads.places import Guards
 from funcad.unjitted.strides import Given
 
 
@@ -59,12 +60,18 @@ def successors(cache: Cache, key: Signature, entry: Entry) -> None:
         numbers = numbers or paths.numbers
         successor = Entry(_without_program(numbers), [], entry.in_tree, None, given)
         successor.paths = Paths(core, paths.attempt, given, numbers)
-        successor.watched = entry.watched
+        successor.watched, successor.code = entry.watched, entry.code
         cache.put(key, successor)
         successors(cache, key, successor)
         core.upgrade(entry)
 
-    paths.outgrown = outgrown
+    def depends(core: Any, guards: Guards) -> None:
+        joined = guards if entry.watched is None else entry.watched.joined(guards)
+        if joined is not entry.watched:
+            entry.watched = joined
+            core.upgrade(entry)
+
+    paths.outgrown, paths.depends = outgrown, depends
     paths.at_rest = lambda core: Resting(core, entry).begin()
 
 

@@ -268,8 +268,9 @@ class Recorder:
         return known
 
     def _run_to(self, end: int) -> None:
-        saved = state.abstract, state.staging, state.running, state.source
+        saved = state.abstract, state.staging, state.running, state.source, state.observer
         state.abstract, state.staging, state.running = self._outside
+        state.observer = None  # what a callback does is done at each call
         equations = self._trace.equations
         token = suppress_warnings()
         try:
@@ -294,7 +295,7 @@ class Recorder:
                     raise
         finally:
             restore_warnings(token)
-            state.abstract, state.staging, state.running, state.source = saved
+            state.abstract, state.staging, state.running, state.source, state.observer = saved
 
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation

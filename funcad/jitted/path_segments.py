@@ -11,6 +11,7 @@ an output, because it is never computed again. Trap: a program takes its inputs 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,17 +29,24 @@ EAGER = 8  # segments of one function that are compiled at once, as its first pr
 class Leaf:
     """How a path ends: the function's results, what it writes, or that it raises."""
 
-    __slots__ = ("outputs", "out_tree", "written", "returned", "visits", "raises", "consts", "whole")
+    __slots__ = ("outputs", "out_tree", "written", "returned", "visits", "raises", "consts", "whole", "stores")
 
     def __init__(self, outputs: Sequence[Any], raises: str = ""):
         self.outputs = outputs
         self.out_tree: Any = None
         self.written: tuple[int, ...] = ()  # as of an `Entry`, see jit_writes.py
         self.returned: dict[int, int] = {}
+        self.stores: tuple[Any, ...] = ()
         self.visits = 1
         self.raises = raises  # the name of the error, if it raises
         self.consts: list[Any] = []
         self.whole: Any = None  # the path as one program, for derivatives
+
+
+    def without_stores(self) -> Leaf:
+        found = copy.copy(self)
+        found.stores = ()
+        return found
 
 
 class Node:

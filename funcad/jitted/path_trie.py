@@ -59,7 +59,7 @@ def _taker(places: Sequence[int]) -> Callable[[list], Sequence[Any]]:
 class Trie:
     """The known paths of one signature."""
 
-    __slots__ = ("inputs", "root", "lock", "segments", "has_effects", "cuts", "written", "consts")
+    __slots__ = ("inputs", "root", "lock", "segments", "has_effects", "cuts", "written", "stores", "consts")
     __slots__ += ("on_device", "_n_nodes", "_home", "_read", "_places", "_steps", "first", "_generation", "engine")
 
     def __init__(self, fast_math: bool):
@@ -70,6 +70,7 @@ class Trie:
         self.has_effects = False
         self.cuts = False  # does Python ask for numbers, which have no derivative?
         self.written: frozenset[int] = frozenset()  # leaves that some path writes
+        self.stores = False  # does some path store in what was there before?
         self.consts: list[Any] = []
         self.on_device = False  # are some of them there?
         self._n_nodes = 0
@@ -143,6 +144,7 @@ class Trie:
         self.cuts = self.cuts or node.kind in ("float", "complex", "item")
         if node.leaf is not None:
             self.written |= set(node.leaf.written)
+            self.stores = self.stores or bool(node.leaf.stores)
         return stale
 
     def _forget(self) -> None:
@@ -227,7 +229,7 @@ class Trie:
             step.alone = -1
             step.outputs = [(-1, a.value) if type(a) is Literal else (self._place(a), None) for a in node.leaf.outputs]
             made = step.outputs[0][0] >= len(self.inputs) + len(self.consts) if node.leaf.out_tree is LEAF else False
-            if made and not node.leaf.written:
+            if made and not node.leaf.written and not node.leaf.stores:
                 step.alone = step.outputs[0][0]
         return step
 

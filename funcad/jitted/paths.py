@@ -38,6 +38,8 @@ from funcad.jitted.path_recording import ANSWERS, REFUSALS, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
 from funcad.primitives.python_numbers import NotTheSame
+from funcad.reads.places import Guards
+from funcad.reads.stores import write_back
 from funcad.unjitted.strides import Given
 
 UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
@@ -54,7 +56,7 @@ _Missed = tuple  # (the last step, its values, did its segment run?)
 class Paths:
     """The paths of one signature."""
 
-    __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown")
+    __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends")
     __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rests", "_since")
     __slots__ += ("_begun", "_spent", "_shortest", "_plain", "_measured")
 
@@ -68,6 +70,7 @@ class Paths:
         self.outgrown: Callable[[Any, Given, bool], None] = lambda core, given, numbers: None  # makes room for more
         self.hits = self.unknown = 0  # calls along known paths, along others
         self.rest_until = 0.0  # by the clock, the function itself is called
+        self.depends: Callable[[Any, Guards], None] = lambda core, guards: None  # is told what a recording read
         self.at_rest: Callable[[Any], None] = lambda core: None  # is told when a rest begins
         self._rests = 0  # since a path has come again
         self._since = (0, 0)
@@ -135,10 +138,16 @@ class Paths:
             out = values[end.alone]
             if type(out) is not np.ndarray or _is_own(out, values):
                 return out
-        return self._result(leaf, [x if i < 0 else values[i] for i, x in end.outputs], leaves, donated)
+        return self._result(core, leaf, [x if i < 0 else values[i] for i, x in end.outputs], leaves, donated)
 
-    def _result(self, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
+    def _result(self, core: Any, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
         inputs = [*leaf.consts, *leaves]
+        if leaf.stores:
+            outs = own_memory(outs, inputs)
+            n = len(outs) - sum([store.count for store in leaf.stores])
+            result = self._result(core, leaf.without_stores(), outs[:n], leaves, donated)
+            write_back(leaf.stores, core.f, outs[n:], state.observer, self.name)
+            return result
         if leaf.written:
             outs = commit(leaf, leaves, inputs, outs, donated, self.name)  # type: ignore[arg-type]
         else:
@@ -191,7 +200,7 @@ class Paths:
         ends = [concrete_value(x) for x in leaves]
         known = not any_tracer(ends) and all([shape_of(a) == shape_of(x) for a, x in zip(ends, leaves)])
         trie = self.trie
-        if not known or trie.has_effects or trie.cuts or trie.written or state.abstract is not None:
+        if not known or trie.has_effects or trie.cuts or trie.written or trie.stores or state.abstract is not None:
             return self.record(core, leaves, donated=donated, keep=known)
         end = self.known_end(ends)
         if end is None:
@@ -236,10 +245,19 @@ class Paths:
             if keep and recorder.started:
                 self._count(core, self._keep_raised(recorder, error))
             raise
+        self._depends_on(core, attempt)
         if not recorder.started:  # started again with buffers, it asks for nothing
             outs = call_of(jaxpr, [*consts, *leaves], self.name)
-            return self._result(attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
+            return self._result(core, attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
         return self.take(core, recorder, attempt, consts, "asked" in jaxpr.memo, donated, keep)
+
+    def _depends_on(self, core: Any, attempt: Attempt) -> None:
+        """What a recording read is compared from now on; where it is a part of a program that is traced, there too."""
+        guards = attempt.run.guards if attempt.run is not None else None
+        if guards is not None:
+            self.depends(core, guards)
+            if state.observer is not None:
+                state.observer.also(guards, core.f)
 
     def take(
         self,
@@ -274,7 +292,7 @@ class Paths:
                 self._count(core, known or self.trie.keep(recorder, node))
         elif keep:
             self._count(core, False)
-        return self._result(leaf, list(recorder.outs), leaves, donated)
+        return self._result(core, leaf, list(recorder.outs), leaves, donated)
 
     def _keep_raised(self, recorder: Recorder, error: Exception) -> bool:
         if not recorder.whole or not recorder.chain or not recorder.complete:

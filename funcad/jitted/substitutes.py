@@ -18,18 +18,15 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from funcad.api.border import Remade
-from funcad.host.real_types import is_a
 from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr, Var, subjaxprs
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.jitted.code_reads import content, is_library
-from funcad.jitted.watch_steps import Watch, evaluated
 from funcad.primitives.host import HostCall
+from funcad.reads.code_reads import content, is_library
+from funcad.reads.places import Place, evaluated
 
 TELLING = frozenset(["type", "id", "hasattr"])  # functions of Python's that tell a traced value from a number without a word
 
@@ -38,26 +35,20 @@ class Unsuited(Exception):
     """Something on the way cannot be copied."""
 
 
-def is_number(x: Any) -> bool:
-    if type(x) is int:
-        return bool(-(2**63) <= x < 2**63)
-    return type(x) in (float, complex) or is_a(x, np.number) and x.dtype.kind in "iufc"
-
-
 class Substitutes:
     """Makes f anew for a trace; `copies`: what was copied and how the copies were when they were made."""
 
-    def __init__(self, f: Any, watches: Sequence[Watch], chosen: Sequence[Watch], first: Callable[[Any], Watch | None]):
+    def __init__(self, f: Any, watches: Sequence[Place], chosen: Sequence[Place], first: Callable[[Any], Place | None]):
         self.f = f
         self.chosen = chosen
         self.values = {w: x for w, x, _ in evaluated(watches, f)}
-        self.children: dict[Watch, list[Watch]] = {}
+        self.children: dict[Place, list[Place]] = {}
         self.first = first  # the watch that found an object first, and what is behind it
         for w in watches:
             if w in self.values and w.parent is not None:
                 self.children.setdefault(w.parent, []).append(w)
         self.root = watches[0]
-        self.made: dict[Watch, Any] = {}
+        self.made: dict[Place, Any] = {}
         self.copies: list[tuple[Any, list[Any]]] = []
 
     def function(self) -> Any:
@@ -79,14 +70,14 @@ class Substitutes:
 
     def checked(self, watched: Any, jaxpr: Jaxpr) -> Any:
         """What is watched, if the copies are as they were made, no program keeps one, and all of the numbers could be kept."""
-        if self.chosen and _keeps_functions(jaxpr):
+        if self.chosen and keeps_functions(jaxpr):
             raise Unsuited
         same = all([len(now := _items(x)) == len(before) and all(map(operator.is_, now, before)) for x, before in self.copies])
         if not same or (watched.inputs if watched is not None else 0) != len(self.chosen):
             raise Unsuited
         return watched
 
-    def rebuilt(self, w: Watch) -> Any:
+    def rebuilt(self, w: Place) -> Any:
         if w in self.made:
             if self.made[w] is self:
                 raise Unsuited  # it refers to itself
@@ -105,7 +96,7 @@ class Substitutes:
         self.made[w] = new
         return new
 
-    def copy(self, x: Any, changed: list[tuple[Watch, Any]]) -> Any:
+    def copy(self, x: Any, changed: list[tuple[Place, Any]]) -> Any:
         kind = type(x)
         steps = {c.step for c, _ in changed}
         new = {c.key: v for c, v in changed}
@@ -151,10 +142,10 @@ class Substitutes:
         return made
 
 
-def _keeps_functions(jaxpr: Jaxpr) -> bool:
+def keeps_functions(jaxpr: Jaxpr) -> bool:
     """Does it call functions of the user's when it runs or is differentiated (callbacks, custom rules)?"""
     for e in jaxpr.equations:
-        if not e.primitive.fresh and any(map(_calls, e.params.values())) or any(map(_keeps_functions, subjaxprs(e.params))):
+        if not e.primitive.fresh and any(map(_calls, e.params.values())) or any(map(keeps_functions, subjaxprs(e.params))):
             return True
     return False
 

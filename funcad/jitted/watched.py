@@ -1,9 +1,10 @@
 """What a traced function read from closures, globals, defaults and attributes: found before the trace, compared at every call.
 
-Idea: bytecode says which names f reads (code_reads.py). From f, its globals, cells, defaults, and the objects that these hold
-are walked: an attribute is watched where an object that can be reached has one of a name which some code that can be reached
-reads. So no order of attributes, alias or loop needs to be understood; a little more is watched than is read. Scalars are told
-by type and bits, containers of up to 64 scalars by content, functions of the user's by code, other objects by identity.
+Idea: for functions without a source, or with code that runs un-twinned. Bytecode says which names f reads
+(reads/code_reads.py). From f, its globals, cells, defaults, and the objects that these hold are walked: an attribute is watched
+where an object that can be reached has one of a name which some code that can be reached reads. So no order of attributes,
+alias or loop needs to be understood; a little more is watched than is read. Scalars are told by type and bits, containers of up
+to 64 scalars by content, functions of the user's by code, other objects by identity.
 
 Invariants: nothing of the user's runs: no property, no `__eq__`, no `__getattr__`. Values are taken before the trace, and what
 f changed itself while it was traced is not watched: names that it stores, attributes that it stores and changed, items that
@@ -21,15 +22,15 @@ import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.ir.tracer import Tracer
-from funcad.jitted.code_reads import MISSING, Reads, content, is_library, reads_of
-from funcad.jitted.substitutes import TELLING, Substitutes, is_number
-from funcad.jitted.watch_steps import Watch, evaluated, is_scalar, reference, shown, written_out
+from funcad.jitted.substitutes import TELLING, Substitutes
+from funcad.reads.code_reads import MISSING, Reads, content, is_imported, is_library, reads_of
+from funcad.reads.places import Guards, Place, dict_of, evaluated, is_number, is_scalar, reference
 from funcad.tree.same import same_key
 
 MOST_SCALARS = 64  # in a container that is watched by content
@@ -43,52 +44,8 @@ _WHOLE = frozenset(["asdict", "astuple", "fields", "vars", "__dict__"])  # whoev
 _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attributes of names which no code of the user's says
 
 
-class Watched:
-    """What a program depends on beside its arguments."""
-
-    __slots__ = ("watches", "inputs", "_holds")
-
-    def __init__(self, watches: list[Watch]):
-        self.watches = watches
-        self.inputs = len([w for w in watches if w.check == "number"])  # the first captured values of the program
-        self._holds: Callable[[Any], Any] | None = None
-
-    @property
-    def holds(self) -> Callable[[Any], Any]:
-        """`holds(f)`: is everything as it was when f was traced? The scalars that are inputs, if there are some."""
-        if self._holds is None:
-            self._holds = written_out(self.watches)
-        return self._holds
-
-    def changed_numbers(self, f: Any) -> set[str]:
-        """Labels of the numbers that are others now."""
-        found = evaluated(self.watches, f)
-        return {w.label for w, x, holds in found if not holds and w.check == "scalar" and is_number(x) and is_number(w.known)}
-
-    def changes(self, f: Any) -> list[str]:
-        """What changed, for people."""
-        return [f"{w.label}: {shown(x)}, before {_known(w)}" for w, x, holds in evaluated(self.watches, f) if not holds]
-
-
-def _known(w: Watch) -> str:
-    if w.check == "items":
-        return f"a {w.known[0].__name__} of {w.known[1]}"
-    if w.check in ("keys", "set"):
-        return f"a {w.known[0].__name__} of {len(w.known[1])}"  # the key of a set has its type and its elements
-    return "another function" if w.check == "code" else "another object" if w.check in ("ref", "class") else shown(w.known)
-
-
 def _is_plain_key(key: Any) -> bool:
     return is_scalar(key) or type(key) is tuple and all(map(_is_plain_key, key)) or type(key).__eq__ is object.__eq__
-
-
-def dict_of(x: Any) -> dict[str, Any]:
-    """The attributes of an instance; {} if it has none."""
-    try:
-        found = object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return {}
-    return found if type(found) is dict else {}
 
 
 class Found:
@@ -103,26 +60,29 @@ class Found:
         constants = list(constants)
         while True:
             before = len(self.names) + len(self.asked)
-            self.watches: list[Watch] = []
-            self.live: dict[int, tuple[Watch, Any]] = {}  # objects and containers by identity; they live while f is traced
-            self.holders: dict[Watch, object] = {}  # of globals and cells: which one it is
+            self.watches: list[Place] = []
+            self.live: dict[int, tuple[Place, Any]] = {}  # objects and containers by identity; they live while f is traced
+            self.holders: dict[Place, object] = {}  # of globals and cells: which one it is
             self.own: set[object] = set()  # those that the functions found store themselves
             self.stored: list[tuple[str, Any, frozenset[str]]] = []  # the same: where they are
             self.codes: list[types.CodeType] = []
+            self.unlooked: list[str] = []  # what holds more than is looked at
             self.reads.clear()
-            self.todo: collections.deque[tuple[Watch, Any]] = collections.deque()
-            self.on_the_way(Watch(None, "root", None, ""), f)
+            self.todo: collections.deque[tuple[Place, Any]] = collections.deque()
+            self.on_the_way(Place(None, "root", None, ""), f)
             for label, x in constants:
                 if not is_scalar(x):
-                    self.on_the_way(Watch(None, "constant", x, label), x)
+                    self.on_the_way(Place(None, "constant", x, label), x)
             while self.todo and len(self.watches) < MOST_WATCHES:
                 self.expand(*self.todo.popleft())
+            if self.todo:
+                self.unlooked.append(f"what it reads, more than {MOST_WATCHES:,} values,")
             if len(self.names) + len(self.asked) == before:
                 break
         self.stored_attributes = {name for reads in self.reads for name in reads.stored_attributes}
 
     # -- one value
-    def on_the_way(self, w: Watch, x: Any = None) -> Watch:
+    def on_the_way(self, w: Place, x: Any = None) -> Place:
         """Without a comparison: it cannot change, or what is found behind it tells."""
         self.watches.append(w)
         if x is not None and id(x) not in self.live:
@@ -130,9 +90,9 @@ class Found:
             self.todo.append((w, x))
         return w
 
-    def step(self, parent: Watch, step: str, key: Any, x: Any, label: str, check: str | None = None) -> None:
+    def step(self, parent: Place, step: str, key: Any, x: Any, label: str, check: str | None = None) -> None:
         """A value that may change."""
-        w = Watch(parent, step, key, label)
+        w = Place(parent, step, key, label)
         if is_scalar(x):
             w.check, w.known = "scalar", x
             self.watches.append(w)
@@ -160,27 +120,32 @@ class Found:
             w.check, w.known = reference(x)
         self.on_the_way(w, x)
 
-    def _items(self, w: Watch, x: Any) -> None:
-        w.check, w.known = ("sized", (x, len(x))) if _is_long(x) else ("items", (type(x), len(x)))
+    def _items(self, w: Place, x: Any) -> None:
+        if _is_long(x):
+            w.check, w.known = "sized", (x, len(x))
+            self.unlooked.append(w.label)
+        else:
+            w.check, w.known = "items", (type(x), len(x))
 
-    def _keys(self, w: Watch, x: Any) -> None:
+    def _keys(self, w: Place, x: Any) -> None:
         keys = [*dict.keys(x)]
         if type(x).__iter__ not in (dict.__iter__, collections.OrderedDict.__iter__) or not all(map(_is_plain_key, keys)):
             w.check, w.known = reference(x)
         elif _is_long(dict.values(x)):
             w.check, w.known = "sized", (x, len(x))
+            self.unlooked.append(w.label)
         else:
             w.check, w.known = "keys", (type(x), tuple(keys))
 
     # -- what is behind it
-    def expand(self, w: Watch, x: Any) -> None:
+    def expand(self, w: Place, x: Any) -> None:
         kind = type(x)
         if kind is types.FunctionType:
             self._function(w, x)
         elif kind is types.MethodType:
             if w.parent is None:
-                self.on_the_way(Watch(w, "attribute", "__self__", "self"), x.__self__)
-                self.on_the_way(Watch(w, "attribute", "__func__", ""), x.__func__)
+                self.on_the_way(Place(w, "attribute", "__self__", "self"), x.__self__)
+                self.on_the_way(Place(w, "attribute", "__func__", ""), x.__func__)
             else:
                 self.step(w, "attribute", "__self__", x.__self__, f"{w.label}.__self__")
                 self.step(w, "attribute", "__func__", x.__func__, w.label)
@@ -202,7 +167,7 @@ class Found:
         elif kind.__module__.partition(".")[0] != "numpy" and not issubclass(kind, (enum.Enum, np.ndarray)):
             self._object(w, x)
 
-    def _dict(self, w: Watch, x: dict) -> None:
+    def _dict(self, w: Place, x: dict) -> None:
         plain = type(x).__getitem__ is dict.__getitem__
         if not _is_long(dict.values(x)):
             for k, v in dict.items(x):
@@ -211,14 +176,14 @@ class Found:
         if type(x) is not dict and dict_of(x):
             self._object(w, x)
 
-    def _function(self, w: Watch, f: types.FunctionType) -> None:
+    def _function(self, w: Place, f: types.FunctionType) -> None:
         closure = list(zip(f.__code__.co_freevars, f.__closure__ or ()))
-        cells = self.on_the_way(Watch(w, "attribute", "__closure__", "")) if closure else w
+        cells = self.on_the_way(Place(w, "attribute", "__closure__", "")) if closure else w
         if is_library(f):
             for i, (_, cell) in enumerate(closure):
                 x = content(cell)
                 if callable(x) and str(f.__globals__.get("__name__")).partition(".")[0] == "funcad":
-                    self.on_the_way(Watch(cells, "cell", i, w.label), x)
+                    self.on_the_way(Place(cells, "cell", i, w.label), x)
             return
         reads = reads_of(f.__code__)
         self.reads.append(reads)
@@ -226,7 +191,7 @@ class Found:
         self.asked |= reads.asked
         self.mentioned |= reads.attributes | reads.globals
         table = f.__globals__
-        names = self.on_the_way(Watch(w, "attribute", "__globals__", ""))
+        names = self.on_the_way(Place(w, "attribute", "__globals__", ""))
         self.codes.append(f.__code__)
         if reads.stored_globals:
             self.own.update([(id(table), name) for name in reads.stored_globals])
@@ -240,12 +205,12 @@ class Found:
                 x = table[name]
                 if issubclass(type(x), types.ModuleType):
                     if not is_library(x):
-                        self.on_the_way(Watch(names, "item", name, name), x)
-                elif not _is_imported(x, name):
+                        self.on_the_way(Place(names, "item", name, name), x)
+                elif not is_imported(x, name):
                     self.step(names, "item", name, x, f"global {name}")
                     self.holders[self.watches[-1]] = (id(table), name)
             elif not hasattr(builtins, name):
-                self.watches.append(Watch(names, "get", name, f"global {name}", "is", MISSING))
+                self.watches.append(Place(names, "get", name, f"global {name}", "is", MISSING))
         for i, (name, cell) in enumerate(closure):
             x = content(cell)
             if x is not MISSING and name != "__class__":
@@ -256,30 +221,30 @@ class Found:
                 self.step(w, "attribute", attribute, getattr(f, attribute), f"defaults of {f.__name__}")
         for name in reads.imports:
             if name in sys.modules and not is_library(sys.modules[name]):
-                modules = self.on_the_way(Watch(None, "constant", sys.modules, ""))
-                self.on_the_way(Watch(modules, "item", name, name), sys.modules[name])
+                modules = self.on_the_way(Place(None, "constant", sys.modules, ""))
+                self.on_the_way(Place(modules, "item", name, name), sys.modules[name])
 
-    def _module(self, w: Watch, x: types.ModuleType) -> None:
+    def _module(self, w: Place, x: types.ModuleType) -> None:
         if not is_library(x):
-            names = self.on_the_way(Watch(w, "attribute", "__dict__", ""))
+            names = self.on_the_way(Place(w, "attribute", "__dict__", ""))
             for name in sorted(self.names & vars(x).keys()):
                 v = vars(x)[name]
                 if issubclass(type(v), types.ModuleType):
                     if not is_library(v):
-                        self.on_the_way(Watch(names, "item", name, f"{w.label}.{name}"), v)
-                elif not _is_imported(v, name):
+                        self.on_the_way(Place(names, "item", name, f"{w.label}.{name}"), v)
+                elif not is_imported(v, name):
                     self.step(names, "item", name, v, f"{w.label}.{name}")
                     self.holders[self.watches[-1]] = (id(vars(x)), name)
 
-    def _ours(self, w: Watch, x: Any) -> None:
+    def _ours(self, w: Place, x: Any) -> None:
         """The functions of the user's in a function that a transform returned."""
         slots = [n for c in type(x).__mro__ for n in c.__dict__.get("__slots__", ()) if n[:2] != "__" and hasattr(x, n)]
         for name in [*dict_of(x), *slots]:
             v = getattr(x, name)
             if callable(v) and (name == "__wrapped__" or name[:2] != "__") and type(v) is not weakref.ref:
-                self.on_the_way(Watch(w, "attribute", name, w.label), v)
+                self.on_the_way(Place(w, "attribute", name, w.label), v)
 
-    def _object(self, w: Watch, x: Any) -> None:
+    def _object(self, w: Place, x: Any) -> None:
         kind, inside = type(x), dict_of(x)
         leading = is_library(kind) and any([type(_raw(kind, m)) is types.FunctionType for m in _LEADING])
         leading = leading or not _WHOLE.isdisjoint(self.mentioned)
@@ -288,13 +253,13 @@ class Found:
             if not hasattr(type(_raw(kind, name)), "__set__"):
                 self.step(w, step, name, inside[name], f"{w.label}.{name}")
         if not is_library(kind):
-            self._class(self.on_the_way(Watch(w, "type", None, w.label)), kind, w, inside)
+            self._class(self.on_the_way(Place(w, "type", None, w.label)), kind, w, inside)
             for name in self.asked - inside.keys():
                 if _raw(kind, name) is None and kind.__dictoffset__:
-                    own = self.on_the_way(Watch(w, "hidden", "__dict__", ""))
-                    self.watches.append(Watch(own, "get", name, f"{w.label}.{name}", "is", MISSING))
+                    own = self.on_the_way(Place(w, "hidden", "__dict__", ""))
+                    self.watches.append(Place(own, "get", name, f"{w.label}.{name}", "is", MISSING))
 
-    def _class(self, w: Watch, kind: type, of: Watch | None, inside: dict[str, Any]) -> None:
+    def _class(self, w: Place, kind: type, of: Place | None, inside: dict[str, Any]) -> None:
         """Attributes of a class, read of it or of an instance, `of`, that has those of `inside` itself."""
         done: set[str] = set()
         for i, base in enumerate(kind.__mro__):
@@ -308,26 +273,26 @@ class Found:
                 done.add(name)
                 self._class_attribute(w, (i, name), raw, first, of, name in inside, special)
 
-    def _class_attribute(self, w: Watch, at: Any, raw: Any, first: bool, of: Watch | None, hidden: bool, special: bool) -> None:
+    def _class_attribute(self, w: Place, at: Any, raw: Any, first: bool, of: Place | None, hidden: bool, special: bool) -> None:
         label = f"{w.label}.{at[1]}"
         way, key = ("attribute", at[1]) if first else ("base", at)
         if type(raw) is types.FunctionType:
             if special:
-                self.on_the_way(Watch(w, way, key, label), raw)
+                self.on_the_way(Place(w, way, key, label), raw)
             else:
                 self.step(w, way, key, raw, label)
         elif type(raw) in (property, functools.cached_property, staticmethod, classmethod):
             inner = "fget" if type(raw) is property else "func" if type(raw) is functools.cached_property else "__func__"
             found = getattr(raw, inner)
             if type(found) is types.FunctionType:
-                self.on_the_way(Watch(self.on_the_way(Watch(w, "base", at, "")), "attribute", inner, label), found)
+                self.on_the_way(Place(self.on_the_way(Place(w, "base", at, "")), "attribute", inner, label), found)
         elif type(raw) is types.MemberDescriptorType:
             if of is not None and first:
                 x = _content_of(raw, self.live, of)
                 if x is not MISSING:
                     self.step(of, "attribute", at[1], x, label)
         elif type(raw).__module__.partition(".")[0] == "funcad":
-            self.on_the_way(Watch(w, "base", at, label), raw)
+            self.on_the_way(Place(w, "base", at, label), raw)
         elif first and not hidden and not hasattr(type(raw), "__get__"):
             self.step(w, "attribute", at[1], raw, label) if of is None else self.step(of, "attribute", at[1], raw, label)
 
@@ -364,7 +329,7 @@ class Found:
         return made
 
     # -- after the trace
-    def settle(self, f: Any, moved: set[str]) -> Watched | None:
+    def settle(self, f: Any, moved: set[str]) -> Guards | None:
         """What to compare from now on; None if there is nothing. `moved`: labels of what changed before without f's code."""
         dropped = {id(w) for w, holder in self.holders.items() if holder in self.own}
         globals_ = set(map(id, self.holders))
@@ -395,10 +360,10 @@ class Found:
                         needed.add(id(w.known))
         kept = [w for w in self.watches if id(w) in needed and id(w) not in dropped]
         self.live, self.todo = {}, []
-        return Watched(kept) if any([w.check is not None for w in kept]) else None
+        return Guards(kept) if any([w.check is not None for w in kept]) else None
 
 
-def _content_of(slot: Any, live: dict[int, tuple[Watch, Any]], of: Watch) -> Any:
+def _content_of(slot: Any, live: dict[int, tuple[Place, Any]], of: Place) -> Any:
     x = next((value for w, value in live.values() if w is of), MISSING)
     try:
         return slot.__get__(x)
@@ -422,15 +387,6 @@ def _is_list(kind: type) -> bool:
 
 def _is_long(items: Any) -> bool:
     return len(items) > MOST_ITEMS or sum(map(is_scalar, items)) > MOST_SCALARS
-
-
-def _is_imported(x: Any, name: str) -> bool:
-    """Is it a library's function or class, under its own name?"""
-    kind = type(x)
-    if kind.__module__.partition(".")[0] == "numpy":
-        return getattr(x, "__name__", None) == name
-    is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
-    return is_code and x.__name__ == name and is_library(x)
 
 
 def look(f: Any, constants: Sequence[tuple[str, Any]]) -> Found:

@@ -117,7 +117,7 @@ DIVERGENT = 1000.0  # of energy: so much more than at the start, and the simulat
 ValueAndGrad = Callable[[Any], tuple[Any, Any]]
 
 
-class Place(NamedTuple):
+class PhasePoint(NamedTuple):
     """A point of a trajectory."""
 
     position: Any
@@ -141,13 +141,13 @@ class Move(NamedTuple):
 class _Tree(NamedTuple):
     """The trajectory so far, and the subtree that is being added to it."""
 
-    left: Place
-    right: Place
+    left: PhasePoint
+    right: PhasePoint
     chosen: tuple  # (position, value, gradient) of the proposal
     weight: Any  # the logarithm of the sum of the weights
     total: Any  # the sum of the momenta
     depth: Any
-    edge: Place  # of the subtree: its last leaf,
+    edge: PhasePoint  # of the subtree: its last leaf,
     forward: Any  # its direction,
     leaf: Any  # how many leaves it has,
     sub_chosen: tuple  # and the same of it
@@ -166,15 +166,15 @@ def velocity(inverse_mass: Any, p: Any) -> Any:
     return inverse_mass * p if inverse_mass.ndim == 1 else p @ inverse_mass
 
 
-def leapfrog(f: ValueAndGrad, at: Place, step: Any, inverse_mass: Any) -> Place:
+def leapfrog(f: ValueAndGrad, at: PhasePoint, step: Any, inverse_mass: Any) -> PhasePoint:
     """One step of the leapfrog integrator."""
     half = at.momentum + 0.5 * step * at.gradient
     position = at.position + step * velocity(inverse_mass, half)
     value, gradient = f(position)
-    return Place(position, half + 0.5 * step * gradient, value, gradient)
+    return PhasePoint(position, half + 0.5 * step * gradient, value, gradient)
 
 
-def log_weight(at: Place, inverse_mass: Any) -> Any:
+def log_weight(at: PhasePoint, inverse_mass: Any) -> Any:
     """Minus the energy; -inf where there is none."""
     found = at.value - 0.5 * np.sum(at.momentum * velocity(inverse_mass, at.momentum))
     return np.where(np.isnan(found), -np.inf, found)
@@ -182,7 +182,7 @@ def log_weight(at: Place, inverse_mass: Any) -> Any:
 
 def hmc(f: ValueAndGrad, momentum: Any, uniforms: Any, at: tuple, step: Any, inverse_mass: Any, length: int) -> Move:
     """A trajectory of `length` steps, whose end is taken or refused. `uniforms`: two random numbers."""
-    first = Place(at[0], momentum, *at[1:])
+    first = PhasePoint(at[0], momentum, *at[1:])
     size = step * (0.9 + 0.2 * uniforms[1])  # else some lengths bring a trajectory back to its start
     last, _ = lax.scan(lambda place, _: (leapfrog(f, place, size, inverse_mass), None), first, None, length=length)
     before, after = log_weight(first, inverse_mass), log_weight(last, inverse_mass)
@@ -197,7 +197,7 @@ def nuts(f: ValueAndGrad, momentum: Any, uniforms: Any, at: tuple, step: Any, in
 
     `deepest`: the doublings at most. `uniforms`: random numbers, one for each possible leaf, then two for each doubling.
     """
-    start = Place(at[0], momentum, *at[1:])
+    start = PhasePoint(at[0], momentum, *at[1:])
     origin = log_weight(start, inverse_mass)
     of_leaves, of_doublings = uniforms[: 2**deepest], uniforms[2**deepest :].reshape(deepest, 2)
 
@@ -258,7 +258,7 @@ def nuts(f: ValueAndGrad, momentum: Any, uniforms: Any, at: tuple, step: Any, in
 
 def _select(taken: Any, new: Any, old: Any) -> Any:
     chosen = [np.where(taken, a, b) for a, b in zip(new, old)]
-    return Place(*chosen) if type(new) is Place else tuple(chosen)
+    return PhasePoint(*chosen) if type(new) is PhasePoint else tuple(chosen)
 
 
 def _level(leaf: Any, deepest: int) -> tuple[Any, Any]:
@@ -487,7 +487,7 @@ class _Chains:
         @jit
         @vmap
         def change(momentum: Any, position: Any, value: Any, gradient: Any, step: Any, inverse_mass: Any) -> Any:
-            first = Place(position, momentum, value, gradient)
+            first = PhasePoint(position, momentum, value, gradient)
             last = leapfrog(self.f, first, step, inverse_mass)
             return log_weight(last, inverse_mass) - log_weight(first, inverse_mass)
 

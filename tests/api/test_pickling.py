@@ -14,6 +14,7 @@ import pytest
 
 import funcad as fc
 from funcad.backends.interpreter import counters
+from tests.unseen import unseen
 from tests.workers import name_of
 
 X = np.arange(3.0)
@@ -344,10 +345,14 @@ def test_a_child_forked_while_another_thread_traces() -> None:
 
     tracing, go_on = threading.Event(), threading.Event()
 
-    def slow(x: Any) -> Any:
+    @unseen
+    def wait() -> None:
         if threading.current_thread() is thread:
             tracing.set()
             go_on.wait(60)
+
+    def slow(x: Any) -> Any:
+        wait()
         return x * 2.0
 
     f = fc.jit(slow)

@@ -24,6 +24,7 @@ from funcad.autograd.util import func, subval, subvals
 from funcad.autograd.wrap_util import unary_to_nary
 from funcad.errors import NonDifferentiableInputError
 from tests.forked import in_a_process
+from tests.unseen import Noted
 
 X = onp.array([0.3, -1.2, 2.0])
 
@@ -220,10 +221,10 @@ def test_check_grads_looks_at_the_chosen_arguments() -> None:
 
 
 def test_const_graph_traces_once() -> None:
-    calls = []
+    calls = Noted()
 
     def f(x: Any, y: Any) -> Any:
-        calls.append(None)
+        calls.note()
         return ag.grad(lambda x: np.sin(x) + x * 2)(x * y)
 
     g = const_graph(f, 1.0)

@@ -16,6 +16,7 @@ from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
+from tests.unseen import Noted
 
 X, W = np.array([0.4, -0.7, 1.2]), 0.7
 
@@ -100,10 +101,10 @@ def test_vmap_of_vmap():
 
 
 def test_known_predicate_calls_only_the_taken_branch():
-    calls = []
+    calls = Noted()
 
     def taken(x):
-        calls.append(type(x))
+        calls.note(type(x))
         return x * 3.0
 
     def never(x):

@@ -12,6 +12,7 @@ import pytest
 import funcad
 from funcad import debug
 from funcad.autograd import extend
+from tests.unseen import unseen
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -211,25 +212,26 @@ def test_a_pullback_that_raised_can_be_called_again() -> None:
 def test_rules_get_traced_values_under_names_of_their_own() -> None:
     """What they write is then neither the caller's value nor what is kept for the next call."""
     held: collections.deque[Any] = collections.deque()  # of a list, which jit looks at, it would say that it keeps them
+    keep = unseen(lambda values: held.extend(values))
 
     def fwd(x: Any) -> tuple:
-        held.append(x)
+        keep([x])
         kept = 1.0 * x
-        held.append(kept)
+        keep([kept])
         return 2.0 * x, kept
 
     def bwd(r: Any, ct: Any) -> tuple:
-        held.extend((r, ct))
+        keep((r, ct))
         return (r * ct,)
 
     def jvp(primals: tuple, tangents: tuple) -> tuple:
-        held.extend((*primals, *tangents))
+        keep((*primals, *tangents))
         return 2.0 * primals[0], 2.0 * tangents[0]
 
     def f(x: Any) -> Any:
         ct, pullback = 1.0 * x, funcad.vjp(rule_of_vjp(fwd, bwd), x)[1]
         funcad.jvp(rule_of_jvp(jvp), (x,), (ct,))
-        held.extend((x, ct))
+        keep((x, ct))
         return pullback(ct)[0] + pullback(ct)[0]
 
     assert np.array_equal(funcad.jit(f)(X), 2.0 * X * X)

@@ -11,6 +11,8 @@ import pytest
 
 import funcad.numpy as fnp
 from funcad import checkpoint, float0, grad, hvp, jit, jvp, linearize, tree, value_and_grad, vjp, vmap
+from funcad.errors import NotCompiledWarning
+from tests.unseen import unseen
 
 _PROGRAMS: dict[str, Callable[[np.ndarray], Callable[[Any], Any]]] = {
     "value": lambda b: lambda x: x * b,
@@ -137,6 +139,12 @@ def test_one_element_written_while_a_function_is_traced_is_noticed(order: Any, p
         other[place] += 1.0
         return y
 
+    before = other[place]
+    with pytest.warns(NotCompiledWarning, match="closure variable other is written in place"):
+        assert jit(f)(2.0) == 600_000.0
+    assert captured.flags.writeable and other[place] == before + 1.0
+
+    hidden = unseen(lambda: other.__setitem__(place, other[place] + 1.0))  # behind the twin's back
     with pytest.raises(ValueError, match="which a traced function has read, was written before the function returned"):
-        jit(f)(2.0)
+        jit(lambda x: (np.sum(captured * x), hidden())[0])(2.0)
     assert captured.flags.writeable

@@ -23,11 +23,11 @@ from tests.jitted.captured_cases import CASES, Options, Slots, X, check, module
 def test_what_changed_is_seen(name: str) -> None:
     program, f, change = CASES[name]()
     check(program, f, X)
-    first = program.cache_info()
-    assert first.misses == 1
+    more = name in ("property", "__getattribute__")  # these count: what they advance becomes an input
+    assert program.cache_info().misses == 1 + more
     change()
     check(program, f, X)
-    assert program.cache_info().misses == 2
+    assert program.cache_info().misses == 2 + more
 
 
 def test_the_program_of_an_earlier_value_is_found_again() -> None:
@@ -60,7 +60,7 @@ def test_what_nobody_reads_is_not_watched() -> None:
     assert (f.cache_info().misses, g.cache_info().misses) == (1, 2)
 
 
-def test_names_that_the_function_stores_are_its_own() -> None:
+def test_names_that_the_function_stores_advance_at_each_call() -> None:
     made = module(
         "n, seen, counts = 0, [], {'a': 0}\n"
         "def f(x):\n    global n\n    n += 1\n    seen.append(n)\n    counts['a'] += 1\n    return x * 2"
@@ -68,10 +68,11 @@ def test_names_that_the_function_stores_are_its_own() -> None:
     program = jit(made.f)
     for _ in range(4):
         program(X)
-    assert (made.n, made.seen, made.counts, program.cache_info().misses) == (1, [1], {"a": 1}, 1)
+    assert (made.n, made.seen, made.counts, program.cache_info().misses) == (4, [1, 2, 3, 4], {"a": 4}, 2)
     made.n, made.seen = 7, []
     program(X)
-    assert program.cache_info().misses <= 2
+    assert (made.n, made.seen, made.counts) == (8, [8], {"a": 5})
+    assert program.cache_info().misses == 2
 
 
 def test_an_attribute_that_is_made_by_the_function_itself() -> None:
@@ -90,7 +91,7 @@ def test_an_attribute_that_is_made_by_the_function_itself() -> None:
     program = jit(thing.apply)
     for _ in range(4):
         np.testing.assert_array_equal(program(X), X * np.arange(3.0))
-    assert thing.count == 1
+    assert thing.count == 4
 
 
 def test_what_another_changes_meanwhile_is_seen_at_the_next_call() -> None:
@@ -311,7 +312,7 @@ def test_nothing_of_the_users_is_called(kind: type) -> None:
     check(program, made.f, X)
     made.thing = kind()
     check(program, made.f, X)
-    assert program.cache_info().misses == 2
+    assert program.cache_info().misses == 1
 
 
 def test_a_container_that_the_function_changes_is_watched_where_it_does_not() -> None:

@@ -16,6 +16,7 @@ import funcad
 from funcad import grad, hvp, jit, jvp, value_and_grad
 from funcad.backends.interpreter import counters
 from tests.jitted.captured_cases import module
+from tests.unseen import Noted
 
 X = np.linspace(0.5, 2.0, 4)
 
@@ -69,19 +70,18 @@ def test_they_agree_with_those_of_the_function(name: str, f: Any, values: list) 
 
 @pytest.mark.parametrize("name", ["grad", "value_and_grad", "jvp", "hvp", "jvp of grad", "hessian", "jacfwd", "jacrev of grad"])
 def test_known_paths_run_python_no_more(name: str) -> None:
-    runs = 0
+    runs = Noted()
 
     def f(x: Any) -> Any:
-        nonlocal runs
-        runs += 1
+        runs.note()
         return x * x * x if x > 1 else x
 
     j = jit(f)
     for _ in range(4):
         DERIVATIVES[name](j, np.float64(2.0))
-    before, known = dict(counters), runs
+    before, known = dict(counters), len(runs)
     DERIVATIVES[name](j, np.float64(3.0))
-    assert runs == known and counters["traces"] == before["traces"]
+    assert len(runs) == known and counters["traces"] == before["traces"]
 
 
 def test_another_jit_of_the_function_has_the_same_programs() -> None:

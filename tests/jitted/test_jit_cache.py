@@ -14,6 +14,7 @@ import pytest
 import funcad as fc
 from funcad.backends.interpreter import counters
 from funcad.jitted import jit_misses
+from tests.unseen import Noted, unseen
 from tests.whole.test_threads import THREADS, in_threads
 
 pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
@@ -22,11 +23,11 @@ pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or cou
 
 
 def test_signatures_that_are_told_apart() -> None:
-    traced = []
+    traced = Noted()
 
     @functools.partial(fc.jit, static_argnames="mode")
     def f(tree: Any, mode: Any = None) -> Any:
-        traced.append(1)
+        traced.note()
         return fc.tree.map(lambda x: x * 2.0, tree)
 
     different: list[tuple[Any, ...]] = [
@@ -246,13 +247,17 @@ def fibonacci(n: int) -> int:
 
 @pytest.mark.parametrize("duration", [0.0, 1.5], ids=["quick", "slow"])
 def test_threads_that_start_together_trace_and_compile_once(duration: float) -> None:
-    traced = []
+    traced = Noted()
 
-    def f(x: Any) -> Any:
-        traced.append(x.shape)
+    @unseen
+    def work_for() -> None:
         end = time.monotonic() + duration
         while time.monotonic() < end:
             fibonacci(10)
+
+    def f(x: Any) -> Any:
+        traced.note(x.shape)
+        work_for()
         return np.sin(x) * 2.0
 
     g = fc.jit(f)
@@ -290,6 +295,7 @@ def test_functions_that_call_each_other_in_two_threads() -> None:
     both = threading.Barrier(2)
     waited = set()
 
+    @unseen
     def once(name: str) -> None:
         if name not in waited:
             waited.add(name)
@@ -304,11 +310,15 @@ def test_functions_that_call_each_other_in_two_threads() -> None:
 
 
 def test_a_trace_may_wait_for_a_thread_that_calls_the_same_function() -> None:
-    calls = []
+    calls: list[int] = []
+
+    @unseen
+    def first() -> bool:
+        calls.append(1)
+        return len(calls) == 1
 
     def f(x: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 1:
+        if first():
             with ThreadPoolExecutor(1) as pool:
                 return x + pool.submit(g, 1.0).result(timeout=60)
         return x * 2.0

@@ -18,6 +18,7 @@ from funcad.backends import interpreter
 from funcad.host.where import open_traces
 from funcad.jitted import jit as jit_module
 from funcad.jitted import jit_cache
+from tests.unseen import Noted
 
 Pair = namedtuple("Pair", "left right")
 
@@ -213,8 +214,8 @@ def test_contexts_are_heeded_when_warm() -> None:
     with fc.debug_nans(), pytest.raises(fc.errors.NanError, match="log"):
         f(-1.0)
     assert not open_traces
-    seen = []
-    g = fc.jit(lambda x: seen.append(type(x)) or x * 2.0)
+    seen = Noted()
+    g = fc.jit(lambda x: seen.note(type(x)) or x * 2.0)
     warm(g, 1.0)
     with fc.disable_jit():
         assert g(1.0) == 2.0
@@ -354,8 +355,8 @@ def test_hits_are_counted_on_the_short_way() -> None:
 
 
 def test_clearing_ends_the_short_way() -> None:
-    calls = []
-    f = fc.jit(lambda x: calls.append(1) or x * 2.0)
+    calls = Noted()
+    f = fc.jit(lambda x: calls.note() or x * 2.0)
     warm(f, 1.0)
     for clear in (f.clear_cache, fc.clear_caches):
         assert is_short(f)

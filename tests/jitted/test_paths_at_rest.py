@@ -8,6 +8,7 @@ import funcad as fc
 from funcad.backends.interpreter import counters
 from funcad.jitted import path_entries, paths
 from tests.jitted.test_paths_calls import paths_of
+from tests.unseen import Noted
 
 
 def test_rests_grow_while_no_path_comes_again(monkeypatch):
@@ -96,10 +97,10 @@ def test_a_function_that_rests_gives_arrays_that_nobody_else_has(monkeypatch):
 
 
 def test_a_function_whose_paths_never_repeat_is_called_itself():
-    calls = []
+    calls = Noted()
 
     def f(x):
-        calls.append(type(x))
+        calls.note(type(x))
         s = np.sum(x)
         for i in range(12):
             s = s + 0.1 if np.sin(s * (i + 1)) > 0 else s * 0.9

@@ -333,9 +333,9 @@ def test_buffers_learned_in_the_middle():
     f = of(lambda n: np.zeros(n))
     for v in (1.0, -1.0, 2.0, -3.0, 1.0):
         np.testing.assert_array_equal(f(v), [v, 0.0, 0.0] if v > 0 else [0.0, v, 0.0])
-    for _ in range(2):
-        with pytest.raises(BufferNeeded, match="K = np.array"):  # NumPy's own, which nobody can exchange any more
-            of(np.zeros)(1.0)
+    f = of(np.zeros)  # NumPy's own, by another name: it is called by the user's line all the same
+    for v in (1.0, -1.0, 2.0):
+        np.testing.assert_array_equal(f(v), [v, 0.0, 0.0] if v > 0 else [0.0, v, 0.0])
 
 
 def test_an_array_from_outside_is_not_written():

@@ -12,6 +12,7 @@ import numpy as np
 
 from funcad import grad, jit, jvp, vmap
 from funcad.host.locks import _records
+from tests.unseen import Noted, unseen
 
 THREADS = 8
 ROUNDS = 1000
@@ -62,11 +63,11 @@ def test_nested_transformations_in_eight_threads() -> None:
 
 def test_shared_jitted_functions() -> None:
     """Eight threads meet new signatures of the same function at the same time."""
-    traced = []
+    traced = Noted()
 
     @jit
     def f(x: Any) -> Any:
-        traced.append(x.shape)
+        traced.note(x.shape)
         return np.sum(x * x)
 
     def work(i: int) -> None:
@@ -105,11 +106,11 @@ def test_a_trace_of_one_thread_does_not_record_what_another_does() -> None:
 
     thread = threading.Thread(target=other)
     thread.start()
+    wait = unseen(lambda: (inside.set(), done.wait()))
 
     def f(x: Any) -> Any:
         y = x * 2.0
-        inside.set()
-        done.wait()
+        wait()
         return y * x
 
     lowered = jit(f).lower(1.0)

@@ -15,6 +15,7 @@ import funcad
 from funcad import tree
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.jitted import paths
+from tests.unseen import Noted
 from tests.whole.control.judged import (
     Recorder,
     by_differences,
@@ -97,11 +98,11 @@ def jit_inside_jit(program: Program) -> None:
 @_transformation()
 def jit_is_warm(program: Program) -> None:
     """A way that has been met is no longer run by Python."""
-    recorder, runs = Recorder(), []
+    recorder, runs = Recorder(), Noted()
     f = program.call(recorder.debug)
 
     def counted(*args: Any) -> Any:
-        runs.append(1)
+        runs.note()
         return f(*args)
 
     compiled = funcad.jit(counted)

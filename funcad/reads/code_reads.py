@@ -14,6 +14,9 @@ import sys
 import types
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from funcad.host.real_types import is_a
 from funcad.host.where import is_internal
 from funcad.memo import remembers
 
@@ -117,3 +120,14 @@ def is_library(found: Any) -> bool:
     if issubclass(kind, type):
         return _library_module(str(type.__dict__["__module__"].__get__(found)))
     return kind is types.BuiltinFunctionType or getattr(builtins, getattr(found, "__name__", ""), None) is found
+
+
+def is_imported(x: Any, name: str) -> bool:
+    """Is it a library's function or class, under its own name? The method of an object is none: it is read of that object."""
+    kind = type(x)
+    if kind.__module__.partition(".")[0] == "numpy" and not is_a(x, (np.ndarray, np.generic)):
+        return getattr(x, "__name__", None) == name
+    if kind is types.BuiltinFunctionType and not isinstance(x.__self__, (types.ModuleType, types.NoneType)):
+        return False
+    is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
+    return is_code and x.__name__ == name and is_library(x)

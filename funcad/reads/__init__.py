@@ -1,0 +1,1 @@
+"""`jit`: its call, its cache, its inspection."""

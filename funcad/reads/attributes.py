@@ -1,0 +1,216 @@
+"""Attributes that the user's code asks for: of modules, classes, objects, and what their classes make of the name.
+
+Idea: Python's own search, told step by step. What the user wrote on the way (a property, a descriptor, `__getattr__`,
+`functools.cached_property`) is code of the user's and runs as a twin; what stands in a class is a place of the class; what the
+object holds itself is a place of the object. An object without a place was made in this call.
+
+Trap: what a library's object answers is read again by asking again, which a property written in C may do at some cost.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from typing import Any
+
+import numpy as np
+
+from funcad.host.where import state
+from funcad.ir.tracer import Tracer
+from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.observer import Observer
+from funcad.reads.places import Place, is_scalar, own, reference
+
+_MEMORY = frozenset(["flat", "data", "ctypes", "__array_interface__", "__array_struct__", "__buffer__"])
+_CODES = frozenset([types.FunctionType, types.BuiltinFunctionType, types.ModuleType])
+
+
+def raw_of(kind: type, name: str) -> tuple[Any, Any]:
+    """The class that holds a name, and what stands there; (None, MISSING) if none does."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base, base.__dict__[name]
+    return None, MISSING
+
+
+def is_users_function(f: Any) -> bool:
+    return type(f) is types.FunctionType and not is_library(f)
+
+
+def twin_of(f: Any) -> Any:
+    """The twin of a function of the user's; f itself where it can have none, which the net sees."""
+    observer = state.observer
+    if observer is None or not is_users_function(f):
+        return f
+    _defaults(observer, f)
+    return observer.twin(f)
+
+
+def _defaults(observer: Observer, f: Any) -> None:
+    place = observer.origin.get(id(f))
+    if place is None or not (f.__defaults__ or f.__kwdefaults__):
+        return
+    for name in ("__defaults__", "__kwdefaults__"):
+        held = getattr(f, name)
+        if held:
+            at = observer.place(place, "attribute", name, f"defaults of {f.__name__}")
+            observer.known_as(held, at)
+            observer.guard(at, "class", weakref.ref(type(held)))
+            observer.spread(held)
+
+
+def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
+    """`x.name`, or the default where there is no such attribute."""
+    observer = state.observer
+    if observer is None or type(x) is Tracer:
+        return getattr(x, name) if default is MISSING else getattr(x, name, default)
+    kind = type(x)
+    if issubclass(kind, types.ModuleType):
+        return _of_module(observer, x, name, default)
+    if kind is np.ndarray:
+        if name in _MEMORY:
+            observer.content(x)
+        return getattr(x, name) if default is MISSING else getattr(x, name, default)
+    if kind is super:
+        _of_super(observer, x, name)
+    place = observer.origin.get(id(x))
+    users = not is_library(kind) and not issubclass(kind, type)
+    if users:
+        found = _by_class(observer, x, kind, name)
+        if found is not MISSING:
+            return found
+    elif issubclass(kind, type) and not is_library(x):
+        found = _in_class(observer, x, name)
+        if found is not MISSING:
+            return found
+    if place is None:
+        return getattr(x, name) if default is MISSING else getattr(x, name, default)
+    try:
+        found = getattr(x, name)
+    except AttributeError:
+        observer.missing(place, "own", name, f"{place.label}.{name}")
+        if default is MISSING:
+            raise
+        return default
+    if type(found) in (types.BuiltinFunctionType, types.MethodWrapperType):
+        return found
+    if type(found) is types.MethodType and found.__self__ is x and own(x, name) is MISSING:
+        return found
+    if not users and kind.__module__.partition(".")[0] == "funcad":
+        return found
+    return observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
+
+
+def _of_module(observer: Observer, x: Any, name: str, default: Any) -> Any:
+    found = getattr(x, name) if default is MISSING else getattr(x, name, default)
+    if is_library(x):
+        if found is default or type(found) in _CODES or isinstance(found, (type, np.ufunc)) or is_scalar(found):
+            return found
+        place = observer.origin.get(id(x)) or observer.found_nowhere(x, x.__name__)
+        if place is not None:
+            observer.known_as(found, observer.place(place, "attribute", name, f"{x.__name__}.{name}"))
+        return found
+    place = observer.origin.get(id(x)) or observer.found_nowhere(x, x.__name__)
+    if place is None or found is default:
+        return found
+    return observer.read(place, "attribute", name, f"{x.__name__}.{name}", found, name)
+
+
+def _of_super(observer: Observer, x: Any, name: str) -> None:
+    """What the classes behind the one that asks have under a name."""
+    classes = (x.__self_class__ or object).__mro__
+    for base in classes[classes.index(x.__thisclass__) + 1 :] if x.__thisclass__ in classes else ():
+        if name in base.__dict__:
+            raw = base.__dict__[name]
+            if type(raw) is types.FunctionType and not is_library(base):
+                at = of_class(observer, base, name)
+                observer.guard(at, "code", raw.__code__)
+                observer.known_as(raw, at)
+            return
+
+
+def of_class(observer: Observer, base: type, name: str) -> Place:
+    """What a class holds under a name."""
+    place = observer.origin.get(id(base)) or observer.found_nowhere(base, base.__name__)
+    return observer.place(place, "raw", name, f"{base.__name__}.{name}")
+
+
+def through(observer: Observer, at: Place, name: str, function: Any) -> None:
+    """The function inside what stands in a class: it is the same as long as its code is."""
+    place = observer.place(at, "attribute", name, at.label)
+    if type(function) is types.FunctionType:
+        observer.guard(place, "code", function.__code__)
+        observer.known_as(function, place)
+    else:
+        observer.guard(place, *reference(function))
+
+
+def method_of(observer: Observer, kind: type, name: str) -> Any:
+    """A method that Python itself looks up in the class of an object, to be called with the object; None if it is no twin's."""
+    base, raw = raw_of(kind, name)
+    if not is_users_function(raw):
+        return None
+    at = of_class(observer, base, name)
+    observer.guard(at, "code", raw.__code__)
+    observer.known_as(raw, at)
+    return twin_of(raw)
+
+
+def _in_class(observer: Observer, x: type, name: str) -> Any:
+    """An attribute that is asked of a class of the user's."""
+    base, raw = raw_of(x, name)
+    if raw is MISSING or is_library(base):
+        return MISSING
+    at = of_class(observer, base, name)
+    if type(raw) is types.FunctionType:
+        observer.guard(at, "code", raw.__code__)
+        observer.known_as(raw, at)
+        return raw
+    if type(raw) in (staticmethod, classmethod) or hasattr(type(raw), "__get__"):
+        observer.guard(at, *reference(raw))
+        return getattr(x, name)
+    return observer.read(at.parent, "raw", name, at.label, raw, name)
+
+
+def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
+    """An attribute that the class of an object gives it; MISSING where the object has it itself, or nobody."""
+    getter = raw_of(kind, "__getattribute__")[1]
+    if is_users_function(getter):
+        return twin_of(getter)(x, name)
+    base, raw = raw_of(kind, name)
+    has = own(x, name) is not MISSING
+    if raw is MISSING or is_library(base):
+        other = raw_of(kind, "__getattr__")[1]
+        return twin_of(other)(x, name) if raw is MISSING and not has and is_users_function(other) else MISSING
+    way = type(raw)
+    at = of_class(observer, base, name)
+    place = observer.origin.get(id(x))
+    if place is not None and not has and not hasattr(way, "__set__") and kind.__dictoffset__:
+        observer.missing(place, "own", name, f"{place.label}.{name}")
+    if way is property and is_users_function(raw.fget):
+        through(observer, at, "fget", raw.fget)
+        return twin_of(raw.fget)(x)
+    if way is functools.cached_property and not has and is_users_function(raw.func):
+        through(observer, at, "func", raw.func)
+        found = twin_of(raw.func)(x)
+        observer.stores.attribute(x, name)
+        x.__dict__[name] = found
+        return found
+    if has or way is types.MemberDescriptorType:
+        return MISSING
+    if way is types.FunctionType:
+        observer.guard(at, "code", raw.__code__)
+        observer.known_as(raw, at)
+        return types.MethodType(raw, x)
+    if way is staticmethod or way is classmethod:
+        through(observer, at, "__func__", raw.__func__)
+        return getattr(x, name)
+    getter = raw_of(way, "__get__")[1]
+    if is_users_function(getter):
+        observer.guard(at, *reference(raw))
+        observer.known_as(raw, at)
+        return twin_of(getter)(raw, x, kind)
+    if hasattr(way, "__get__"):
+        return MISSING
+    return observer.read(at.parent, "raw", name, f"{at.label}", raw, name)

@@ -1,0 +1,493 @@
+"""What runs in the place of what the user's code calls: twins of the user's functions, and libraries' functions with a look at
+what goes into them.
+
+Idea: a function of the user's is called as its twin, wherever it came from: a global, an attribute, a method, a partial. A
+library's function is code that nobody sees, so what is handed to it and was there before is told as a whole, unless a traced
+value goes in beside it: then it is funcad's function that runs, which reads arrays by reference. `_REFUSED` and `_method` are
+the table of what can be neither read again nor replayed.
+
+Traps: NumPy's function of a captured array gives a number that no program computes, so its elements are a guard; a function
+that is handed to one of ours or of Python's is called by that, and goes as its twin; a list keeps what it is given, so it gets
+the function itself.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import contextvars
+import datetime
+import functools
+import inspect
+import io
+import itertools
+import os
+import queue
+import random
+import secrets
+import sys
+import threading
+import time
+import types
+import uuid
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.host.where import handing, tracing
+from funcad.ir.tracer import Tracer
+from funcad.reads.attributes import attribute, is_users_function, method_of, raw_of, twin_of
+from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.observer import CONTAINERS, Observer
+from funcad.reads.places import is_scalar
+from funcad.reads.refusals import constant
+
+_CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time thread_time localtime gmtime".split()
+_SECRETS = "choice randbelow randbits token_bytes token_hex token_urlsafe".split()
+# what is refused before it runs -> why
+_REFUSED: dict[Any, str] = {
+    builtins.eval: "eval runs code that cannot be seen",
+    builtins.exec: "exec runs code that cannot be seen",
+    builtins.input: "input reads what nobody can read again",
+    builtins.open: "open reads or writes a file",
+    os.urandom: "os.urandom gives other bytes at each call",
+    os.getcwd: "os.getcwd may answer something else at each call",
+    time.sleep: "time.sleep waits at each call",
+    **{getattr(datetime.datetime, name): f"datetime.{name} reads a clock" for name in ("now", "utcnow", "today")},
+    datetime.date.today: "date.today reads a clock",
+    **{f: f"os.{f.__name__} reads what nobody can read again" for f in (os.listdir, os.scandir, os.stat)},
+    **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
+    **{f: f"np.{f.__name__} reads a file" for f in (np.load, np.loadtxt, np.genfromtxt, np.fromfile)},
+    np.random.seed: "np.random.seed sets a generator",
+    np.random.set_state: "np.random.set_state sets a generator",
+    **{f: f"uuid.{f.__name__} gives another answer at each call" for f in (uuid.uuid1, uuid.uuid4)},
+    **{getattr(secrets, name): f"secrets.{name} gives another answer at each call" for name in _SECRETS},
+    **{
+        getattr(time, name): f"time.{name} gives another answer at each call"
+        for name in _CLOCKS
+    },
+}  # fmt: skip
+_AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
+    [
+        builtins.locals,
+        builtins.super,
+        builtins.isinstance,
+        builtins.issubclass,
+        builtins.type,
+        builtins.callable,
+        builtins.range,
+    ]
+    + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
+    + [warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
+)
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+_MOVING = (io.IOBase, queue.Queue, queue.SimpleQueue)
+_SHARED = frozenset(["threading", "_thread", "multiprocessing", "socket", "subprocess", "sqlite3", "concurrent"])
+_CHANGING = {  # methods that change what they belong to
+    list: "append extend insert pop remove clear sort reverse".split(),
+    dict: "update setdefault pop popitem clear".split(),
+    set: "add discard remove pop clear update difference_update intersection_update symmetric_difference_update".split(),
+    collections.deque: "append appendleft pop popleft extend extendleft rotate clear".split(),
+    np.ndarray: "fill sort partition itemset setflags resize put byteswap".split(),
+}
+_VIEWS = frozenset("reshape transpose ravel view swapaxes squeeze diagonal".split())  # methods that read no element
+_HIGHER = (
+    builtins.map,
+    builtins.filter,
+    builtins.sorted,
+    builtins.min,
+    builtins.max,
+    builtins.sum,
+    functools.reduce,
+    builtins.any,
+)
+_HIGHER += (builtins.all, itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.dropwhile, builtins.list)
+_KEEPERS = frozenset([functools.partial, functools.wraps, functools.update_wrapper, builtins.id, builtins.hash, builtins.repr])
+
+
+def called(observer: Observer, f: Any, caller: Any) -> Any:
+    """What is called in the place of f, in a function `caller` of the user's."""
+    kind = type(f)
+    if kind is types.FunctionType:
+        return _library(observer, f, caller) if is_library(f) else twin_of(f)
+    if kind is types.MethodType:
+        inner = f.__func__
+        if is_users_function(inner):
+            return types.MethodType(twin_of(inner), f.__self__)
+        return _library(observer, f, caller)
+    if kind is functools.partial:
+        return _partial(observer, f, caller)
+    if isinstance(f, type):
+        if not is_library(f):
+            return _class(observer, f)
+        return _library(observer, f, caller)
+    if not is_library(kind):
+        method = method_of(observer, kind, "__call__")
+        if method is not None:
+            return types.MethodType(method, f)
+    return _library(observer, f, caller)
+
+
+def _partial(observer: Observer, f: Any, caller: Any) -> Any:
+    place = observer.origin.get(id(f))
+    if place is not None:
+        for name in ("args", "keywords"):
+            held = getattr(f, name)
+            observer.known_as(held, observer.place(place, "attribute", name, place.label))
+            observer.spread(held)
+        observer.read(place, "attribute", "func", place.label, f.func, getattr(f.func, "__name__", ""))
+    return functools.partial(called(observer, f.func, caller), *f.args, **f.keywords)
+
+
+def _class(observer: Observer, f: type) -> Any:
+    """A class of the user's: what its `__init__` does is seen."""
+    begin = f.__init__
+    if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
+        return f
+    base = raw_of(f, "__init__")[0]
+    place = observer.origin.get(id(base)) or observer.found_nowhere(base, base.__name__)
+    at = observer.place(place, "raw", "__init__", f"{base.__name__}.__init__")
+    observer.guard(at, "code", begin.__code__)
+    observer.known_as(begin, at)
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = object.__new__(f)
+        twin_of(begin)(made, *args, **kwargs)
+        return made
+
+    return make
+
+
+def _library(observer: Observer, f: Any, caller: Any) -> Any:
+    try:
+        if f in _AS_THEY_ARE:
+            return f
+        reason = _REFUSED.get(f)
+    except TypeError:  # what cannot be hashed
+        reason = None
+    if reason is not None:
+        observer.refuse(reason)
+    if f is builtins.globals:
+        table = caller.__globals__
+        of = observer.found_nowhere(caller, caller.__qualname__)
+        observer.known_as(table, observer.place(of, "attribute", "__globals__", "globals()"))
+        return lambda: table
+    return LibraryCall(observer, f)
+
+
+class LibraryCall:
+    """A call of somebody else's code: what goes in is seen, what is done with it is not."""
+
+    __slots__ = ("observer", "f")
+
+    def __init__(self, observer: Observer, f: Any):
+        self.observer, self.f = observer, f
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        observer, f = self.observer, self.f
+        answer = _answers.get(f) if type(f) in _HASHABLE else None
+        if answer is not None:
+            found = answer(observer, args, kwargs)
+            if found is not MISSING:
+                return found
+        if type(f) is functools._lru_cache_wrapper and is_users_function(f.__wrapped__):
+            return _remembered(observer, f, args, kwargs)
+        if type(f) is weakref.ref:
+            place = observer.origin.get(id(f))
+            return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
+        owner = getattr(f, "__self__", None)
+        if owner is not None and type(owner) is not types.ModuleType:
+            found = _method(observer, f, owner, args, kwargs)
+            if found is not MISSING:
+                return found
+        _writes(observer, f, args, kwargs)
+        traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
+        args = tuple([_given(observer, a, traced, f) for a in args])
+        if kwargs:
+            kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
+        return tracing.door_of(f)(*args, **kwargs)
+
+
+handing.add(LibraryCall.__call__.__code__)
+
+
+def _writes(observer: Observer, f: Any, args: tuple, kwargs: dict) -> None:
+    """An array that was there before, into which a function writes."""
+    out = kwargs.get("out")
+    for x in (out if type(out) is tuple else (out,)) if out is not None else ():
+        observer.stores.item(x, None, None)
+    if args and (type(f) in _HASHABLE and f in _WRITERS or getattr(f, "__name__", "") == "at"):
+        if type(args[0]) is np.ndarray and not any(map(_is_traced, args)):
+            observer.stores.item(args[0], None, None)
+
+
+_WRITERS = frozenset([np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis])
+
+
+def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
+    """A function of the user's that has a cache: it runs, once for each set of arguments, so that what it reads is seen."""
+    place = observer.origin.get(id(f))
+    if place is not None:
+        observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
+    twin = twin_of(f.__wrapped__)
+    if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
+        return twin(*args, **kwargs)
+    key = (id(f), functools._make_key(args, kwargs, True))
+    if key not in observer.memo:
+        observer.memo[key] = twin(*args, **kwargs)
+    return observer.memo[key]
+
+
+_HASHABLE = frozenset([types.BuiltinFunctionType, types.FunctionType, type, np.ufunc, functools._lru_cache_wrapper])
+
+
+def _is_traced(x: Any) -> bool:
+    return type(x) is Tracer or type(x) in (list, tuple) and any(map(_is_traced, x))
+
+
+def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
+    """An argument on its way into a library's function."""
+    kind = type(x)
+    if kind is Tracer:
+        if id(x) in observer.tracers and getattr(f, "__module__", None) in ("math", "cmath", "builtins"):
+            raise observer.not_placed(x)
+        return x
+    if is_scalar(x):
+        return x
+    if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
+        return _given_function(observer, x, f)
+    if kind is np.ndarray:
+        by_reference = traced and x.dtype.kind not in "bi" or _takes_by_reference(f)
+        if not by_reference:
+            observer.content(x)
+    elif observer.of(x) is not None:
+        if hasattr(kind, "__next__"):
+            observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
+        if type(f) in _HASHABLE and f in _SHALLOW:
+            return observer.handed(x)
+        elif issubclass(kind, CONTAINERS) and (traced or str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"):
+            return observer.handed(x, _DEEP)
+        else:
+            observer.content(x)
+    elif kind in (list, tuple):
+        given = [_given(observer, v, traced, f) for v in x]
+        return x if all([a is b for a, b in zip(given, x)]) else kind(given)
+    return x
+
+
+_DEEP = 6
+_SHALLOW = frozenset(
+    [builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map]
+)
+_SHALLOW |= {builtins.filter, builtins.dict, functools.reduce, itertools.chain, itertools.product, builtins.len, builtins.sum}
+
+
+_BY_REFERENCE = frozenset(  # functions that read arrays of positions and masks when the program runs
+    [np.take, np.where, np.take_along_axis, np.put_along_axis, np.choose, np.searchsorted, np.interp, np.dot, np.matmul, np.sum]
+    + [
+        np.einsum,
+        np.tensordot,
+        np.mean,
+        np.compress,
+        np.multiply,
+        np.add,
+        np.subtract,
+        np.divide,
+        np.logical_and,
+        np.logical_or,
+    ]
+    + [np.maximum, np.minimum, np.concatenate, np.stack, np.power, np.equal, np.not_equal, np.less, np.greater]
+)
+
+
+def _takes_by_reference(f: Any) -> bool:
+    """Does the program read the arrays that f is given, where it gets traced values sooner or later?"""
+    owner = getattr(f, "__self__", f)
+    ours = "funcad.numpy.indexing" in (type(owner).__module__, getattr(f, "__module__", None))
+    return ours or type(f) in _HASHABLE and f in _BY_REFERENCE
+
+
+def _given_function(observer: Observer, x: Any, f: Any) -> Any:
+    """A function of the user's that is handed over: whoever calls it calls its twin."""
+    module = str(getattr(f, "__module__", None) or type(f).__module__).partition(".")[0]
+    if (
+        f not in _HIGHER
+        if module == "builtins" or f in _KEEPERS
+        else module not in ("funcad", "functools", "itertools", "scipy")
+    ):
+        return x
+    if f in _KEEPERS or getattr(f, "__name__", "").endswith("callback"):  # which is called at each run, and reads what is there
+        return x
+    if type(x) is functools.partial:
+        return functools.partial(_given_function(observer, x.func, f), *x.args, **x.keywords)
+    inner = x.__func__ if type(x) is types.MethodType else x
+    if not is_users_function(inner):
+        return x
+    twin = twin_of(inner)
+    return types.MethodType(twin, x.__self__) if type(x) is types.MethodType else twin
+
+
+# -- methods
+
+
+def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
+    """A method of a library's: MISSING if nothing is to be done but to call it."""
+    kind, name = type(owner), getattr(f, "__name__", "")
+    place = observer.of(owner)
+    if issubclass(kind, random.Random) and (place is not None or owner is random.random.__self__):
+        observer.refuse(f"{name} moves a generator of Python's random module")
+    if place is None:
+        if owner is np.random.mtrand._rand and tracing.door_of(f) is f:
+            observer.refuse(f"np.random.{name} moves the generator")
+        return MISSING
+    if issubclass(kind, _GENERATORS):
+        observer.refuse(f"{place.label} draws, which moves the generator")
+    if issubclass(kind, _MOVING) or hasattr(kind, "__next__"):
+        observer.refuse(f"{place.label} moves on")
+    if kind.__module__.partition(".")[0] in _SHARED and kind is not threading.local:
+        observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
+    if kind is contextvars.ContextVar and name == "get":
+        get = observer.place(place, "attribute", "get", place.label)
+        return observer.read(get, "call", None, f"{place.label}.get()", f(*args))
+    if issubclass(kind, os._Environ) or issubclass(kind, (dict, types.MappingProxyType)):
+        return _of_mapping(observer, f, owner, name, args)
+    changing = next((names for base, names in _CHANGING.items() if issubclass(kind, base)), ())
+    if name in changing:
+        observer.stores.method(owner, name, args)
+    elif issubclass(kind, np.ndarray):
+        if name not in _VIEWS and not any(map(_is_traced, args)):
+            observer.content(owner)
+    elif issubclass(kind, CONTAINERS):
+        observer.spread(owner)
+    elif kind.__module__.partition(".")[0] != "funcad" and not isinstance(owner, type):
+        observer.spread(owner, 3)
+    return MISSING
+
+
+def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple) -> Any:
+    place: Any = observer.of(owner)
+    if name in ("get", "__getitem__") and args and is_scalar(args[0]):
+        label = f"{place.label}[{args[0]!r:.40}]"
+        if args[0] in owner:
+            return observer.read(place, "item", args[0], label, owner[args[0]])
+        observer.missing(place, "has", args[0], label)
+        return MISSING
+    if name in _CHANGING[dict]:
+        observer.stores.method(owner, name, args)
+        return MISSING
+    if name in ("keys", "__iter__"):
+        observer.stores.measured(owner)
+        observer.keys(place, owner)
+    elif name in ("items", "values") and type(owner) is dict:
+        observer.stores.measured(owner)
+        observer.keys(place, owner)
+        label = place.label
+        found = {k: observer.read(place, "entry", k, f"{label}[{k!r:.40}]", v) for k, v in dict.items(owner)}
+        return getattr(found, name)() if any(map(observer.is_input, found.values())) else MISSING
+    else:
+        observer.spread(owner)
+    return MISSING
+
+
+# -- functions that read by other ways than they seem to
+
+
+def _getattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    return attribute(*args) if len(args) > 1 and type(args[1]) is str else MISSING
+
+
+def _hasattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    nothing = object()
+    if len(args) != 2 or type(args[0]) is Tracer:
+        return MISSING
+    return attribute(*args, nothing) is not nothing
+
+
+def _setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 3 and type(args[0]) is not Tracer:
+        observer.stores.attribute(args[0], args[1])
+    return MISSING
+
+
+def _next(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    place = observer.of(args[0]) if args else None
+    if place is not None:
+        observer.refuse(f"{place.label} is an iterator, which moves on")
+    return MISSING
+
+
+def _vars(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    place = observer.of(args[0]) if args else None
+    if place is not None:
+        inside = args[0].__dict__
+        observer.known_as(inside, observer.place(place, "attribute", "__dict__", place.label))
+        observer.spread(inside)
+    return MISSING
+
+
+def _length(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if len(args) != 1 or type(args[0]) is Tracer:
+        return MISSING
+    x = args[0]
+    method = method_of(observer, type(x), "__len__")
+    if method is not None:
+        return method(x)
+    place = observer.of(x)
+    if place is not None and issubclass(type(x), CONTAINERS):
+        observer.stores.measured(x)
+        observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+        return len(x)
+    return len(x) if type(x) is np.ndarray else MISSING
+
+
+def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    module = observer.found_nowhere(os, "os")
+    if module is not None and args:
+        observer.known_as(os.environ, observer.place(module, "attribute", "environ", "os.environ"))
+        return _of_mapping(observer, os.environ.get, os.environ, "get", args)
+    return MISSING
+
+
+def _errors(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if not {"raise", "call"}.isdisjoint([v for v in (*args, *kwargs.values()) if type(v) is str]):
+        observer.refuse("errors of arithmetic are raised, or call a function")
+    return MISSING
+
+
+def _filters(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if "error" in (*args[:1], kwargs.get("action")):
+        observer.refuse("warnings are raised as errors")
+    return MISSING
+
+
+def _generator(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if not args and not kwargs or args[:1] == (None,):
+        observer.refuse("default_rng() begins with other numbers at each call")
+    return MISSING
+
+
+def _constant(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 1:
+        observer.constant(args[0])
+        return args[0]
+    return MISSING
+
+
+_answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
+    getattr: _getattr,
+    hasattr: _hasattr,
+    setattr: _setattr,
+    next: _next,
+    vars: _vars,
+    os.getenv: _getenv,
+    len: _length,
+    np.errstate: _errors,
+    np.seterr: _errors,
+    warnings.simplefilter: _filters,
+    warnings.filterwarnings: _filters,
+    np.random.default_rng: _generator,
+    constant: _constant,
+}

@@ -1,0 +1,449 @@
+"""What one run of a function reads of, and stores in, what was there before it.
+
+Idea: while a program is traced, the twin of the user's function (twin/) tells an `Observer` of every load, call, store and
+test. An object that was there before is known by its place (places.py), and what is read of it makes a guard there, or an
+input. What goes where nobody sees what becomes of it, into a library's function, a comparison by identity or a text, is told as
+a whole: `content`. What can be neither read again nor replayed raises `Refusal` before it happens.
+
+Invariants: f runs on its own objects; nothing of the user's is called that f does not call. A place is weakened to an input in
+the line that puts the traced value there (`_input`), nowhere else. Traps: `keep` holds all objects whose `id` is a key; a place
+that f stored itself says nothing about what was there before, so it is not guarded from then on.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from funcad.host.where import Source, is_internal, state
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.jaxpr import Var
+from funcad.ir.trace import AbstractTrace
+from funcad.ir.tracer import Tracer
+from funcad.reads.code_reads import MISSING, is_imported, is_library
+from funcad.reads.places import (
+    INPUTS,
+    Guards,
+    Place,
+    array_of,
+    bytes_of,
+    dict_of,
+    is_number,
+    is_scalar,
+    key_of,
+    keys_of,
+    needed,
+    reference,
+)  # fmt: skip
+from funcad.reads.refusals import Refusal, Unplaced
+from funcad.tree.same import same, same_key
+from funcad.twin.twins import Untwinnable, is_twin
+
+LISTS = (list, tuple, collections.deque)
+CONTAINERS = (*LISTS, dict, set, frozenset)
+_OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
+_CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
+_DEEP = 6  # containers in containers that are told by their contents
+
+
+class Observer:
+    """One run of a function's twin."""
+
+    def __init__(self, f: Any, statics: list[tuple[str, Any]], inputs: set[str]):
+        self.function = lambda: f
+        self.inputs = inputs  # labels of the places whose values are to be inputs, where they can
+        self.places: list[Place] = []
+        self.table: dict[tuple[int, str, Any], Place] = {}
+        self.origin: dict[int, Place] = {}
+        self.keep: list[Any] = []
+        self.values: dict[Place, Any] = {}  # what was found there
+        self.stored_places: set[Place] = set()
+        self.constants: set[Place] = set()  # what stays as it is now, because the user says so
+        self.last: Place | None = None  # where the last value was loaded, if it was met there for the first time
+        self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
+        self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
+        self.refused: Refusal | None = None
+        self.unplaced: Unplaced | None = None
+        self.unseen = False  # did code of the user's run as it is, or may it have?
+        self.stores: Any = None  # see stores.py
+        self.twins: Any = None
+        self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
+        self.hooks: list[Any] = []  # of the twins that run
+        self.trace: Any = None  # in which f runs
+        self.memo: dict[Any, Any] = {}  # results of functions of the user's that have a cache
+        self.spread_over: set[int] = set()
+        self.root = self.place(None, "root", None, "")
+        self._begin(f, self.root)
+        for label, x in statics:
+            if not is_scalar(x):
+                self.known_as(x, self.place(None, "constant", x, label))
+
+    def _begin(self, f: Any, root: Place) -> None:
+        """The function itself is what it was; what it is made of may change."""
+        kind = type(f)
+        if kind is types.MethodType:
+            self.known_as(f.__self__, self.place(root, "attribute", "__self__", "self"))
+            self.known_as(f.__func__, self.place(root, "attribute", "__func__", ""))
+            return
+        self.known_as(f, root)
+        if kind is types.FunctionType:
+            if f.__closure__:
+                cells = self.place(root, "attribute", "__closure__", "")
+                self.known_as(f.__closure__, cells)
+                self.closure(f, cells)
+
+    # -- places
+
+    def place(self, parent: Place | None, step: str, key: Any, label: str) -> Place:
+        at = (id(parent), step, key_of(key))
+        found = self.table.get(at)
+        if found is None:
+            found = self.table[at] = Place(parent, step, key, label)
+            self.places.append(found)
+        return found
+
+    def place_if_known(self, parent: Place | None, step: str, key: Any) -> Place | None:
+        return self.table.get((id(parent), step, key_of(key)))
+
+    def known_as(self, x: Any, place: Place) -> None:
+        """x was there before, at that place."""
+        if id(x) not in self.origin:
+            self.origin[id(x)] = place
+            self.keep.append(x)
+
+    def of(self, x: Any) -> Place | None:
+        """Where x was found; of a view, the array whose memory it shows."""
+        found = self.origin.get(id(x))
+        while found is None and type(x) is np.ndarray and type(x.base) is np.ndarray:
+            x = x.base
+            found = self.origin.get(id(x))
+        return found
+
+    def found_nowhere(self, x: Any, label: str) -> Place | None:
+        """A place for an object that is reached by no steps: it stays what it is as long as it lives."""
+        found = self.origin.get(id(x))
+        if found is None:
+            check, known = reference(x)
+            if check != "ref":
+                return None
+            found = self.place(None, "weak", known, label)
+            self.known_as(x, found)
+        return found
+
+    def guard(self, place: Place, check: str, known: Any) -> None:
+        """Another comparison at a place, which is made at each call."""
+        if place in self.stored_places or place in self.constants or place.parent in self.constants:
+            return
+        if place.check is not None and (place.check, type(place.known)) != (check, type(known)):
+            place = self.place(place, "again", check, place.label)
+        if place.check is None:
+            place.check, place.known = check, known
+
+    # -- reads
+
+    def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any, name: str = "") -> Any:
+        """A value that was loaded: as it is, with a guard at its place, or the traced value of an input."""
+        kind = type(x)
+        if kind is Tracer:
+            return x
+        place = self.place(parent, step, key, label)
+        if place in self.stored_places or self.stores.renamed(place, x):
+            return x
+        before = self.values.get(place, MISSING)
+        self.last = place if before is MISSING else None
+        if parent in self.constants:
+            self.constants.add(place)
+        if before is not MISSING:
+            if type(before) is Tracer:
+                return before
+            if before is not x and not (is_scalar(before) and same(x, before)) and kind is not types.MethodType:
+                self.refuse(f"{label} changes while the function runs")
+            return x
+        if label in self.inputs and place not in self.constants and (is_number(x) or kind is np.ndarray):
+            return self._input(place, x)
+        self.values[place] = x
+        if is_scalar(x):
+            self.guard(place, "scalar", x)
+        elif issubclass(kind, types.ModuleType):
+            self.known_as(x, place)
+        elif not is_imported(x, name):
+            self._object(place, x, kind)
+        return x
+
+    def _object(self, place: Place, x: Any, kind: type) -> None:
+        known = self.origin.get(id(x))
+        if known is not None:
+            self.guard(place, "alias", known)
+            return
+        self.known_as(x, place)
+        if kind is types.FunctionType and not is_library(x):
+            self.guard(place, "code", x.__code__)
+        elif kind is types.MethodType:
+            self.guard(place, "class", weakref.ref(kind))
+            self.known_as(x.__self__, self.place(place, "attribute", "__self__", f"{place.label}.__self__"))
+            function = self.place(place, "attribute", "__func__", place.label)
+            self.known_as(x.__func__, function)
+            self.guard(function, *reference(x.__func__))
+        elif kind is types.BuiltinFunctionType and not isinstance(x.__self__, (types.ModuleType, type(None))):
+            self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
+            self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
+            self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
+        elif kind is np.ndarray:
+            self.guard(place, "array", array_of(x))
+            if type(x.base) is np.ndarray:  # whose memory other views show, too
+                self.known_as(x.base, self.place(place, "attribute", "base", f"the memory of {place.label}"))
+        elif issubclass(kind, _CODE) or issubclass(kind, enum.Enum) or is_library(kind) and not issubclass(kind, _OPEN):
+            self.guard(place, *reference(x))
+        else:
+            self.guard(place, "class", weakref.ref(kind))
+
+    def _input(self, place: Place, x: Any) -> Any:
+        """The traced value of a place that is read again at each call: here it is placed, and its guard weakened."""
+        trace = self.trace
+        if type(trace) is not AbstractTrace or trace.closed:
+            raise self.not_placed()
+        aval = aval_of(x)
+        variable = Var(Aval(aval.shape, aval.dtype, aval.weak))
+        trace.captured[("read", id(variable))] = (variable, x)
+        trace.stands_for[variable] = x
+        if is_number(x):
+            place.check, place.known = "number", type(x)
+            state.unread += (variable,)
+        else:
+            place.check, place.known = "aval", (x.shape, x.dtype)
+        self.values[place] = found = Tracer(trace, variable)
+        (self.tracers if is_number(x) else self.arrays)[id(found)] = place
+        return found
+
+    def constant(self, x: Any) -> None:
+        """x stays as it is now: neither it nor what is read of it is looked at again."""
+        place = self.origin.get(id(x))
+        if place is None and self.last is not None and self.values.get(self.last) is x:
+            place = self.last
+        if place is not None and place is self.last:
+            place.check = None
+            self.constants.add(place)
+
+    def missing(self, parent: Place, step: str, key: Any, label: str) -> None:
+        """Something was looked for, and is not there: a guard that it is not."""
+        self.guard(self.place(parent, step, key, label), "is", False if step == "has" else MISSING)
+
+    def content(self, x: Any, deep: int = _DEEP) -> None:
+        """x goes where nobody sees what becomes of it: all that it holds is told."""
+        kind = type(x)
+        if kind is Tracer:
+            if id(x) in self.tracers:
+                raise self.not_placed(x)
+            return
+        if is_scalar(x) or issubclass(kind, _CODE):
+            return
+        if issubclass(kind, np.ndarray):
+            self._array_content(x)
+        elif self.of(x) is not None or issubclass(kind, CONTAINERS):
+            self.spread(x, deep)
+
+    def _array_content(self, x: Any) -> None:
+        place, base = self.origin.get(id(x)), x
+        while place is None and getattr(base, "base", None) is not None:
+            base = base.base
+            place = self.origin.get(id(base))
+        if place is None or place in self.stored_places:
+            return
+        if type(base) is not np.ndarray:
+            self.refuse(f"{place.label}, a {type(base).__name__}, is read as a whole")
+        elif base.dtype.hasobject:
+            for i, v in enumerate(base.ravel().tolist()):
+                found = self.read(self.place(place, "attribute", "flat", place.label), "item", i, f"{place.label}.flat[{i}]", v)
+                if self.is_input(found):
+                    raise self.not_placed(found)
+                self.content(found)
+        else:
+            self.guard(self.place(place, "again", "bytes", f"the elements of {place.label}"), "bytes", bytes_of(base))
+
+    def spread(self, x: Any, deep: int = 1) -> None:
+        """All items of a container are read, or all attributes of an object."""
+        place, kind = self.origin.get(id(x)), type(x)
+        if self.stores.rearranged(x):
+            self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
+        if not deep or deep > 1 and id(x) in self.spread_over:
+            return
+        if deep > 1:
+            self.spread_over.add(id(x))
+        for v in self._parts(place, x, kind):
+            if self.is_input(v):  # which Python hands out as it is
+                raise self.not_placed(v)
+            if deep > 1:
+                self.content(v, deep - 1)
+
+    def handed(self, x: Any, depth: int = 1) -> Any:
+        """Items of a container are handed out, so many levels deep: gives x, or where items are inputs, a copy with these."""
+        place, kind = self.origin.get(id(x)), type(x)
+        if not depth or not issubclass(kind, CONTAINERS):
+            return x
+        if self.stores.rearranged(x):
+            self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
+        values = list(self._parts(place, x, kind))
+        if kind is not list and kind is not tuple:
+            if any(map(self.is_input, values)):
+                raise self.not_placed(next(filter(self.is_input, values)))
+            return x
+        values = [self.handed(v, depth - 1) for v in values]
+        return x if all([a is b for a, b in zip(values, x)]) else kind(values)
+
+    def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
+        if issubclass(kind, LISTS):
+            if place is None:
+                yield from x
+                return
+            self.guard(self.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+            for i, v in enumerate(list(x)):
+                yield self.read(place, "item", i, f"{place.label}[{i}]", v)
+        elif issubclass(kind, dict):
+            if place is None:
+                yield from dict.values(x)
+                return
+            self.keys(place, x)
+            for k, v in list(dict.items(x)):
+                yield self.read(place, "entry", k, f"{place.label}[{k!r:.40}]", v)
+        elif place is None:
+            return
+        elif issubclass(kind, (set, frozenset)):
+            if not all(map(is_scalar, x)):
+                self.guard(place, *reference(x))
+            else:
+                self.guard(place, "set", (kind, {same_key(v) for v in x}))
+        elif issubclass(kind, (bytearray, memoryview)) or kind.__module__ == "array":
+            self.refuse(f"the contents of {place.label}, a {kind.__name__}, are read")
+        else:
+            yield from self._attributes(place, x, kind)
+
+    def keys(self, place: Place, x: Any) -> None:
+        """The keys of a dict are read, in their order."""
+        self.guard(self.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(x))
+
+    def _attributes(self, place: Place, x: Any, kind: type) -> Iterator[Any]:
+        if issubclass(kind, (np.random.Generator, np.random.RandomState)) or kind.__module__.partition(".")[0] == "funcad":
+            return
+        self.guard(place, *reference(x))
+        for name, v in list(dict_of(x).items()):
+            if type(name) is str and not issubclass(type(v), _CODE):
+                yield self.read(place, "own", name, f"{place.label}.{name}", v)
+
+    def is_input(self, x: Any) -> bool:
+        """Does x stand for what is read again at each call?"""
+        return type(x) is Tracer and (id(x) in self.tracers or id(x) in self.arrays)
+
+    def derived(self, x: Any, of: Any = None, key: tuple[Any, Any, bool] | None = None) -> None:
+        """x was computed of numbers that are inputs, and stands for a number of Python's as they do."""
+        if type(x) is Tracer:
+            place = self.tracers.get(id(of)) if key is not None else None
+            self.tracers[id(x)] = None if place is None else self.place(place, "operated", key, place.label)
+            self.keep.append(x)
+
+    # -- what stops it
+
+    def not_placed(self, x: Any = None) -> Unplaced:
+        """A number that was to be an input goes where Python needs its value. The user's `except Exception` may take this."""
+        place = self.tracers.get(id(x)) or self.arrays.get(id(x))
+        self.unplaced = self.unplaced or Unplaced(place.label if place is not None else "")
+        return self.unplaced
+
+    def refuse(self, reason: str) -> None:
+        frame: Any = sys._getframe(1)
+        while frame is not None and is_internal(frame.f_code.co_filename):
+            frame = frame.f_back
+        where = str(Source(frame.f_code, frame.f_lasti)) if frame is not None else ""
+        self.refused = self.refused or Refusal(reason, where)
+        raise self.refused
+
+    def guards(self) -> Guards | None:
+        """What the program depends on."""
+        return Guards(needed(self.places)) if any([place.check is not None for place in self.places]) else None
+
+    def forget(self) -> None:
+        """The run has ended: nothing of the user's is held from now on."""
+        self.function = lambda: None
+        for table in (
+            self.origin,
+            self.keep,
+            self.values,
+            self.tracers,
+            self.arrays,
+            self.memo,
+            self.stores.before,
+            self.stores.names,
+            self.table,
+        ):
+            table.clear()
+        self.trace = None
+
+    def twin(self, f: Any) -> Any:
+        """The twin of a function of the user's; f itself where it can have none, which the net sees."""
+        try:
+            return self.twins.of(f)
+        except Untwinnable:
+            return f
+
+    def runs_as(self, f: Any) -> Any:
+        """What funcad calls in the place of a function that it was given: the twin of one of the user's."""
+        if type(f) is types.MethodType and type(f.__func__) is types.FunctionType and not is_library(f.__func__):
+            return types.MethodType(self.twin(f.__func__), f.__self__)
+        return self.twin(f) if type(f) is types.FunctionType and not is_library(f) else f
+
+    def also(self, guards: Guards | None, f: Any) -> list[Any]:
+        """What another function's program depends on, which is a part of this one; gives the values of its inputs."""
+        values: list[Any] = []
+        if guards is None:
+            return values
+        at: dict[int, Place | None] = {}
+        found: dict[int, Any] = {}
+        for other in guards.places:
+            x = found[id(other)] = other.value_of(f if other.parent is None else found[id(other.parent)])
+            place = at[id(other)] = self._placed(other, x, at, found)
+            if place is not None and not is_scalar(x) and type(x) is not Tracer:
+                self.known_as(x, place)
+            if place is None:
+                if other.check in INPUTS:
+                    values.append(x)
+            elif other.check in INPUTS:
+                values.append(self.read(place.parent, place.step, place.key, place.label, x))
+            elif other.check != "alias":
+                if other.check is not None:
+                    self.guard(place, other.check, other.known)
+            else:
+                known = at[id(other.known)]
+                if known is not None:
+                    self.guard(place, "alias", known)
+        return values
+
+    def _placed(self, other: Place, x: Any, at: dict[int, Place | None], found: dict[int, Any]) -> Place | None:
+        """A place of another function's, as one of this one's; None if what is there was made in this call."""
+        if other.parent is None:
+            if other.step != "root":
+                return self.place(None, other.step, other.key, other.label)
+            made = type(x) is types.FunctionType and is_twin(x.__code__)
+            return self.origin.get(id(x)) or (
+                None if made else self.found_nowhere(x, "") or self.place(None, "constant", x, "")
+            )
+        parent = at[id(other.parent)]
+        if parent is not None:
+            return self.place(parent, other.step, other.key, other.label)
+        if other.step == "attribute" and other.key == "__globals__":
+            return self.origin.get(id(x)) or self.place(None, "constant", x, other.label)
+        cell = found[id(other.parent)][other.key] if other.step == "cell" else None
+        return self.cells.get(id(cell)) or (None if is_scalar(x) else self.origin.get(id(x)))
+
+    def closure(self, f: types.FunctionType, place: Place) -> None:
+        """The cells of a function that was there before."""
+        for i, cell in enumerate(f.__closure__ or ()):
+            label = f"closure variable {f.__code__.co_freevars[i]}"
+            self.cells.setdefault(id(cell), self.place(place, "cell", i, label))

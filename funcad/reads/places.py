@@ -1,0 +1,307 @@
+"""Steps from a function to what it reads, how each value is told from another one, and the comparison written out as code.
+
+Idea: a `Place` is one step (`.__globals__`, `["lr"]`, `.cell_contents`, `.rate`, its length) from another place, the first of
+which is the function. A program's guards are written out as one Python function of the traced function, which takes the steps
+that places share once: a global costs some 20 nanoseconds. What goes wrong on the way means that something changed.
+
+Invariant: what is kept refers to no object of the user's but weakly, to scalars, to types and to codes: caches belong to
+functions, and a cache that referred to its own function would never be freed. Traps: `==` is never asked of the user's objects;
+steps read attributes that were found in an object's or a class's own dict, so no property and no `__getattr__` is called.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import types
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.real_types import is_a
+from funcad.memo import remembers
+from funcad.reads.code_reads import MISSING
+from funcad.tree.same import same, same_key
+
+INPUTS = ("number", "aval")  # checks of what is read again as an input of the program
+_HASHED = 1 << 20  # bytes of an array, beyond which they are told by a hash
+SCALARS = frozenset([bool, int, float, complex, str, bytes, type(None), slice, range, type(Ellipsis)])
+
+
+def is_scalar(x: Any) -> bool:
+    """Is x told from others by its type and its bits?"""
+    kind = type(x)
+    return kind in SCALARS or is_a(x, (np.generic, np.dtype)) and kind is not np.void
+
+
+def is_number(x: Any) -> bool:
+    if type(x) is int:
+        return bool(-(2**63) <= x < 2**63)
+    return type(x) in (float, complex) or is_a(x, np.number) and x.dtype.kind in "iufc"
+
+
+def same_elements(x: Any, known: Any) -> bool:
+    """Two sets of scalars; known: (type, keys of its elements)."""
+    return type(x) is known[0] and len(x) == len(known[1]) and {same_key(v) for v in x} == known[1]
+
+
+def keys_of(x: dict[Any, Any]) -> list[Any]:
+    """The keys of a dict, in their order."""
+    return [same_key(k) if is_scalar(k) else id(k) for k in dict.keys(x)]
+
+
+def bytes_of(x: Any) -> Any:
+    """What tells an array's contents: all of its bytes, or where these are many, a hash of 128 bits that knows their places."""
+    if type(x) is not np.ndarray or x.dtype.hasobject:
+        return None
+    if x.nbytes <= _HASHED:
+        data = x.tobytes()
+    else:
+        data = hashlib.blake2b(np.ascontiguousarray(x).view(np.uint8).data, digest_size=16).digest()
+    return x.dtype.str, x.shape, x.strides, data
+
+
+def array_of(x: Any) -> tuple[Any, ...]:
+    """What tells an array whose contents are read at each call: which one it is, and what can be set in place."""
+    return weakref.ref(x), x.shape, x.dtype
+
+
+def operated(x: Any, key: tuple[Any, Any, bool]) -> Any:
+    """An operation of Python's on a number: (operator, the other operand, does that come first?)."""
+    op, other, first = key
+    return op(other, x) if first else op(x, other)
+
+
+def reference(x: Any) -> tuple[str, Any]:
+    """The comparison by identity: weak, where Python can."""
+    try:
+        return "ref", weakref.ref(x)
+    except TypeError:
+        return "is", x
+
+
+def dict_of(x: Any) -> dict[str, Any]:
+    """The attributes of an instance; {} if it has none."""
+    try:
+        found = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return {}
+    return found if type(found) is dict else {}
+
+
+def own(x: Any, name: str) -> Any:
+    """An attribute of the instance itself; MISSING if it has none of that name."""
+    return dict_of(x).get(name, MISSING)
+
+
+# name -> (does it hold?, the same as text)
+CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "is": (lambda x, known: x is known, "{x} is {k}"),
+    "ref": (lambda x, known: known() is x, "{k}() is {x}"),
+    "scalar": (lambda x, known: x is known or same(x, known), "({x} is {k} or _same({x}, {k}))"),
+    "number": (lambda x, known: type(x) is known, "type({x}) is {k}"),  # an input of the program
+    "code": (lambda x, known: x.__code__ is known, "{x}.__code__ is {k}"),
+    "class": (lambda x, known: known() is type(x), "{k}() is type({x})"),
+    "items": (lambda x, known: type(x) is known[0] and len(x) == known[1], "(type({x}) is {k}[0] and len({x}) == {k}[1])"),
+    "sized": (lambda x, known: x is known[0] and len(x) == known[1], "({x} is {k}[0] and len({x}) == {k}[1])"),
+    "keys": (lambda x, known: type(x) is known[0] and [*x] == known[1], "(type({x}) is {k}[0] and [*{x}] == {k}[1])"),
+    "set": (same_elements, "_same_elements({x}, {k})"),
+    "array": (
+        lambda x, known: known[0]() is x and x.shape == known[1] and x.dtype is known[2],
+        "({k}[0]() is {x} and {x}.shape == {k}[1] and {x}.dtype is {k}[2])",
+    ),
+    "bytes": (lambda x, known: bytes_of(x) == known, "_bytes_of({x}) == {k}"),
+    "aval": (  # an array that is an input of the program
+        lambda x, known: type(x) is np.ndarray and x.shape == known[0] and x.dtype == known[1],
+        "(type({x}) is _nd and {x}.shape == {k}[0] and {x}.dtype == {k}[1])",
+    ),
+    "names": (lambda x, known: keys_of(x) == known, "_keys_of({x}) == {k}"),
+    "nonzero": (lambda x, known: x != 0, "{x} != 0"),  # where Python divides by a number that is an input
+    "positive": (lambda x, known: x >= 0, "{x} >= 0"),
+}
+# name -> (the step, the same as text); {k} is the key as it is, {c} as a constant
+STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "root": (lambda x, key: x, "{p}"),
+    "constant": (lambda x, key: key, "{c}"),
+    "attribute": (getattr, "{p}.{k}"),
+    "hidden": (object.__getattribute__, "_hidden({p}, {c})"),  # of objects with a `__getattribute__` of their own
+    "item": (lambda x, key: x[key], "{p}[{c}]"),
+    "entry": (lambda x, key: dict.__getitem__(x, key), "_entry({p}, {c})"),  # of objects with a `__getitem__` of their own
+    "get": (lambda x, key: x.get(key, MISSING), "{p}.get({c}, _M)"),
+    "cell": (lambda x, key: x[key].cell_contents, "{p}[{k}].cell_contents"),
+    "type": (lambda x, key: type(x), "type({p})"),
+    "base": (lambda x, key: x.__mro__[key[0]].__dict__[key[1]], "{p}.__mro__[{c}[0]].__dict__[{c}[1]]"),
+    "raw": (lambda x, key: x.__dict__[key], "{p}.__dict__[{c}]"),  # of a class, as it stands there
+    "own": (lambda x, key: x.__dict__.get(key, MISSING), "{p}.__dict__.get({c}, _M)"),  # in an instance's dict, or nothing
+    "again": (lambda x, key: x, "{p}"),  # the same place, for another comparison
+    "has": (lambda x, key: key in x, "({c} in {p})"),
+    "length": (lambda x, key: len(x), "len({p})"),
+    "call": (lambda x, key: x(), "{p}()"),
+    "operated": (lambda x, key: operated(x, key), "_operated({p}, {c})"),  # a number that was computed of an input
+    "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere
+}
+
+
+class Place:
+    """A step, and what was found there; without a `check` it is only on the way."""
+
+    __slots__ = ("parent", "step", "key", "label", "check", "known", "path")
+    path: Any
+
+    def __init__(self, parent: Place | None, step: str, key: Any, label: str, check: str | None = None, known: Any = None):
+        self.parent = parent
+        self.step = step
+        self.key = key
+        self.label = label  # what the user calls it
+        self.check = check
+        self.known = known  # an "alias" knows the watch that found the same object
+
+    def value(self, found: dict[Place, Any], f: Any) -> Any:
+        return STEPS[self.step][0](f if self.parent is None else found[self.parent], self.key)
+
+    def value_of(self, parent: Any) -> Any:
+        return STEPS[self.step][0](parent, self.key)
+
+    def holds(self, x: Any, found: dict[Place, Any]) -> bool:
+        if self.check is None:
+            return True
+        return x is found.get(self.known) if self.check == "alias" else CHECKS[self.check][0](x, self.known)
+
+
+def key_of(key: Any) -> Any:
+    """By what a step's key is told from others."""
+    plain = is_scalar(key) and type(key) is not slice or type(key) is tuple and all(map(is_scalar, key))
+    return same_key(key) if plain else id(key)
+
+
+def value_at(place: Place, f: Any) -> Any:
+    """What is at a place now."""
+    return STEPS[place.step][0](f if place.parent is None else value_at(place.parent, f), place.key)
+
+
+def needed(places: Sequence[Place]) -> list[Place]:
+    """Those with a comparison, and what leads to them."""
+    found: set[int] = set()
+    for place in reversed(places):
+        if place.check is not None or id(place) in found:
+            found.update([id(place), id(place.parent)])
+            if place.check == "alias":
+                found.add(id(place.known))
+    return [place for place in places if id(place) in found]
+
+
+def evaluated(watches: Sequence[Place], f: Any) -> Iterator[tuple[Place, Any, bool]]:
+    """(watch, what is there now, is it what was found?), of those that can be reached still."""
+    found: dict[Place, Any] = {}
+    for w in watches:
+        if w.parent is not None and w.parent not in found:
+            continue
+        try:
+            x = w.value(found, f)
+            holds = w.holds(x, found)
+        except Exception:  # deleted, emptied, or of another kind than it was
+            yield w, MISSING, False
+            continue
+        if holds:
+            found[w] = x
+        yield w, x, holds
+
+
+def shown(x: Any) -> str:
+    """A value, for messages."""
+    if x is MISSING:
+        return "nothing"
+    if type(x) is weakref.ref:
+        x = x()
+        return "another object" if x is None else shown(x)
+    if is_scalar(x):
+        return f"{x!r:.60}"
+    if is_a(x, np.ndarray):
+        return f"an array of shape {x.shape} and dtype {x.dtype}"
+    if type(x) in (list, tuple, dict, set):
+        return f"a {type(x).__name__} of {len(x)}"
+    return f"a {type(x).__name__}"
+
+
+def written_out(watches: Sequence[Place]) -> Callable[[Any], Any]:
+    """`holds(f)`: is everything as it was found? Where numbers are inputs, these are returned."""
+    scope: dict[str, Any] = {"_same_scalar": same, "_same_elements": same_elements, "_M": MISSING}
+    scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
+    scope.update(_nd=np.ndarray, _keys_of=keys_of, _operated=operated)
+    names: dict[int, str] = {}
+    lines = ["def _holds(f):", "    try:"]
+    for i, w in enumerate(watches):
+        names[id(w)] = x = f"x{i}"
+        scope[f"c{i}"], scope[f"k{i}"] = w.key, w.known
+        constant = repr(w.key) if type(w.key) in (str, int) else f"c{i}"
+        parent = "f" if w.parent is None else names[id(w.parent)]
+        lines.append(f"        {x} = " + STEPS[w.step][1].format(p=parent, k=w.key, c=constant))
+        if w.check == "alias":
+            lines.append(f"        if {x} is not {names[id(w.known)]}: return False")
+        elif w.check is not None:
+            lines.append(f"        if not {CHECKS[w.check][1].format(x=x, k=f'k{i}')}: return False")
+    inputs = "".join([f"{names[id(w)]}, " for w in watches if w.check in INPUTS])
+    inputs = inputs and f"({inputs})"
+    lines += ["    except Exception:", "        return False"]  # deleted, or of another kind than it was
+    lines.append(f"    return {inputs or True}")
+    exec(_compiled("\n".join(lines)), scope)
+    holds: Callable[[Any], Any] = scope.pop("_holds")
+    return holds
+
+
+@remembers(512)
+def _compiled(text: str) -> types.CodeType:
+    return builtins.compile(text, f"{__file__}<holds>", "exec")
+
+
+class Guards:
+    """What a program depends on beside its arguments."""
+
+    __slots__ = ("places", "inputs", "_holds")
+
+    def __init__(self, places: list[Place]):
+        self.places = places
+        self.inputs = len([w for w in places if w.check in INPUTS])  # the first captured values of the program
+        self._holds: Callable[[Any], Any] | None = None
+
+    def joined(self, others: Guards | None) -> Guards:
+        """These and others; itself if they say nothing new."""
+        if others is None:
+            return self
+        at: dict[Any, Place] = {}
+        for place in self.places:
+            place.path = (place.parent.path if place.parent is not None else None, place.step, key_of(place.key))
+            at[place.path] = place
+        more: list[Place] = []
+        new = False
+        for place in others.places:
+            place.path = (place.parent.path if place.parent is not None else None, place.step, key_of(place.key))
+            new = new or place.check is not None and (place.path not in at or at[place.path].check is None)
+            more.append(place)
+        return Guards([*self.places, *more]) if new else self
+
+    @property
+    def holds(self) -> Callable[[Any], Any]:
+        """`holds(f)`: is everything as it was when f was traced? The scalars that are inputs, if there are some."""
+        if self._holds is None:
+            self._holds = written_out(self.places)
+        return self._holds
+
+    def changed_numbers(self, f: Any) -> set[str]:
+        """Labels of the numbers that are others now."""
+        found = evaluated(self.places, f)
+        return {w.label for w, x, holds in found if not holds and w.check == "scalar" and is_number(x) and is_number(w.known)}
+
+    def changes(self, f: Any) -> list[str]:
+        """What changed, for people."""
+        return [f"{w.label}: {shown(x)}, before {_known(w)}" for w, x, holds in evaluated(self.places, f) if not holds]
+
+
+def _known(w: Place) -> str:
+    if w.check == "items":
+        return f"a {w.known[0].__name__} of {w.known[1]}"
+    if w.check in ("keys", "set"):
+        return f"a {w.known[0].__name__} of {len(w.known[1])}"
+    return "another function" if w.check == "code" else "another object" if w.check in ("ref", "class") else shown(w.known)

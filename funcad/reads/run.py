@@ -1,0 +1,97 @@
+"""A run of a function under an observer: its twin in its place, and a net under it.
+
+Idea: the twin tells what the function's own code does; the net tells which code of the user's ran that is no twin (the rule of
+a custom derivative, a key function, a `__eq__`). Where there is none, the twins have seen all; where there is some, or no net
+can be had, the static walk looks at that function as well (jitted/watched.py).
+
+Invariant: the user's objects hold again what they held when the run ends, however it ends (stores.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from funcad.host.where import is_internal, setting
+from funcad.reads.attributes import is_users_function
+from funcad.reads.calls import called
+from funcad.reads.code_reads import is_library
+from funcad.reads.observer import Observer
+from funcad.reads.seeing import Seen
+from funcad.reads.stores import Stores
+from funcad.twin.net import Net
+from funcad.twin.templates import Untwinnable, rewritten_code
+from funcad.twin.twins import Twins
+
+_FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
+
+
+def _nobody() -> None:
+    """Whose hooks the twins have that outlive their run: they do what Python does."""
+
+
+def users_function(f: Any) -> Any:
+    """The function of the user's that is called first when f is called, if that is told by f alone."""
+    while True:
+        if type(f) is types.MethodType:
+            f = f.__func__
+        elif hasattr(f, "func") and hasattr(f, "keywords") and type(f).__name__ == "partial":
+            f = f.func
+        else:
+            return f if is_users_function(f) else None
+
+
+def has_twin(f: Any) -> bool:
+    """Can the function of the user's that is called first be twinned? A gradient, which calls that of others, counts too."""
+    first = users_function(f)
+    if first is not None:
+        try:
+            rewritten_code(first.__code__, first.__globals__)
+        except Untwinnable:
+            return False
+    return True
+
+
+def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
+    """An observer of one run of f."""
+    made: list[Seen] = []
+
+    observer = Observer(f, statics, inputs)
+
+    def hooks_for(function: types.FunctionType) -> Seen:
+        made.append(Seen(function))
+        made[-1].begin(observer)
+        return made[-1]
+
+    observer.twins, observer.hooks = Twins(hooks_for), made
+    observer.stores = Stores(observer)
+    return observer
+
+
+def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
+    """Is it code that the user wrote, rather than a library's, or what Python makes for a dataclass or a named tuple?"""
+    if is_internal(code.co_filename) or code.co_filename[:1] == "<" and not code.co_filename.startswith(("<stdin", "<ipython")):
+        return False
+    return not is_library(types.FunctionType(code, names, closure=tuple([types.CellType() for _ in code.co_freevars])))
+
+
+@contextmanager
+def under(observer: Observer, known: list[bool]) -> Iterator[Callable[[Any], Any]]:
+    """A `with` block in which f runs; gives what is called in the place of a function.
+
+    `known`: what the net said of the runs of this function before. Where a net costs much, only the first run has one.
+    """
+    net = Net(_is_users) if _FREE or not known else None
+    try:
+        with net if net is not None else nullcontext(), setting(observer=observer):
+            yield lambda f: called(observer, f, None)
+    finally:
+        if net is not None:
+            known[:] = [any(known) or bool(net.seen) or net.why is not None]
+        observer.unseen = any(known)
+        for hooks in observer.hooks:  # what was recorded names codes of twins, which must keep no function alive
+            hooks.function = _nobody
+        observer.twins.forget()

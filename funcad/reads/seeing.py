@@ -1,0 +1,484 @@
+"""The hooks of the twins that a trace runs: each does what Python does, and tells the thread's observer.
+
+Idea: a read of an object with a place is a read of a further place; what has no place was made in this call and is nobody's
+concern. Properties, descriptors, operators and managers that the user wrote in Python are code of the user's and run as twins,
+which is why the hooks look for them before Python would. Where no observer is, a hook is Python's own operation.
+
+Trap: these hooks stand between the user's line and what it calls, so whatever looks for the user's frame skips them: frames of
+`CALLING` count as the user's own (host/where.py).
+"""
+
+from __future__ import annotations
+
+import array
+import builtins
+import collections
+import operator
+import types
+from typing import Any
+
+import numpy as np
+
+from funcad.api.lane_trace import as_truth
+from funcad.host.where import state
+from funcad.ir.tracer import Tracer
+from funcad.reads.attributes import attribute, is_users_function, method_of, of_class, raw_of, through, twin_of
+from funcad.reads.calls import called
+from funcad.reads.code_reads import MISSING, is_library, reads_of
+from funcad.reads.observer import CONTAINERS, Observer
+from funcad.reads.places import Place, is_scalar, reference
+from funcad.twin.hooks import Hooks
+
+_PLAIN = frozenset([float, int, bool, complex, str, Tracer])
+_PARTIAL = {  # operations that Python refuses for some numbers, where arrays give inf or nan
+    operator.truediv: "nonzero", operator.floordiv: "nonzero", operator.mod: "nonzero",
+    operator.itruediv: "nonzero", operator.ifloordiv: "nonzero", operator.imod: "nonzero",
+}  # fmt: skip
+_POWERS = (operator.pow, operator.ipow)
+_SHIFTS = (operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+class Seen(Hooks):
+    """The hooks of one function's twin."""
+
+    def begin(self, observer: Observer) -> None:
+        """The twin is made: a global that is not there yet may be there at a later call."""
+        table = self.function.__globals__
+        for name in reads_of(self.function.__code__).globals:
+            if name not in table and not hasattr(builtins, name):
+                observer.missing(self._names(observer), "get", name, f"global {name}")
+
+    # -- names
+
+    def load_global(self, name: str, value: Any) -> Any:
+        observer = state.observer
+        if observer is None:
+            return value
+        table = self.function.__globals__
+        if name not in table:
+            return value
+        return observer.read(self._names(observer), "item", name, f"global {name}", value, name)
+
+    def load_free(self, name: str, value: Any) -> Any:
+        observer = state.observer
+        if observer is None or name == "__class__":
+            return value
+        place = self._cells(observer)
+        if place is None:
+            return value
+        at = self.function.__code__.co_freevars.index(name)
+        return observer.read(place, "cell", at, f"closure variable {name}", value, name)
+
+    def will_store_global(self, name: str) -> None:
+        observer = state.observer
+        if observer is not None:
+            observer.stores.name(self._names(observer), self.function.__globals__, name, f"global {name}")
+
+    def will_store_free(self, name: str) -> None:
+        observer = state.observer
+        place = self._cells(observer) if observer is not None else None
+        if observer is not None and place is not None:
+            at = self.function.__code__.co_freevars.index(name)
+            observer.stores.cell(place, self.function.__closure__[at], at, f"closure variable {name}")
+
+    def _names(self, observer: Observer) -> Place:
+        """The namespace of the function's module: functions that share it share its place."""
+        table = self.function.__globals__
+        place = observer.origin.get(id(table))
+        if place is None:
+            of = observer.found_nowhere(self.function, self.function.__qualname__)
+            place = observer.place(of, "attribute", "__globals__", "")
+            observer.known_as(table, place)
+        return place
+
+    def _cells(self, observer: Observer) -> Place | None:
+        cells = self.function.__closure__
+        place = observer.origin.get(id(cells))
+        if place is None:
+            of = observer.found_nowhere(self.function, self.function.__qualname__)
+            if of is not None:
+                place = observer.place(of, "attribute", "__closure__", "")
+                observer.known_as(cells, place)
+                observer.closure(self.function, place)
+        return place
+
+    # -- attributes
+
+    def load_attribute(self, owner: Any, name: str) -> Any:
+        return attribute(owner, name)
+
+    def store_attribute(self, owner: Any, name: str, value: Any) -> None:
+        observer = state.observer
+        if observer is not None and type(owner) is not Tracer:
+            kind = type(owner)
+            base, raw = raw_of(kind, name)
+            if type(raw) is property and is_users_function(raw.fset):
+                through(observer, of_class(observer, base, name), "fset", raw.fset)
+                twin_of(raw.fset)(owner, value)
+                return
+            setter = method_of(observer, kind, "__setattr__")
+            if setter is not None:
+                setter(owner, name, value)
+                return
+            observer.stores.attribute(owner, name)
+        setattr(owner, name, value)
+
+    def delete_attribute(self, owner: Any, name: str) -> None:
+        observer = state.observer
+        if observer is not None and type(owner) is not Tracer:
+            observer.stores.attribute(owner, name)
+        delattr(owner, name)
+
+    # -- items
+
+    def load_item(self, owner: Any, key: Any) -> Any:
+        return item(owner, key)
+
+    def store_item(self, owner: Any, key: Any, value: Any) -> None:
+        observer = state.observer
+        if observer is not None and type(owner) is not Tracer:
+            method = method_of(observer, type(owner), "__setitem__")
+            if method is not None:
+                method(owner, key, value)
+                return
+            _key(observer, key)
+            observer.stores.item(owner, key, value)
+        owner[key] = value
+
+    def delete_item(self, owner: Any, key: Any) -> None:
+        observer = state.observer
+        if observer is not None and type(owner) is not Tracer:
+            observer.stores.item(owner, key, None)
+        del owner[key]
+
+    # -- what runs, and over what
+
+    def call(self, function: Any) -> Any:
+        observer = state.observer
+        return function if observer is None else called(observer, function, self.function)
+
+    def iterate(self, value: Any, depth: int) -> Any:
+        return iterated(value, depth)
+
+    def spread(self, value: Any) -> Any:
+        observer = state.observer
+        return value if observer is None else observer.handed(value)
+
+    def enter(self, manager: Any, depth: int) -> Any:
+        observer = state.observer
+        if observer is None:
+            return manager
+        kind = type(manager)
+        opens, closes = raw_of(kind, "__enter__")[1], raw_of(kind, "__exit__")[1]
+        if is_users_function(opens) or is_users_function(closes):
+            return _Manager(manager, opens, closes)
+        return manager
+
+    # -- tests
+
+    def test(self, value: Any, kept: bool) -> Any:
+        observer = state.observer
+        kind = type(value)
+        if observer is None or kind in _PLAIN:
+            return self._number(observer, value)
+        if not is_library(kind):
+            for name in ("__bool__", "__len__"):
+                method = method_of(observer, kind, name)
+                if method is not None:
+                    truth = bool(method(value))
+                    return value if kept else truth
+                if raw_of(kind, name)[1] is not MISSING:
+                    break
+        place = observer.of(value)
+        if place is not None:
+            if kind is np.ndarray:
+                observer.content(value)
+            elif issubclass(kind, CONTAINERS):
+                observer.stores.measured(value)
+                observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(value))
+        return value
+
+    def _number(self, observer: Observer | None, value: Any) -> Any:
+        if observer is not None and id(value) in observer.tracers and observer.tracers[id(value)] is not None:
+            raise observer.not_placed(value)
+        return value
+
+    def compare(self, op: Any, a: Any, b: Any) -> Any:
+        observer = state.observer
+        if observer is None:
+            return op(a, b)
+        if op is operator.is_ or op is operator.is_not:
+            if a is None or b is None:
+                return op(a, b)
+            return op(_identity(observer, a), _identity(observer, b))
+        if op.__name__ in ("contains", "lacks"):
+            return _membership(observer, op, a, b)
+        return binary(observer, op, a, b)
+
+    def chained(self, op: Any, value: Any) -> Any:
+        observer = state.observer
+        if observer is not None:
+            if op is operator.is_ or op is operator.is_not:
+                return _identity(observer, value)
+            observer.content(value) if type(value) is not Tracer else None
+        return value
+
+    def match(self, value: Any) -> Any:
+        observer = state.observer
+        if observer is not None:
+            if type(value) is Tracer:
+                return as_truth(self._number(observer, value))
+            observer.content(value)
+        return value
+
+    def text(self, value: Any) -> Any:
+        observer = state.observer
+        if observer is not None:
+            observer.content(value)
+        return value
+
+    # -- operators
+
+    def binary(self, op: Any, a: Any, b: Any) -> Any:
+        observer = state.observer
+        return op(a, b) if observer is None else binary(observer, op, a, b)
+
+    def unary(self, op: Any, a: Any) -> Any:
+        observer = state.observer
+        if observer is None:
+            return op(a)
+        if type(a) is np.ndarray:
+            observer.content(a)
+        out = op(a)
+        if id(a) in observer.tracers:
+            observer.derived(out)
+        return out
+
+
+# -- items
+
+
+def _key(observer: Observer, key: Any) -> None:
+    """A key that was found somewhere, and is told by identity."""
+    if type(key) is tuple:
+        for part in key:
+            _key(observer, part)
+    elif type(key) is np.ndarray or type(key) is list:
+        observer.content(key)
+    elif type(key) is Tracer and observer.tracers.get(id(key)) is not None:
+        raise observer.not_placed(key)
+    elif not is_scalar(key) and type(key) is not Tracer:
+        _identity(observer, key)
+
+
+def item(x: Any, key: Any) -> Any:
+    """`x[key]`."""
+    observer = state.observer
+    if observer is None:
+        return x[key]
+    kind = type(x)
+    if kind is Tracer or kind.__module__.partition(".")[0] == "funcad":
+        for k in key if type(key) is tuple else (key,):
+            if type(k) is list or type(k) is np.ndarray and k.dtype.kind == "b":
+                observer.content(k)
+        return x[key]
+    if not is_library(kind):
+        method = method_of(observer, kind, "__getitem__")
+        if method is not None:
+            return method(x, key)
+    if isinstance(x, type) or type(key) is Tracer and observer.tracers.get(id(key)) is None:
+        return x[key] if isinstance(x, type) else _by_traced(observer, x, key)
+    place = observer.of(x)
+    _key(observer, key)
+    if place is None:
+        return x[key]
+    if kind is np.ndarray:
+        return _of_array(observer, place, x, key)
+    if type(key) is slice or not issubclass(kind, _ITEMS) and is_library(kind) and kind.__module__ != "os":
+        observer.spread(x, 3)
+        return x[key]
+    label = f"{place.label}[{key!r:.40}]"
+    if hasattr(kind, "__missing__") and key not in x:
+        observer.missing(place, "has", key, label)
+        if raw_of(kind, "__missing__")[1] is not MISSING and is_users_function(raw_of(kind, "__missing__")[1]):
+            return twin_of(raw_of(kind, "__missing__")[1])(x, key)
+        observer.stores.item(x, key, None)
+        return x[key]
+    try:
+        found = x[key]
+    except (KeyError, IndexError) as error:
+        if type(error) is KeyError:
+            observer.missing(place, "has", key, label)
+        else:
+            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+        raise
+    if type(key) is int and key < 0:
+        observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+    return observer.read(place, "item", key, label, found)
+
+
+_ITEMS = (dict, list, tuple, types.MappingProxyType, collections.deque, bytearray, memoryview, array.array)
+
+
+def _by_traced(observer: Observer, x: Any, key: Any) -> Any:
+    """A list or an array at a traced place: all of it is read."""
+    if type(x) is not np.ndarray:
+        observer.spread(x)
+    return x[key]
+
+
+def _of_array(observer: Observer, place: Place, x: np.ndarray, key: Any) -> Any:
+    if x.dtype.hasobject:
+        observer.content(x)
+        return x[key]
+    found = x[key]
+    if type(found) is Tracer or type(found) is np.ndarray and found.base is not None and found.size:
+        return found
+    observer.content(x)
+    return found
+
+
+def iterated(x: Any, depth: int) -> Any:
+    """What a loop runs over."""
+    observer = state.observer
+    kind = type(x)
+    if observer is None or kind is Tracer:
+        return x
+    if not is_library(kind) and not isinstance(x, type):
+        method = method_of(observer, kind, "__iter__")
+        if method is not None:
+            return method(x)
+    place = observer.of(x)
+    if place is None:
+        return observer.handed(x, depth) if depth > 1 and issubclass(kind, CONTAINERS) else x
+    if kind is np.ndarray:
+        if x.ndim <= depth:
+            observer.content(x)
+    elif hasattr(kind, "__next__"):
+        observer.refuse(f"{place.label} is an iterator, which moves on")
+    elif issubclass(kind, dict):
+        observer.stores.measured(x)
+        observer.keys(place, x)
+    else:
+        return observer.handed(x, depth)
+    return x
+
+
+# -- tests
+
+
+def _identity(observer: Observer, x: Any) -> Any:
+    """x, of which somebody asks which object it is."""
+    if type(x) is Tracer:
+        if observer.tracers.get(id(x)) is not None or id(x) in observer.arrays:
+            raise observer.not_placed(x)
+        return as_truth(x)
+    if not is_scalar(x):
+        place = observer.origin.get(id(x))
+        if place is not None and place.parent is not None:
+            observer.guard(place, *reference(x))
+    return x
+
+
+def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
+    kind = type(b)
+    if not is_library(kind):
+        method = method_of(observer, kind, "__contains__")
+        if method is not None:
+            return bool(method(b, a)) == (op.__name__ == "contains")
+    _key(observer, a)
+    place = observer.of(b)
+    if place is None or kind is Tracer:
+        return op(a, b)
+    if issubclass(kind, (dict, set, frozenset, types.MappingProxyType)) and (
+        is_scalar(a) or observer.origin.get(id(a)) is not None
+    ):
+        stored = observer.stores.changed(b)
+        found = a in b
+        at = observer.place(place, "has", a, f"{a!r:.40} in {place.label}")
+        if not stored or at.check is not None:
+            observer.guard(at, "is", found)
+        return found == (op.__name__ == "contains")
+    observer.content(b)
+    return op(a, b)
+
+
+# -- operators
+
+
+def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
+    """An operator of two operands, comparisons too."""
+    first, second = type(a), type(b)
+    if observer.tracers and (id(a) in observer.tracers or id(b) in observer.tracers):
+        return _of_inputs(observer, op, a, b)
+    if first in _PLAIN and second in _PLAIN:
+        return op(a, b)
+    name = op.__name__.strip("_")
+    if name[:1] == "i" and issubclass(first, (list, set, dict, collections.deque, np.ndarray)) and second is not Tracer:
+        observer.stores.method(a, name, (b,))
+        sides = [(b, first)]
+    else:
+        sides = [(a, second), (b, first)]
+    for x, other in sides:
+        kind = type(x)
+        if kind is np.ndarray:
+            if other is not Tracer:
+                observer.content(x)
+        elif issubclass(kind, CONTAINERS):
+            observer.content(x)
+    for x, other, prefix in ((a, b, ""), (b, a, "r")):
+        kind = type(x)
+        if kind in _PLAIN or is_library(kind) or prefix and kind is first:
+            continue
+        short = _SWAPPED[name] if prefix and name in _SWAPPED else prefix + (name.removeprefix("i") if prefix else name)
+        method = method_of(observer, kind, f"__{short}__")
+        if method is None and not prefix and name[:1] == "i":
+            method = method_of(observer, kind, f"__{name[1:]}__")
+        if method is not None:
+            found = method(x, other)
+            if found is not NotImplemented:
+                return found
+    return op(a, b)
+
+
+def _of_inputs(observer: Observer, op: Any, a: Any, b: Any) -> Any:
+    """Of numbers that are inputs Python's arithmetic is asked for: what it would refuse must stay refused."""
+    numbers = all([type(x) in (int, float, bool, complex) or id(x) in observer.tracers for x in (a, b)])
+    if numbers:
+        place = observer.tracers.get(id(b))
+        needed = a if id(a) in observer.tracers else b
+        if op in _SHIFTS:
+            raise observer.not_placed(needed)
+        if op in _PARTIAL and type(b) is Tracer:
+            if place is None:
+                raise observer.not_placed(b)
+            observer.guard(place, _PARTIAL[op], None)
+        if op in _POWERS:
+            fine = type(a) in (int, float) and 0 < a <= 1 and place is not None
+            if not fine and not (type(b) is int and 0 <= b <= 3):
+                raise observer.not_placed(needed)
+            if fine and place is not None:
+                observer.guard(place, "positive", None)
+    out = op(a, b)
+    if numbers:
+        if type(a) is Tracer and type(b) is not Tracer:
+            observer.derived(out, a, (op, b, False))
+        elif type(b) is Tracer and type(a) is not Tracer:
+            observer.derived(out, b, (op, a, True))
+        else:
+            observer.derived(out)
+    return out
+
+
+class _Manager:
+    """A context manager of the user's, whose methods run as twins."""
+
+    def __init__(self, x: Any, opens: Any, closes: Any):
+        self.x, self.opens, self.closes = x, opens, closes
+
+    def __enter__(self) -> Any:
+        return twin_of(self.opens)(self.x) if is_users_function(self.opens) else self.x.__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        return twin_of(self.closes)(self.x, *error) if is_users_function(self.closes) else self.x.__exit__(*error)

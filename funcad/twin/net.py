@@ -1,0 +1,150 @@
+"""The net below the twins: which code of the user's ran as it is, while a program was traced.
+
+Idea: a twin sees what its own code does. A function that a library calls, a method that Python calls by itself and a function
+without a twin run unseen; the interpreter tells of each that begins. `sys.monitoring` does so from Python 3.12 on, at little
+cost, because it can be told that a code is of no interest; before, `sys.setprofile` does.
+
+Invariant: nobody else is disturbed. A tool's number is taken only if it is free, and is given back by the last net that needs
+it; a profile function is set only if there is none. Where neither can be had, `why` says so, and nothing is seen. Threads are
+told apart: a net sees those calls only that the thread makes in which it was opened.
+
+Trap: a generator that was begun before may go on inside; that counts as beginning.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from funcad.host.where import is_internal
+from funcad.twin.templates import origin_of
+
+_NUMBERS = (4, 3, 5)  # of tools: those that Python has set aside for nobody, then that of optimisers
+
+
+class Net:
+    """`with Net() as net:` lists in `net.seen` the codes of the user's that ran un-twinned.
+
+    `is_users(code, globals)` says whether a code is the user's; it is asked once for each code, and not for funcad's own.
+    """
+
+    def __init__(self, is_users: Callable[[CodeType, dict[str, Any]], bool] = lambda code, globals_: True) -> None:
+        self._is_users = is_users
+        self._known: dict[int, CodeType] = {}  # holds what was looked at, so that no other has its identity
+        self.seen: list[CodeType] = []
+        self.why: str | None = None  # there is no net
+
+    def __enter__(self) -> Net:
+        self.why = _monitor.open(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _monitor.close(self)
+
+    def leave_out(self, code: CodeType) -> None:
+        """What this code does is known without the net."""
+        self._known[id(code)] = code
+
+    def began(self, code: CodeType, frame: FrameType) -> None:
+        if id(code) not in self._known:
+            self._known[id(code)] = code
+            if self._is_users(code, frame.f_globals):
+                self.seen.append(code)
+
+
+def _is_ours(code: CodeType) -> bool:
+    """Is it a twin, or funcad's, NumPy's or Python's frozen code?"""
+    return is_internal(code.co_filename) or origin_of(code) is not None
+
+
+class _Profiled:
+    """Python 3.11: a profile function of the thread."""
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+
+    def open(self, net: Net) -> str | None:
+        nets = self._nets()
+        if not nets:
+            if sys.getprofile() is not None:
+                return "another profile function is set"
+            sys.setprofile(self._told)
+        nets.append(net)
+        return None
+
+    def close(self, net: Net) -> None:
+        nets = self._nets()
+        if net in nets:
+            nets.remove(net)
+            if not nets and sys.getprofile() == self._told:
+                sys.setprofile(None)
+
+    def _nets(self) -> list[Net]:
+        return self._here.__dict__.setdefault("nets", [])
+
+    def _told(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and not _is_ours(frame.f_code):
+            for net in self._nets():
+                net.began(frame.f_code, frame)
+
+
+class _Monitored:
+    """Python 3.12 and later: a tool of `sys.monitoring`, one for all threads."""
+
+    def __init__(self) -> None:
+        self._nets: dict[int, list[Net]] = {}  # by thread
+        self._lock = threading.RLock()
+        self._tool: int | None = None
+
+    def open(self, net: Net) -> str | None:
+        with self._lock:
+            if self._tool is None:
+                self._tool = self._taken()
+            if self._tool is None:
+                return "no number of a tool is free in sys.monitoring"
+            self._nets.setdefault(threading.get_ident(), []).append(net)
+            return None
+
+    def close(self, net: Net) -> None:
+        with self._lock:
+            for thread, nets in list(self._nets.items()):
+                if net in nets:
+                    nets.remove(net)
+                if not nets:
+                    del self._nets[thread]
+            if not self._nets and self._tool is not None:
+                self._give_back(self._tool)
+                self._tool = None
+
+    def _taken(self) -> int | None:
+        monitoring = sys.monitoring  # type: ignore[attr-defined]
+        free = [number for number in _NUMBERS if monitoring.get_tool(number) is None]
+        if not free:
+            return None
+        events = monitoring.events
+        monitoring.use_tool_id(free[0], "funcad")
+        for event in (events.PY_START, events.PY_RESUME):
+            monitoring.register_callback(free[0], event, self._told)
+        monitoring.set_events(free[0], events.PY_START | events.PY_RESUME)
+        return free[0]
+
+    def _give_back(self, number: int) -> None:
+        monitoring = sys.monitoring  # type: ignore[attr-defined]
+        monitoring.set_events(number, 0)
+        for event in (monitoring.events.PY_START, monitoring.events.PY_RESUME):
+            monitoring.register_callback(number, event, None)
+        monitoring.restart_events()  # else the next tool of this number would not be told of what was of no interest here
+        monitoring.free_tool_id(number)
+
+    def _told(self, code: CodeType, offset: int) -> Any:
+        if _is_ours(code):
+            return sys.monitoring.DISABLE  # type: ignore[attr-defined]
+        for net in self._nets.get(threading.get_ident(), ()):
+            net.began(code, sys._getframe(1))
+        return None
+
+
+_monitor: Any = _Monitored() if sys.version_info >= (3, 12) else _Profiled()

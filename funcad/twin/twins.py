@@ -1,0 +1,100 @@
+"""The twin of a function: rewritten code with hooks, on the function's own cells, globals and defaults.
+
+Idea: `Twins` makes them for one trace and keeps them as long as it lives. Only rewritten code outlives a trace (templates.py):
+it knows no function, so that a twin keeps nothing alive that its function does not, and functions need not know their twins.
+
+Invariant: a twin looks like its function: name, file, lines, signature, attributes. Its code alone is another, and `f.__code__`
+read inside a twin gives the user's. Functions that a twin makes are twins with their root's hooks; `plain` undoes that.
+
+Trap: an inner function may outlive its trace and meet the next one. It is then made anew there, with hooks of that trace.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from funcad.host.where import is_internal
+from funcad.twin.hooks import Hooks, HookTable
+from funcad.twin.templates import Rewritten, Untwinnable, origin_of, rewritten_code
+
+
+class Twins:
+    """The twins of one trace. `hooks_for(function)` gives the hooks of a root."""
+
+    def __init__(self, hooks_for: Callable[[types.FunctionType], Hooks] = Hooks) -> None:
+        self._hooks_for = hooks_for
+        self._made: dict[int, tuple[types.FunctionType, types.CodeType, types.FunctionType]] = {}  # holds the functions, too
+
+    def of(self, f: Any) -> types.FunctionType:
+        """The twin of a function; f itself where it is one of these twins. Raises Untwinnable, which says why there is none."""
+        known = self._made.get(id(f))
+        if known is not None and known[1] is f.__code__:
+            return known[2]
+        if type(f) is not types.FunctionType:
+            raise Untwinnable(f"it is no function written in Python, but a {type(f).__name__}")
+        origin = origin_of(f.__code__)
+        if origin is not None and origin.maker is self:
+            return f
+        code = f.__code__ if origin is None else origin.code
+        rewritten = rewritten_code(code, f.__globals__) if origin is None else origin.rewritten
+        twin = self._twin(f, code, rewritten)
+        self._made[id(f)] = f, f.__code__, twin
+        return twin
+
+    def forget(self) -> None:
+        """The trace has ended: what outlives it keeps no function alive."""
+        self._made.clear()
+
+    def _twin(self, f: types.FunctionType, code: types.CodeType, rewritten: Rewritten) -> types.FunctionType:
+        if set(rewritten.code.co_freevars) != set(f.__code__.co_freevars):
+            raise Untwinnable(f"rewritten, it needs other variables: {rewritten.code.co_freevars}")
+        return _with_code(f, rewritten.bound(HookTable(self._hooks_for(f), shown_code), code, self))
+
+
+def is_twin(code: types.CodeType) -> bool:
+    return origin_of(code) is not None
+
+
+def shown_code(code: Any) -> Any:
+    """The user's code, of a twin's; of anything else, it."""
+    origin = origin_of(code) if type(code) is types.CodeType else None
+    return code if origin is None else origin.code
+
+
+def plain(f: types.FunctionType) -> types.FunctionType:
+    """A function that a twin made, as the user wrote it: the same cells, without hooks. Of any other function, it."""
+    origin = origin_of(f.__code__)
+    return f if origin is None else _with_code(f, origin.code)
+
+
+def _with_code(f: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+    """f with another code, whose closure's variables may come in another order."""
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
+    closure = tuple([cells[name] for name in code.co_freevars])
+    new = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
+    new.__kwdefaults__ = f.__kwdefaults__
+    new.__qualname__, new.__module__, new.__doc__ = f.__qualname__, f.__module__, f.__doc__
+    new.__dict__ = f.__dict__  # the same one: what f stores on itself is f's
+    if sys.version_info >= (3, 14):  # annotations are worked out when somebody asks for them
+        new.__annotate__ = f.__annotate__
+    else:
+        new.__annotations__ = f.__annotations__
+    if sys.version_info >= (3, 12):
+        new.__type_params__ = f.__type_params__
+    return new
+
+
+def shown_traceback(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    """The traceback without the frames of hooks."""
+    frames = []
+    while traceback is not None:
+        frames.append(traceback)
+        traceback = traceback.tb_next
+    shown: types.TracebackType | None = None
+    for entry in reversed(frames):
+        if not is_internal(entry.tb_frame.f_code.co_filename):
+            shown = types.TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return shown

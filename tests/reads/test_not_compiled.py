@@ -1,0 +1,127 @@
+"""What is said of functions that are not compiled, and what stays as it is because the user says so."""
+
+from __future__ import annotations
+
+import time
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import NotCompiledWarning, grad, jit, vmap
+from funcad.configuration import config
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def clocked(x: Any) -> Any:
+    return x * (time.perf_counter() * 0.0 + 2.0)
+
+
+def test_it_is_said_once_at_the_users_line_after_the_result() -> None:
+    log: list[int] = []
+
+    def f(x: Any) -> Any:
+        log.append(1)
+        return clocked(x)
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for g in (jit(f), jit(lambda x: f(x))):  # of one reason, once
+            for _ in range(3):
+                np.testing.assert_array_equal(g(X), X * 2.0)
+    assert [(w.filename, w.category) for w in said] == [(__file__, NotCompiledWarning)]
+    text = str(said[0].message)
+    assert text.startswith("jit of f is not compiled: time.perf_counter gives another answer at each call, at ")
+    assert "test_not_compiled.py:" in text and "(clocked)" in text and "Remedy: pass what changes as an argument" in text
+    assert len(log) == 6
+
+
+def test_an_error_of_the_warning_comes_after_the_stores() -> None:
+    o = types.SimpleNamespace(n=0)
+
+    def f(x: Any) -> Any:
+        o.n += 1
+        return x * len(str(time.time()))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(NotCompiledWarning, match=r"time\.time"):
+            jit(f)(X)
+    assert o.n == 1
+
+
+@pytest.mark.parametrize("how", ["setting", "option"])
+def test_the_policy(how: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with config.set(not_compiled="ignore" if how == "setting" else "raise"):
+            g = jit(clocked) if how == "setting" else jit(clocked, not_compiled="ignore")
+            np.testing.assert_array_equal(g(X), X * 2.0)
+    with config.set(not_compiled="raise" if how == "setting" else "warn"):
+        g = jit(clocked) if how == "setting" else jit(clocked, not_compiled="raise")
+        for _ in range(2):
+            with pytest.raises(NotCompiledWarning, match="perf_counter"):
+                g(X)
+    with pytest.raises(ValueError, match="not_compiled must be 'warn' or 'ignore' or 'raise', got 'maybe'"):
+        jit(clocked, not_compiled="maybe")
+
+
+def test_nothing_is_lowered() -> None:
+    for ask in (jit(clocked).lower, jit(clocked).source, jit(clocked).explain, jit(clocked).profile):
+        with pytest.raises(NotCompiledWarning, match="perf_counter"):
+            ask(X)
+
+
+def test_transforms_of_it_and_functions_around_it_are_right() -> None:
+    with pytest.warns(NotCompiledWarning):
+        g = jit(clocked)
+        np.testing.assert_array_equal(grad(lambda x: np.sum(g(x)))(X), np.full(3, 2.0))
+        np.testing.assert_array_equal(vmap(g)(X), X * 2.0)
+        np.testing.assert_array_equal(jit(lambda x: g(x) + 1.0)(X), X * 2.0 + 1.0)
+        np.testing.assert_array_equal(jit(grad(lambda x: np.sum(g(x))))(X), np.full(3, 2.0))
+
+
+def test_clearing_forgets_it() -> None:
+    o = types.SimpleNamespace(call=lambda: time.time() * 0.0)
+    f = jit(lambda x: x + o.call())
+    with pytest.warns(NotCompiledWarning):
+        f(X)
+    o.call = lambda: 1.0
+    f.clear_cache()
+    np.testing.assert_array_equal(f(X), X + 1.0)
+    assert f.cache_info().currsize == 1
+
+
+def test_a_constant_stays_as_it_is() -> None:
+    table, o = {"rate": 2.0, "other": 1.0}, types.SimpleNamespace(k=1.0, w=np.ones(3), deep=[1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        return x * funcad.constant(table["rate"]) * table["other"]
+
+    def g(x: Any) -> Any:
+        held = funcad.constant(o)
+        return x * held.k + sum(held.deep)
+
+    jitted, other = jit(f), jit(g)
+    jitted(X), other(X)
+    table["rate"], o.k = 5.0, 7.0
+    o.deep[0] = 3.0
+    np.testing.assert_array_equal(jitted(X), X * 2.0)
+    np.testing.assert_array_equal(other(X), X + 3.0)
+    assert jitted.cache_info().misses == other.cache_info().misses == 1
+    table["other"] = 3.0
+    np.testing.assert_array_equal(jitted(X), X * 15.0)  # what is no constant has changed, so that f is traced again
+    assert funcad.constant(o) is o
+    np.testing.assert_array_equal(grad(lambda x: np.sum(funcad.constant(x) * x))(X), 2.0 * X)
+
+
+def test_what_is_read_elsewhere_is_no_constant() -> None:
+    table = {"rate": 2.0}
+    f = jit(lambda x: x * table["rate"] + funcad.constant(table["rate"]))
+    f(X)
+    table["rate"] = 3.0
+    np.testing.assert_array_equal(f(X), X * 3.0 + 3.0)

@@ -1,0 +1,268 @@
+"""What a jitted function stores in what was there before it, and reads of it."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import os
+import threading
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import grad, jit
+from funcad.errors import UnexpectedTracerError
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+class State:
+    def __init__(self) -> None:
+        self.n, self.w, self.layers = 0, np.ones(3), [np.ones(3), np.full(3, 2.0)]
+        self.table: dict[str, Any] = {"a": np.ones(3), "n": 0}
+        self.pair: Any = (np.zeros(3), 0.0)
+        self.name, self.log, self.seen = "", [], set()  # type: ignore[var-annotated]
+
+
+def layers(s: State, x: Any) -> Any:
+    total = x
+    for w in s.layers:
+        total = total * w
+    s.layers = [w + 0.5 for w in s.layers]
+    return total
+
+
+def items(s: State, x: Any) -> Any:
+    s.layers[0] = s.layers[0] * 0.5 + x
+    s.table["a"] = s.table["a"] + s.layers[0]
+    return sum([v for v in s.table.values() if v is not None])
+
+
+def pairs(s: State, x: Any) -> Any:
+    m, c = s.pair
+    s.pair = (m * 0.5 + x, c + 1.0)
+    return m * c + x
+
+
+def deleted(s: State, x: Any) -> Any:
+    if hasattr(s, "extra"):
+        del s.extra
+    else:
+        s.extra = x
+    return x * (2.0 if hasattr(s, "extra") else 3.0)
+
+
+def renamed(s: State, x: Any) -> Any:
+    s.name = "second" if s.name == "first" else "first"
+    return x * len(s.name)
+
+
+def in_a_helper(s: State, x: Any) -> Any:
+    def more(k: float) -> None:
+        s.n += 1
+        s.log.append(("n", x[0] * k))
+
+    more(1.0), more(2.0)
+    return x
+
+
+def in_a_gradient(s: State, x: Any) -> Any:
+    def loss(y: Any) -> Any:
+        s.n += 1
+        return np.sum(y * y) * s.n
+
+    return grad(loss)(x)
+
+
+def swapped(s: State, x: Any) -> Any:
+    s.w, s.layers[0] = s.layers[0] * 2.0, s.w + x
+    return s.w + s.layers[0]
+
+
+def grown_in_place(s: State, x: Any) -> Any:
+    s.log += [np.sum(x), 2.0]
+    return x
+
+
+def added_to_a_set(s: State, x: Any) -> Any:
+    s.seen.add("a")
+    return x
+
+
+def written_in_place(s: State, x: Any) -> Any:
+    s.w += 1.0
+    return x * s.w
+
+
+def written_by_out(s: State, x: Any) -> Any:
+    np.add(s.w, 1.0, out=s.w)
+    return x * s.w
+
+
+def written_by_at(s: State, x: Any) -> Any:
+    np.add.at(s.w, [0, 0], 1.0)
+    np.copyto(s.layers[0], 3.0)
+    return x * s.w + s.layers[0]
+
+
+COMPILED: list[Callable[[State, Any], Any]] = [layers, items, pairs, deleted, renamed, in_a_helper, in_a_gradient, swapped]
+COMPILED += [grown_in_place]
+UN_JITTED = [added_to_a_set, written_in_place, written_by_out, written_by_at]
+
+
+def same(a: Any, b: Any) -> None:
+    assert type(a) is type(b), (a, b)
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        a, b = list(a.values()), list(b.values())
+    if isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b):
+            same(x, y)
+    elif isinstance(a, (np.ndarray, np.generic, float)):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+    else:
+        assert a == b
+
+
+@pytest.mark.parametrize("f", [*COMPILED, *UN_JITTED], ids=lambda f: f.__name__)
+def test_the_state_is_that_of_plain_python(f: Callable[[State, Any], Any]) -> None:
+    jitted, plain = State(), State()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        program = jit(lambda x: f(jitted, x))
+        for i in range(8):
+            same(program(X + i), f(plain, X + i))
+            same(vars(jitted), vars(plain))
+            if i == 4:  # somebody else changes it
+                for s in (jitted, plain):
+                    s.n, s.w, s.layers[1], s.table["a"] = 7, np.full(3, 5.0), np.full(3, 4.0), np.full(3, 0.5)
+    assert bool(said) == (f in UN_JITTED), [str(w.message) for w in said]
+    assert f in UN_JITTED or program.cache_info().misses <= 4 + (f in (deleted, renamed)), program.cache_info()
+
+
+def test_an_error_leaves_what_plain_python_leaves() -> None:
+    def f(s: State, x: Any) -> Any:
+        s.n += 1
+        s.w = x * 2.0
+        y = np.linalg.cholesky(x * np.eye(3))
+        s.log.append(1)
+        return y
+
+    jitted, plain = State(), State()
+    program = jit(lambda x: f(jitted, x))
+    for x in (X, X, -X, X, -X, X):
+        found = []
+        for g in (program, lambda x: f(plain, x)):
+            try:
+                found.append(g(x))
+            except np.linalg.LinAlgError as error:
+                found.append(str(error))
+        same(*found)
+        same(vars(jitted), vars(plain))
+
+
+def test_a_stored_array_is_its_own() -> None:
+    o = types.SimpleNamespace(w=None)
+
+    def f(x: Any) -> Any:
+        o.w = x
+        return x * 1.0
+
+    program, kept = jit(f), []
+    for i in range(4):
+        x = X + i
+        y = program(x)
+        kept.append(o.w)
+        y[:] = -1.0
+        np.testing.assert_array_equal(o.w, X + i)
+    np.testing.assert_array_equal(kept, [X + i for i in range(4)])
+
+
+def test_a_derivative_is_not_stored() -> None:
+    o = types.SimpleNamespace(w=None, n=0)
+
+    def f(x: Any) -> Any:
+        o.w = x * 2.0
+        return np.sum(x)
+
+    def g(x: Any) -> Any:
+        o.n += 1
+        return np.sum(x)
+
+    program = jit(f)
+    program(X)
+    with pytest.raises(UnexpectedTracerError, match=r"o\.w"):
+        funcad.vmap(lambda x: program(x))(np.stack([X, X]))
+    counted = jit(g)
+    for i in range(5):
+        grad(counted)(X)
+        assert o.n == i + 1
+
+
+def test_threads_lose_no_count() -> None:
+    o = types.SimpleNamespace(n=0)
+
+    def f(x: Any) -> Any:
+        o.n += 1
+        return x * 2.0
+
+    program = jit(f)
+    threads = [threading.Thread(target=lambda: [program(1.0) for _ in range(300)]) for _ in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert o.n == 2400
+
+
+def test_a_jitted_function_inside_another() -> None:
+    def make(jit: Any) -> Any:
+        o = types.SimpleNamespace(t=0, k=1.0)
+
+        @jit
+        def inner(x: Any) -> Any:
+            o.t += 1
+            return x * o.t * o.k
+
+        return o, jit(lambda x: inner(x) + inner(x) * 0.5)
+
+    (a, f), (b, g) = make(jit), make(lambda f: f)
+    for i in range(8):
+        np.testing.assert_allclose(f(X), g(X), rtol=1e-14)
+        assert a.t == b.t
+        a.k = b.k = 1.0 + i // 2
+
+
+def test_readings_of_the_world_are_read_again() -> None:
+    os.environ["FUNCAD_STORE"] = "2"
+    f = jit(lambda x: x * float(os.getenv("FUNCAD_STORE", "1")))
+    np.testing.assert_array_equal(f(X), X * 2.0)
+    os.environ["FUNCAD_STORE"] = "3"
+    np.testing.assert_array_equal(f(X), X * 3.0)
+    del os.environ["FUNCAD_STORE"]
+    np.testing.assert_array_equal(f(X), X)
+    with pytest.warns(funcad.NotCompiledWarning, match="reads a clock"):
+        jit(lambda x: x * datetime.datetime.now().year)(X)
+
+
+def test_a_jitted_method_is_copied_with_its_state() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.t = 0
+
+        def step(self, x: Any) -> Any:
+            self.t += 1
+            return x * self.t
+
+    model = Model()
+    program = jit(model.step)
+    for i in range(4):
+        np.testing.assert_array_equal(program(X), X * (i + 1))
+    other = copy.deepcopy(model)
+    np.testing.assert_array_equal(jit(other.step)(X), X * 5)
+    np.testing.assert_array_equal(program(X), X * 5)
+    assert (model.t, other.t) == (5, 5)
