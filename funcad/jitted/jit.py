@@ -49,6 +49,7 @@ from funcad.reads.refusals import Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
 from funcad.tree.same import same_key
 
+_MOST_TRIES = 8  # calls of one call, because others changed what it reads
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
 
 
@@ -298,15 +299,16 @@ class Core:
             try:
                 return self._call(args, kwargs)
             except Refusal as refusal:
-                self.refused(str(refusal))
-            return self._un_jitted(args, kwargs)
+                return self.runs_un_jitted(refusal, args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
         except BaseException:
             interrupted()
             raise
 
-    def _call(self, args: tuple, kwargs: dict) -> Any:
+    def _call(self, args: tuple, kwargs: dict, tries: int = 0) -> Any:
+        if tries > _MOST_TRIES:
+            raise Refusal("what it reads changes while it is called", "")
         result: list[Any] = []
         leaves, entry, key = self.traced(args, kwargs, result)
         if result:
@@ -320,10 +322,10 @@ class Core:
                 failed: Exception = error
             return self._plainly(failed, entry, args, kwargs)
         if entry.stores:
-            return self._replayed(args, kwargs, leaves, entry)
+            return self._replayed(args, kwargs, leaves, entry, tries)
         captured = self._captured(entry)
         if captured is None:
-            return self._call(args, kwargs)
+            return self._call(args, kwargs, tries + 1)
         inputs = [*captured, *leaves]
         written = tree.leaves(self._split(args, kwargs)[1:]) if entry.written else []
         if entry.written and not may_commit(entry, written):
@@ -373,14 +375,14 @@ class Core:
             return [*state.observer.also(entry.watched, self.f), *entry.consts[entry.watched.inputs :]]
         return entry.captured(self.f)
 
-    def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry) -> Any:
+    def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, tries: int) -> Any:
         """A call of a function that stores in what was there before it: it is stored when the program has succeeded."""
         with lock:
             if entry.watched is not None and not entry.watched.holds(self.f):  # another thread has stored meanwhile
-                return self._call(args, kwargs)
+                return self._call(args, kwargs, tries + 1)
             captured = self._captured(entry)
             if captured is None:
-                return self._call(args, kwargs)
+                return self._call(args, kwargs, tries + 1)
             inputs = [*captured, *leaves]
             if entry.written and not may_commit(entry, leaves):
                 return self.f(*args, **kwargs)
@@ -404,6 +406,10 @@ class Core:
         with self.cache.lock:
             self.cache.clear()
             self.cache.refused = reason
+
+    def runs_un_jitted(self, refusal: Refusal, args: tuple, kwargs: dict) -> Any:
+        self.refused(str(refusal))
+        return self._un_jitted(args, kwargs)
 
     def _un_jitted(self, args: tuple, kwargs: dict) -> Any:
         """The function itself, and a warning, once, when its result stands."""
@@ -561,15 +567,12 @@ class Core:
             jaxpr, consts = self._run_of(first, recorder, avals)
         except Unplaced:
             raise
-        except Exception:
+        except Exception as error:
             if first.run is None or recorder is not None and recorder.started or numbers:
                 raise
-            attempt.twinned = (
-                False  # as it is, so that the error is that of the user's own line, with a remedy for what it says
-            )
-            first = attempt(self.f, leaves)
-            recorder = Recorder(leaves) if recorder is not None else None
-            jaxpr, consts = self._run_of(first, recorder, avals)
+            attempt.twinned = False  # as it is, so that the error is that of the user's line, with a remedy for what it says
+            self._run_of(attempt(self.f, leaves), Recorder(leaves) if recorder is not None else None, avals)
+            raise Refusal(f"it fails while jit looks at what it reads, {type(error).__name__}: {error}", "") from error
         if recorder is not None and recorder.started:
             donated = self._donated_ids(args, kwargs)
             entry = entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)

@@ -39,6 +39,7 @@ from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.places import Guards
+from funcad.reads.refusals import Refusal
 from funcad.reads.stores import write_back
 from funcad.unjitted.strides import Given
 
@@ -241,6 +242,8 @@ class Paths:
                 jaxpr, consts = trace_function(
                     recorder.watching(attempt.flat), [aval_of(x) for x in leaves], name=f"jit({self.name})", given=attempt.given
                 )
+        except Refusal as refusal:
+            return core.runs_un_jitted(refusal, *self.attempt.arguments(leaves))
         except Exception as error:
             if keep and recorder.started:
                 self._count(core, self._keep_raised(recorder, error))

@@ -216,11 +216,14 @@ handing.add(LibraryCall.__call__.__code__)
 
 def _writes(observer: Observer, f: Any, args: tuple, kwargs: dict) -> None:
     """An array that was there before, into which a function writes."""
+    if any(map(_is_traced, args)):
+        return
     out = kwargs.get("out")
     for x in (out if type(out) is tuple else (out,)) if out is not None else ():
         observer.stores.item(x, None, None)
-    if args and (type(f) in _HASHABLE and f in _WRITERS or getattr(f, "__name__", "") == "at"):
-        if type(args[0]) is np.ndarray and not any(map(_is_traced, args)):
+    scatters = type(getattr(f, "__self__", None)) is np.ufunc and f.__name__ == "at"
+    if args and (scatters or type(f) in _HASHABLE and f in _WRITERS):
+        if type(args[0]) is np.ndarray:
             observer.stores.item(args[0], None, None)
 
 

@@ -31,6 +31,7 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, is_imported, is_library
 from funcad.reads.places import (
+    CHECKS,
     INPUTS,
     Guards,
     Place,
@@ -42,6 +43,7 @@ from funcad.reads.places import (
     key_of,
     keys_of,
     needed,
+    operated,
     reference,
 )  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
@@ -70,6 +72,7 @@ class Observer:
         self.constants: set[Place] = set()  # what stays as it is now, because the user says so
         self.last: Place | None = None  # where the last value was loaded, if it was met there for the first time
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
+        self.numbers: dict[int, Any] = {}  # what these are now
         self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
@@ -222,6 +225,7 @@ class Observer:
             place.check, place.known = "aval", (x.shape, x.dtype)
         self.values[place] = found = Tracer(trace, variable)
         (self.tracers if is_number(x) else self.arrays)[id(found)] = place
+        self.numbers[id(found)] = x
         return found
 
     def constant(self, x: Any) -> None:
@@ -348,6 +352,15 @@ class Observer:
             place = self.tracers.get(id(of)) if key is not None else None
             self.tracers[id(x)] = None if place is None else self.place(place, "operated", key, place.label)
             self.keep.append(x)
+            if key is not None and id(of) in self.numbers:
+                self.numbers[id(x)] = operated(self.numbers[id(of)], key)
+
+    def asked(self, x: Any, check: str) -> None:
+        """A number that is an input, or was computed of one, must be as Python's arithmetic asks, now and at each call."""
+        place, value = self.tracers.get(id(x)), self.numbers.get(id(x))
+        if place is None or value is None or not CHECKS[check][0](value, None):
+            raise self.not_placed(x)
+        self.guard(place, check, None)
 
     # -- what stops it
 

@@ -446,20 +446,16 @@ def _of_inputs(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     """Of numbers that are inputs Python's arithmetic is asked for: what it would refuse must stay refused."""
     numbers = all([type(x) in (int, float, bool, complex) or id(x) in observer.tracers for x in (a, b)])
     if numbers:
-        place = observer.tracers.get(id(b))
         needed = a if id(a) in observer.tracers else b
         if op in _SHIFTS:
             raise observer.not_placed(needed)
         if op in _PARTIAL and type(b) is Tracer:
-            if place is None:
-                raise observer.not_placed(b)
-            observer.guard(place, _PARTIAL[op], None)
+            observer.asked(b, _PARTIAL[op])
         if op in _POWERS:
-            fine = type(a) in (int, float) and 0 < a <= 1 and place is not None
-            if not fine and not (type(b) is int and 0 <= b <= 3):
+            if type(a) in (int, float) and 0 < a <= 1:
+                observer.asked(b, "positive")
+            elif not (type(b) is int and 0 <= b <= 3):
                 raise observer.not_placed(needed)
-            if fine and place is not None:
-                observer.guard(place, "positive", None)
     out = op(a, b)
     if numbers:
         if type(a) is Tracer and type(b) is not Tracer:

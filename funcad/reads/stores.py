@@ -198,7 +198,8 @@ class Stores:
 
     def _made(self, label: str, value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         """The outputs of which a stored value is made, and how."""
-        if value is MISSING or is_scalar(value) and not is_a(value, np.generic):
+        plain = is_scalar(value) and not is_a(value, np.generic)
+        if value is MISSING or plain or isinstance(value, type) and value is not Tracer:
             return [], lambda _: value
         if self.observer.origin.get(id(value)) is not None and not is_a(value, np.ndarray):
             check, known = reference(value)
@@ -210,13 +211,13 @@ class Stores:
         if type(value) in (list, dict, tuple, set) and not value:
             return [], lambda _: type(value)()
         if all([_is_number(x) or is_scalar(x) for x in leaves]):
-            plain = [MISSING if type(x) is Tracer or is_a(x, (np.ndarray, np.generic)) else x for x in leaves]
+            fixed = [MISSING if type(x) is Tracer or is_a(x, (np.ndarray, np.generic)) else x for x in leaves]
 
             def made(found: Sequence[Any]) -> Any:
                 it = iter(found)
-                return structure.unflatten([next(it) if x is MISSING else x for x in plain])
+                return structure.unflatten([next(it) if x is MISSING else x for x in fixed])
 
-            return [x for x, known in zip(leaves, plain) if known is MISSING], made
+            return [x for x, known in zip(leaves, fixed) if known is MISSING], made
         return self.observer.refuse(f"{label} is stored, a {type(value).__name__}") or ([], lambda _: None)
 
     def undo(self) -> None:

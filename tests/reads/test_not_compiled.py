@@ -125,3 +125,19 @@ def test_what_is_read_elsewhere_is_no_constant() -> None:
     f(X)
     table["rate"] = 3.0
     np.testing.assert_array_equal(f(X), X * 3.0 + 3.0)
+
+
+def test_what_turns_up_on_a_later_path_is_said_then() -> None:
+    it = iter(range(100))
+
+    def f(x: Any) -> Any:
+        if x > 0:
+            return x * 2.0
+        return x * next(it)
+
+    program = jit(f)
+    for _ in range(4):  # also by a call that is written out
+        assert program(1.0) == 2.0
+    with pytest.warns(NotCompiledWarning, match="closure variable it is an iterator"):
+        assert [float(program(-1.0)) for _ in range(3)] == [0.0, -1.0, -2.0]
+    assert program(1.0) == 2.0
