@@ -157,9 +157,10 @@ def _around(body: list[Any], line: int) -> _Around | None:
         node = held[0]
         inside = _around([part for name in _BODIES for part in getattr(node, name, [])], line)
         if inside is not None and isinstance(node, ast.ClassDef):
-            fields = {**{name: getattr(node, name) for name in node._fields}, "body": inside.statements}
-            return _Around([ast.copy_location(ast.ClassDef(**fields), node)], inside.parts)
-        if inside is not None:
+            parts = {"bases": [], "keywords": [], "decorator_list": [], "type_params": getattr(node, "type_params", [])}
+            made = ast.ClassDef(name=node.name, body=inside.statements, **parts)  # what a method means depends on no more
+            return _Around([ast.copy_location(made, node)], inside.parts)
+        if inside is not None and line > node.lineno:
             return inside
     return _Around(held, held) if held else None
 
@@ -225,27 +226,28 @@ def _forget(identity: int, gone: weakref.ref) -> None:
 
 def _searched(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     try:
-        return _module_of(code, globals_).find(code)
+        return _found(code, globals_)
     except Untwinnable:
         linecache.checkcache(code.co_filename)  # the module may have been loaded anew from a file that has been edited
-        return _module_of(code, globals_).find(code)
+        return _found(code, globals_)
 
 
-def _module_of(code: types.CodeType, globals_: dict[str, Any]) -> ModuleText:
+def _found(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     filename = code.co_filename
     text = "".join(linecache.getlines(filename, globals_))
     if not text:
         raise Untwinnable(_no_source(filename))
-    known = _modules.pop(filename, None)
-    if known is None or known.text != text:
-        try:
-            known = ModuleText(text, filename)
-        except (SyntaxError, ValueError, RecursionError) as error:
-            raise Untwinnable(f"its source cannot be read: {error}") from None
-    _modules[filename] = known
-    while len(_modules) > MODULES:
-        del _modules[next(iter(_modules))]
-    return known
+    module = _modules.pop(filename, None)
+    try:
+        if module is None or module.text != text:
+            module = ModuleText(text, filename)
+        _modules[filename] = module
+        while len(_modules) > MODULES:
+            del _modules[next(iter(_modules))]
+        return module.find(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        _modules.pop(filename, None)  # it may be half rewritten
+        raise Untwinnable(f"its source cannot be rewritten: {type(error).__name__}: {error}") from None
 
 
 def _no_source(filename: str) -> str:

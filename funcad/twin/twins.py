@@ -6,7 +6,9 @@ it knows no function, so that a twin keeps nothing alive that its function does 
 Invariant: a twin looks like its function: name, file, lines, signature, attributes. Its code alone is another, and `f.__code__`
 read inside a twin gives the user's. Functions that a twin makes are twins with their root's hooks; `plain` undoes that.
 
-Trap: an inner function may outlive its trace and meet the next one. It is then made anew there, with hooks of that trace.
+Traps: an inner function may outlive its trace and meet the next one. It is then made anew there, with hooks of that trace.
+Python's garbage collector does not look into code objects, and hooks stand in them: whatever hooks hold would live as long as
+such a function, and in a circle with it for ever. Therefore twins are closed when their trace ends, and hooks let go.
 """
 
 from __future__ import annotations
@@ -22,11 +24,24 @@ from funcad.twin.templates import Rewritten, Untwinnable, origin_of, rewritten_c
 
 
 class Twins:
-    """The twins of one trace. `hooks_for(function)` gives the hooks of a root."""
+    """The twins of one trace, which closes them: `with Twins(hooks_for) as twins`. `hooks_for(function)` gives a root's hooks."""
 
     def __init__(self, hooks_for: Callable[[types.FunctionType], Hooks] = Hooks) -> None:
         self._hooks_for = hooks_for
         self._made: dict[int, tuple[types.FunctionType, types.CodeType, types.FunctionType]] = {}  # holds the functions, too
+        self._hooks: list[Hooks] = []
+
+    def __enter__(self) -> Twins:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Twins that have escaped go on, doing what Python does."""
+        self._made.clear()
+        while self._hooks:
+            self._hooks.pop().close()
 
     def of(self, f: Any) -> types.FunctionType:
         """The twin of a function; f itself where it is one of these twins. Raises Untwinnable, which says why there is none."""
@@ -47,7 +62,9 @@ class Twins:
     def _twin(self, f: types.FunctionType, code: types.CodeType, rewritten: Rewritten) -> types.FunctionType:
         if set(rewritten.code.co_freevars) != set(f.__code__.co_freevars):
             raise Untwinnable(f"rewritten, it needs other variables: {rewritten.code.co_freevars}")
-        return _with_code(f, rewritten.bound(HookTable(self._hooks_for(f), shown_code), code, self))
+        hooks = self._hooks_for(f)
+        self._hooks.append(hooks)
+        return _with_code(f, rewritten.bound(HookTable(hooks, shown_code), code, self))
 
 
 def is_twin(code: types.CodeType) -> bool:
