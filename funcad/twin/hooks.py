@@ -40,7 +40,7 @@ class Hooks:
     """Does what Python does. `function` is the root that is twinned; `cells` holds its closure's cells by name."""
 
     def __init__(self, function: types.FunctionType) -> None:
-        self.function = function
+        self.function: Any = function
 
     def __reduce__(self) -> Any:  # of a function that escaped and is pickled by value: it does what Python does, and no more
         return Hooks, (_nobody,)

@@ -13,6 +13,7 @@ Trap: a generator that was begun before may go on inside; that counts as beginni
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -82,6 +83,9 @@ class _Profiled:
             if not nets and sys.getprofile() == self._told:
                 sys.setprofile(None)
 
+    def after_fork(self) -> None:
+        """A profile function belongs to its thread."""
+
     def _nets(self) -> list[Net]:
         return self._here.__dict__.setdefault("nets", [])
 
@@ -146,5 +150,14 @@ class _Monitored:
             net.began(code, sys._getframe(1))
         return None
 
+    def after_fork(self) -> None:
+        """The other threads, whose nets these are, are gone."""
+        self._lock = threading.RLock()
+        for thread in set(self._nets) - {threading.get_ident()}:
+            for net in list(self._nets[thread]):
+                self.close(net)
+
 
 _monitor: Any = _Monitored() if sys.version_info >= (3, 12) else _Profiled()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_monitor.after_fork)

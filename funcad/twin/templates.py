@@ -18,6 +18,8 @@ import __future__
 import ast
 import inspect
 import linecache
+import os
+import sys
 import threading
 import types
 import warnings
@@ -28,7 +30,7 @@ from typing import Any, NamedTuple
 from funcad.twin.hooks import HookTable
 from funcad.twin.rewriting import AT_LEVEL, MARK, Rewriter
 
-MODULES = 32  # parsed modules that are kept
+MODULES = 8  # parsed modules that are kept: they are many objects, which the garbage collector visits
 _FUTURES = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _BLOCKS = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While, ast.ExceptHandler)  # their names are the module's
@@ -157,8 +159,9 @@ def _around(body: list[Any], line: int) -> _Around | None:
         node = held[0]
         inside = _around([part for name in _BODIES for part in getattr(node, name, [])], line)
         if inside is not None and isinstance(node, ast.ClassDef):
-            parts = {"bases": [], "keywords": [], "decorator_list": [], "type_params": getattr(node, "type_params", [])}
-            made = ast.ClassDef(name=node.name, body=inside.statements, **parts)  # what a method means depends on no more
+            parts: dict[str, Any] = {"type_params": getattr(node, "type_params", [])} if sys.version_info >= (3, 12) else {}
+            parts |= {"bases": [], "keywords": [], "decorator_list": []}  # what a method means does not depend on them
+            made = ast.ClassDef(name=node.name, body=inside.statements, **parts)
             return _Around([ast.copy_location(made, node)], inside.parts)
         if inside is not None and line > node.lineno:
             return inside
@@ -248,6 +251,16 @@ def _found(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         _modules.pop(filename, None)  # it may be half rewritten
         raise Untwinnable(f"its source cannot be rewritten: {type(error).__name__}: {error}") from None
+
+
+def _after_fork() -> None:
+    """Another thread may have held the lock, and is gone."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _no_source(filename: str) -> str:

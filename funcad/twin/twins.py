@@ -13,18 +13,20 @@ such a function, and in a circle with it for ever. Therefore twins are closed wh
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
-from funcad.host.where import is_internal
 from funcad.twin.hooks import Hooks, HookTable
 from funcad.twin.templates import Rewritten, Untwinnable, origin_of, rewritten_code
 
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
 
 class Twins:
-    """The twins of one trace, which closes them: `with Twins(hooks_for) as twins`. `hooks_for(function)` gives a root's hooks."""
+    """The twins of one trace: `with Twins(hooks_for) as twins`, which closes them. `hooks_for(root)` gives a root's hooks."""
 
     def __init__(self, hooks_for: Callable[[types.FunctionType], Hooks] = Hooks) -> None:
         self._hooks_for = hooks_for
@@ -100,14 +102,15 @@ def _with_code(f: types.FunctionType, code: types.CodeType) -> types.FunctionTyp
     return new
 
 
-def shown_traceback(traceback: types.TracebackType | None) -> types.TracebackType | None:
-    """The traceback without the frames of hooks."""
+def shown_traceback(traceback: types.TracebackType | None, *folders: str) -> types.TracebackType | None:
+    """The traceback without the frames of hooks: of this folder's files, and of those in others that hold hooks."""
+    hidden = (_HERE, *folders)
     frames = []
     while traceback is not None:
         frames.append(traceback)
         traceback = traceback.tb_next
     shown: types.TracebackType | None = None
     for entry in reversed(frames):
-        if not is_internal(entry.tb_frame.f_code.co_filename):
+        if not entry.tb_frame.f_code.co_filename.startswith(hidden):
             shown = types.TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return shown

@@ -1,5 +1,6 @@
 """One maker for each construct of the language: `make()` gives a function without arguments, which is run plain and as a twin."""
 # ruff: noqa
+# fmt: off
 # mypy: ignore-errors
 
 import asyncio
@@ -10,7 +11,6 @@ import warnings
 LIMIT = 3
 COUNT = 0
 TABLE = {"a": 1}
-
 
 class Point:
     __match_args__ = ("x", "y")
@@ -26,7 +26,6 @@ class Point:
     def norm(self):
         return abs(self.x) + abs(self.y)
 
-
 def loads():
     k = 10
 
@@ -35,14 +34,12 @@ def loads():
 
     return f
 
-
 def operators():
     def f():
         x, y = 7, 3
         return [x + y, x - y, x * y, x / y, x // y, x % y, x**y, x << y, x >> y, x | y, x ^ y, x & y, -x, +x, ~x, not x, 2 * 3 + 1]
 
     return f
-
 
 def matrix_product():
     class M:
@@ -60,7 +57,6 @@ def matrix_product():
 
     return f
 
-
 def augmented():
     def f():
         p, d, n = Point(1, [2]), {"k": 3, (1, 2): 4}, 5
@@ -74,7 +70,6 @@ def augmented():
         return n, p.x, p.y is kept, p.y, d
 
     return f
-
 
 def augmented_order():
     log = []
@@ -123,7 +118,6 @@ def augmented_order():
 
     return f
 
-
 def comparisons():
     def f():
         x, y = 1, 2
@@ -133,7 +127,6 @@ def comparisons():
         ]
 
     return f
-
 
 def truths():
     log = []
@@ -169,7 +162,6 @@ def truths():
 
     return f
 
-
 def constants():
     def f():
         out = []
@@ -186,7 +178,6 @@ def constants():
 
     return f
 
-
 def calls():
     def f():
         def g(*args, k=0, **kwargs):
@@ -199,7 +190,6 @@ def calls():
         ]
 
     return f
-
 
 def unpacking():
     def f():
@@ -215,7 +205,6 @@ def unpacking():
 
     return f
 
-
 def comprehensions():
     n = 4
 
@@ -230,7 +219,6 @@ def comprehensions():
         )
 
     return f
-
 
 def generators():
     def f():
@@ -252,14 +240,12 @@ def generators():
 
     return f
 
-
 def is_a_generator():
     def f():
         x = yield 1
         yield x
 
     return lambda: list(f())
-
 
 def coroutines():
     async def pause():
@@ -292,7 +278,6 @@ def coroutines():
 
     return f
 
-
 def nonlocals():
     n, deleted = 1, 2
 
@@ -318,7 +303,6 @@ def nonlocals():
 
     return f
 
-
 def globals_():
     def f():
         global COUNT, MADE
@@ -338,7 +322,6 @@ def globals_():
 
     return f
 
-
 def imports():
     def f():
         import os.path
@@ -350,7 +333,6 @@ def imports():
         return os.path is path, O.__name__, deque([1]), constructs.LIMIT, limit
 
     return f
-
 
 def classes():
     k = 2
@@ -409,7 +391,6 @@ def classes():
 
     return f
 
-
 class Method:
     def __init__(self):
         self.__v = 1
@@ -422,10 +403,8 @@ class Method:
     def v(self):
         return self.__v
 
-
 def methods():
     return lambda: (Method.run(Method())[0], Method.run(Method())[2])
-
 
 def names_seen():
     z = 1
@@ -437,7 +416,6 @@ def names_seen():
 
     return lambda: f(1, c=3, e=4)
 
-
 def frames():
     def f():
         def g():
@@ -447,14 +425,12 @@ def frames():
 
     return f
 
-
 def strings():
     def f():
         x, w = 3.14159, 8
         return f"{x:.2f} {x!r:>{w}} {x=} {x + 1:{w}.1f} {'a' 'b'} {{}} {[y for y in (1, 2)]}", "a" f"{LIMIT}", f"{f'{x:.1f}'}"
 
     return f
-
 
 def handlers():
     def f():
@@ -486,7 +462,6 @@ def handlers():
 
     return f
 
-
 def managers():
     log = []
 
@@ -512,7 +487,6 @@ def managers():
         return log, c
 
     return f
-
 
 def patterns():
     class Colour:
@@ -550,7 +524,6 @@ def patterns():
 
     return f
 
-
 def decorators():
     def twice(f):
         @functools.wraps(f)
@@ -572,19 +545,16 @@ def decorators():
 
     return f
 
-
 def lambdas():
     one, two = (lambda x: x + LIMIT), (lambda x: x - LIMIT)
     same = [lambda x: x, lambda x: x]
     return lambda: (one(1), two(1), same[0](1), (lambda x, y=one(2): x * y)(3), [g(2) for g in (lambda x: x * 2, lambda x: x * 3)])
-
 
 def recursion():
     def f(n=10):
         return 1 if n < 2 else n * f(n - 1)
 
     return f
-
 
 def annotated():
     def f():
@@ -601,7 +571,6 @@ def annotated():
 
     return f
 
-
 def attributes_of_functions():
     def f():
         f.count = getattr(f, "count", 0) + 1
@@ -613,7 +582,6 @@ def attributes_of_functions():
         return f.count, g.__doc__, g.__name__, g.__qualname__, g.__module__, g.__dict__, g.__kwdefaults__
 
     return f
-
 
 def deleted():
     def f():
@@ -627,7 +595,6 @@ def deleted():
 
     return f
 
-
 def star_expressions():
     def f():
         a = 1, *(2, 3)
@@ -639,7 +606,6 @@ def star_expressions():
 
     return f
 
-
 def evaluated():
     def f():
         a = 2
@@ -647,9 +613,7 @@ def evaluated():
 
     return f
 
-
 # -- what raises: the exception and the lines of its traceback are compared
-
 
 def raises_name():
     def f():
@@ -659,7 +623,6 @@ def raises_name():
         )
 
     return f
-
 
 def raises_unbound():
     def f():
@@ -672,7 +635,6 @@ def raises_unbound():
 
     return f
 
-
 def raises_free():
     def make():
         def f():
@@ -683,7 +645,6 @@ def raises_free():
         return f
 
     return make()
-
 
 def raises_attribute():
     def f():
@@ -696,7 +657,6 @@ def raises_attribute():
 
     return f
 
-
 def raises_in_chain():
     def f():
         return (
@@ -707,7 +667,6 @@ def raises_in_chain():
         )
 
     return f
-
 
 def raises_in_method_of_chain():
     class A:
@@ -728,7 +687,6 @@ def raises_in_method_of_chain():
 
     return f
 
-
 def raises_in_starred_chain():
     class A:
         def b(self, *args):
@@ -744,7 +702,6 @@ def raises_in_starred_chain():
 
     return f
 
-
 def raises_operator():
     def f():
         x = 1
@@ -755,7 +712,6 @@ def raises_operator():
         )
 
     return f
-
 
 def raises_argument():
     def f():
@@ -769,7 +725,6 @@ def raises_argument():
 
     return f
 
-
 def raises_not_callable():
     def f():
         x = 3
@@ -779,14 +734,12 @@ def raises_not_callable():
 
     return f
 
-
 def raises_not_iterable():
     def f():
         g = len
         return g(*3)
 
     return f
-
 
 def raises_not_a_mapping():
     def f():
@@ -795,7 +748,6 @@ def raises_not_a_mapping():
 
     return f
 
-
 def raises_unpack():
     def f():
         a, b = [
@@ -803,7 +755,6 @@ def raises_unpack():
         ]
 
     return f
-
 
 def raises_assertion():
     def f():
@@ -814,7 +765,6 @@ def raises_assertion():
 
     return f
 
-
 def raises_store():
     def f():
         p = (1, 2)
@@ -824,13 +774,11 @@ def raises_store():
 
     return f
 
-
 def raises_store_attribute():
     def f():
         (3).x = 4
 
     return f
-
 
 def raises_in_augmented():
     def f():
@@ -840,7 +788,6 @@ def raises_in_augmented():
         )
 
     return f
-
 
 def raises_in_property():
     class A:
@@ -853,7 +800,6 @@ def raises_in_property():
 
     return f
 
-
 def raises_in_comprehension():
     def f():
         return [
@@ -864,14 +810,12 @@ def raises_in_comprehension():
 
     return f
 
-
 def raises_in_with():
     def f():
         with 3:
             pass
 
     return f
-
 
 def raises_from_handler():
     def f():
@@ -882,12 +826,10 @@ def raises_from_handler():
 
     return f
 
-
 def raises_in_lambda():
     return lambda: (lambda x: x.y)(
         3
     )
-
 
 def raises_in_match():
     def f():
@@ -897,19 +839,16 @@ def raises_in_match():
 
     return f
 
-
 def raises_in_import():
     def f():
         from os import nothing_at_all
 
     return f
 
-
 def raises_too_deep():
     def f(n=0):
         return f(n + 1)
 
     return f
-
 
 MAKERS = [value for value in list(globals().values()) if type(value).__name__ == "function" and value.__module__ == __name__]

@@ -21,6 +21,8 @@ from tests.twin import constructs
 class Nothing(Hooks):
     """Hooks written in Python that do what Python does: their frames stand between the user's."""
 
+    twins: Twins
+
     def load_attribute(self, owner: Any, name: str) -> Any:
         return getattr(owner, name)
 
@@ -48,9 +50,8 @@ def twinnable(f: types.FunctionType) -> bool:
 
 
 def twin(f: Any, kind: type[Hooks]) -> Any:
-    twins = Twins(kind)
-    kind.twins = twins  # type: ignore[attr-defined]
-    return twins.of(f)
+    Nothing.twins = Twins(kind)
+    return Nothing.twins.of(f)
 
 
 def lines(error: BaseException | None) -> Any:

@@ -267,13 +267,15 @@ def test_answers_take_the_place_of_values() -> None:
             return "?"
 
     def f(x: Any) -> Any:
-        a, b = 1, 2
+        a: Any = 1
+        b: Any = 2
+        c, _ = 1, 2
         chosen = "yes" if x else "no"
         kept = x or 3
-        return A_GLOBAL, x.name, x[0], x.f(1), a + b, a < b, a in b, a not in b, [i for i in (1, 2)], chosen, f"{x}", a, kept  # noqa: C416
+        return A_GLOBAL, x.name, x[0], x.f(1), a + b, a < b, a in b, a not in b, [i for i in (1, 2)], chosen, f"{x}", c, kept  # noqa: C416
 
     assert Twins(Answers).of(f)(0) == (
-        10, "NAME", -1, (1,), ("add", 2, 1), operator.lt, contains, lacks, [2, 1], "yes", "?", 2, 3,
+        10, "NAME", -1, (1,), ("add", 1, 2), operator.lt, contains, lacks, [2, 1], "yes", "?", 2, 3,
     )  # fmt: skip
 
 
@@ -297,7 +299,7 @@ def test_stores_reach_the_hooks_wherever_they_stand() -> None:
         x.a = 1
         x["b"] = 2
         x.c, (x["d"], *x.e) = 3, (4, 5)
-        x.f: int = 6
+        x.f = 6
         for x["g"] in (7,):
             pass
         with thing as x.h:

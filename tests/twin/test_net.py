@@ -126,7 +126,7 @@ def test_other_threads_are_not_seen() -> None:
 
 def test_two_threads_have_nets_at_once() -> None:
     barrier = threading.Barrier(2)
-    found = {}
+    found: dict[Any, list[list[str]]] = {}
 
     def work(f: Any) -> None:
         for _ in range(20):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bdb
 import gc
+import importlib
 import linecache
 import os
 import subprocess
@@ -18,8 +19,10 @@ import pytest
 
 from funcad.twin import templates
 from funcad.twin.hooks import Hooks
+from funcad.twin.net import Net
 from funcad.twin.templates import Untwinnable
 from funcad.twin.twins import Twins, is_twin
+from tests.forked import in_a_child, needs_fork
 from tests.twin import constructs
 
 ASK = """
@@ -88,10 +91,9 @@ def test_source_that_is_not_what_runs() -> None:
 
 
 def test_what_is_not_written_in_python() -> None:
-    import importlib._bootstrap as frozen
-
-    assert "it has no source: it comes from a frozen module" in why(frozen._handle_fromlist)
-    for x in (len, Hooks, Hooks(why).load_global):
+    frozen = vars(importlib._bootstrap)["_handle_fromlist"]
+    assert "it has no source: it comes from a frozen module" in why(frozen)
+    for x in (len, Hooks, Hooks(frozen).load_global):
         with pytest.raises(Untwinnable, match="no function written in Python, but a"):
             Twins().of(x)
 
@@ -221,6 +223,32 @@ def test_many_threads_at_once() -> None:
     for thread in threads:
         thread.join()
     assert len(done) == 8 and failures == []
+
+
+@needs_fork
+def test_a_fork_while_another_thread_makes_a_twin_and_has_a_net() -> None:
+    made = module("def f(x):\n    return x + 1\n")
+    inside, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with templates._lock, Net():
+            inside.set()
+            over.wait(30)
+
+    def child() -> None:
+        assert Twins().of(made.f)(1) == 2
+        with Net(lambda code, globals_: code is made.f.__code__) as net:
+            made.f(1)
+        assert net.why is None and net.seen == [made.f.__code__]
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait(30)
+    try:
+        in_a_child(child)()
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_a_breakpoint_stops_in_a_twin() -> None:
