@@ -125,14 +125,10 @@ class ModuleText:
         imports = [node for node in self._imports if getattr(node, "module", None) != "__future__"]
         module = ast.Module([*imports, *[statement for statement in statements if statement not in imports]], [])
         futures = sum([flag for flag in _FUTURES if flag & flags]) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        codes = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python has given the module's own; and hooks are called that look like texts
-            for rewrite in (False, True):
-                if rewrite:
-                    module = ast.fix_missing_locations(Rewriter(module).visit(module))
-                codes.append(compile(module, self._filename, "exec", futures, dont_inherit=True))
-        for plain, rewritten in _pairs(codes[0], Rewritten(codes[1])):
+        original = compile(module, self._filename, "exec", futures, dont_inherit=True)
+        module = ast.fix_missing_locations(Rewriter(module).visit(module))
+        made = compile(module, self._filename, "exec", futures, dont_inherit=True)
+        for plain, rewritten in _pairs(original, Rewritten(made)):
             self._found.setdefault((plain.co_qualname, plain.co_firstlineno), []).append((plain, rewritten))
 
 
@@ -242,12 +238,14 @@ def _found(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
         raise Untwinnable(_no_source(filename))
     module = _modules.pop(filename, None)
     try:
-        if module is None or module.text != text:
-            module = ModuleText(text, filename)
-        _modules[filename] = module
-        while len(_modules) > MODULES:
-            del _modules[next(iter(_modules))]
-        return module.find(code)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python has given those of the module; and hooks are called that look like texts
+            if module is None or module.text != text:
+                module = ModuleText(text, filename)
+            _modules[filename] = module
+            while len(_modules) > MODULES:
+                del _modules[next(iter(_modules))]
+            return module.find(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         _modules.pop(filename, None)  # it may be half rewritten
         raise Untwinnable(f"its source cannot be rewritten: {type(error).__name__}: {error}") from None

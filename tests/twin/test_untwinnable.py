@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import types
+import warnings
 import weakref
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,16 @@ def test_lambdas_of_one_line_are_told_apart() -> None:
     twins = [Twins().of(f) for f in fs]
     assert [t(10) for t in twins] == [11, 9, 11]
     assert [list(t.__code__.co_positions())[-1] for t in twins] == [list(f.__code__.co_positions())[-1] for f in fs]
+
+
+def test_warnings_of_the_compiler_are_given_once() -> None:
+    text = "def f(x):\n    return x is 5, '\\d', [1, 2](0) if x == 7 else 2\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        f = module(text).f
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Twins().of(f)(1) == (False, "\\d", 2)
 
 
 NESTED = """
