@@ -72,7 +72,8 @@ class _Profiled:
         if not nets:
             if sys.getprofile() is not None:
                 return "another profile function is set"
-            sys.setprofile(self._told)
+            self._here.told = _teller(nets)
+            sys.setprofile(self._here.told)
         nets.append(net)
         return None
 
@@ -80,7 +81,7 @@ class _Profiled:
         nets = self._nets()
         if net in nets:
             nets.remove(net)
-            if not nets and sys.getprofile() == self._told:
+            if not nets and sys.getprofile() is self._here.told:
                 sys.setprofile(None)
 
     def after_fork(self) -> None:
@@ -89,10 +90,20 @@ class _Profiled:
     def _nets(self) -> list[Net]:
         return self._here.__dict__.setdefault("nets", [])
 
-    def _told(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and not _is_ours(frame.f_code):
-            for net in self._nets():
-                net.began(frame.f_code, frame)
+
+def _teller(nets: list[Net]) -> Callable[[FrameType, str, Any], None]:
+    """A profile function. Every call, also of a function in C, and every return calls it: it does as little as it can."""
+    ours: dict[int, CodeType] = {}
+
+    def told(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and id(frame.f_code) not in ours:
+            if _is_ours(frame.f_code):
+                ours[id(frame.f_code)] = frame.f_code
+            else:
+                for net in nets:
+                    net.began(frame.f_code, frame)
+
+    return told
 
 
 class _Monitored:

@@ -239,7 +239,8 @@ def _found(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     module = _modules.pop(filename, None)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python has given those of the module; and hooks are called that look like texts
+            warnings.simplefilter("ignore", SyntaxWarning)  # hooks look like texts that are called; and Python has given the
+            warnings.filterwarnings("ignore", "invalid", DeprecationWarning)  # user's own; those of other threads pass
             if module is None or module.text != text:
                 module = ModuleText(text, filename)
             _modules[filename] = module
