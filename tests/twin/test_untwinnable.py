@@ -195,16 +195,26 @@ def test_a_twin_dies_with_its_trace_and_rewritten_code_with_its_function() -> No
         t()  # leaves an inner function in the module, which holds f, whose module holds it
     assert is_twin(made.g.__code__)
     held = [weakref.ref(x) for x in (data, f, t, t.__code__, made.g.__code__)]
-    code = weakref.ref(f.__code__)
-    kept = len(templates._codes)
+    code, identity = weakref.ref(f.__code__), id(f.__code__)
     del data, f, t, twins
     made.g = None
     gc.collect()
     assert [x() for x in held] == [None] * 5
-    assert code() is not None and len(templates._codes) == kept
+    assert code() is not None and identity in templates._codes
     del made
     gc.collect()
-    assert code() is None and len(templates._codes) < kept
+    assert code() is None and identity not in templates._codes
+
+
+def test_a_reason_keeps_no_code_alive() -> None:
+    made = module("def f():\n    return 1\n")
+    linecache.cache.pop(made.f.__code__.co_filename)
+    assert why(made.f).startswith("it has no source")
+    code, identity = weakref.ref(made.f.__code__), id(made.f.__code__)
+    assert identity in templates._codes
+    del made
+    gc.collect()
+    assert code() is None and identity not in templates._codes
 
 
 def test_the_tables_are_bounded() -> None:
