@@ -76,13 +76,15 @@ def is_twin(code: types.CodeType) -> bool:
 def shown_code(code: Any) -> Any:
     """The user's code, of a twin's; of anything else, it."""
     origin = origin_of(code) if type(code) is types.CodeType else None
-    return code if origin is None else origin.code
+    if origin is None:
+        return code
+    flags = code.co_flags  # which types.coroutine may have changed since
+    return origin.code if origin.code.co_flags == flags else origin.code.replace(co_flags=flags)
 
 
 def plain(f: types.FunctionType) -> types.FunctionType:
     """A function that a twin made, as the user wrote it: the same cells, without hooks. Of any other function, it."""
-    origin = origin_of(f.__code__)
-    return f if origin is None else _with_code(f, origin.code)
+    return _with_code(f, shown_code(f.__code__)) if is_twin(f.__code__) else f
 
 
 def _with_code(f: types.FunctionType, code: types.CodeType) -> types.FunctionType:

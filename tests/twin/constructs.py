@@ -5,7 +5,9 @@
 
 import asyncio
 import functools
+import inspect
 import sys
+import types
 import warnings
 
 LIMIT = 3
@@ -275,6 +277,18 @@ def coroutines():
 
     def f():
         return asyncio.run(main())
+
+    return f
+
+def marked_as_a_coroutine():
+    def f():
+        def gen():
+            yield 1
+
+        before = gen.__code__
+        marked = types.coroutine(gen)
+        same = marked is gen and gen.__code__ is not before and gen.__code__.co_flags - before.co_flags
+        return same, inspect.isawaitable(marked()), gen.__code__.co_name, list(gen())
 
     return f
 

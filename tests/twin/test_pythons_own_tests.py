@@ -15,7 +15,7 @@ NAMES = """
 asyncgen augassign class collections compare contextlib coroutines dataclasses decorators descr dictcomps enum except_star
 exceptions extcall fstring funcattrs generator_stop generators genexps global grammar itertools keywordonlyarg listcomps
 named_expressions opcodes patma positional_only_arg pow raise scope setcomps slice string_literals super traceback type_aliases
-type_params unary unpack unpack_ex with yield_from
+type_params types unary unpack unpack_ex with yield_from
 """.split()  # fmt: skip
 ROOT = Path(__file__).parents[2]
 
