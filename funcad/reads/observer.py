@@ -80,7 +80,6 @@ class Observer:
         self.stores: Any = None  # see stores.py
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
-        self.hooks: list[Any] = []  # of the twins that run
         self.trace: Any = None  # in which f runs
         self.memo: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()

@@ -29,10 +29,6 @@ from funcad.twin.twins import Twins
 _FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
 
 
-def _nobody() -> None:
-    """Whose hooks the twins have that outlive their run: they do what Python does."""
-
-
 def users_function(f: Any) -> Any:
     """The function of the user's that is called first when f is called, if that is told by f alone."""
     while True:
@@ -57,16 +53,14 @@ def has_twin(f: Any) -> bool:
 
 def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
     """An observer of one run of f."""
-    made: list[Seen] = []
-
     observer = Observer(f, statics, inputs)
 
     def hooks_for(function: types.FunctionType) -> Seen:
-        made.append(Seen(function))
-        made[-1].begin(observer)
-        return made[-1]
+        made = Seen(function)
+        made.begin(observer)
+        return made
 
-    observer.twins, observer.hooks = Twins(hooks_for), made
+    observer.twins = Twins(hooks_for)
     observer.stores = Stores(observer)
     return observer
 
@@ -92,6 +86,4 @@ def under(observer: Observer, known: list[bool]) -> Iterator[Callable[[Any], Any
         if net is not None:
             known[:] = [any(known) or bool(net.seen) or net.why is not None]
         observer.unseen = any(known)
-        for hooks in observer.hooks:  # what was recorded names codes of twins, which must keep no function alive
-            hooks.function = _nobody
-        observer.twins.forget()
+        observer.twins.close()
