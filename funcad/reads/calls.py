@@ -239,9 +239,9 @@ def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
     if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
         return twin(*args, **kwargs)
     key = (id(f), functools._make_key(args, kwargs, True))
-    if key not in observer.memo:
-        observer.memo[key] = twin(*args, **kwargs)
-    return observer.memo[key]
+    if key not in observer.results:
+        observer.results[key] = twin(*args, **kwargs)
+    return observer.results[key]
 
 
 _HASHABLE = frozenset([types.BuiltinFunctionType, types.FunctionType, type, np.ufunc, functools._lru_cache_wrapper])

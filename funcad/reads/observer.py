@@ -81,7 +81,7 @@ class Observer:
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
         self.trace: Any = None  # in which f runs
-        self.memo: dict[Any, Any] = {}  # results of functions of the user's that have a cache
+        self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
         self.root = self.place(None, "root", None, "")
         self._begin(f, self.root)
@@ -390,7 +390,7 @@ class Observer:
             self.values,
             self.tracers,
             self.arrays,
-            self.memo,
+            self.results,
             self.stores.before,
             self.stores.names,
             self.table,

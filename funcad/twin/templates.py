@@ -27,6 +27,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from funcad.memo import table
 from funcad.twin.hooks import HookTable
 from funcad.twin.rewriting import AT_LEVEL, MARK, Rewriter
 
@@ -196,8 +197,8 @@ def _same_constant(a: Any, b: Any) -> bool:
 
 # -- tables
 
-_modules: dict[str, ModuleText] = {}  # the last used come last
-_codes: dict[int, tuple[weakref.ref, Rewritten | Untwinnable]] = {}  # by the identity of a code object, as long as it lives
+_modules = table("twin.modules", "file: its text, parsed and rewritten; the last used come last", MODULES, same=None)
+_codes = table("twin.codes", "identity of a code object, as long as it lives: the rewritten code, or why not", same=None)
 _lock = threading.RLock()
 
 
