@@ -40,10 +40,15 @@ class Hooks:
     """Does what Python does. `function` is the root that is twinned; `cells` holds its closure's cells by name."""
 
     def __init__(self, function: types.FunctionType) -> None:
-        self.function = function
+        self.function: Any = function
 
     def __reduce__(self) -> Any:  # of a function that escaped and is pickled by value: it does what Python does, and no more
         return Hooks, (_nobody,)
+
+    def close(self) -> None:
+        """The trace has ended: hold nothing of the user's any more, and do what Python does."""
+        self.function = _nobody
+        self.__dict__.pop("cells", None)
 
     @property
     def globals(self) -> dict[str, Any]:
@@ -205,7 +210,7 @@ class HookTable:
         if level:
             module = importlib.util.resolve_name("." * level + module, self._hooks.globals.get("__package__") or "")
         owner = sys.modules.get(module)
-        if owner is None or vars(owner).get(name, MISSING) is not value:
+        if not isinstance(owner, types.ModuleType) or vars(owner).get(name, MISSING) is not value:
             return value
         return self._hooks.load_attribute(owner, name)
 

@@ -13,6 +13,7 @@ Trap: a generator that was begun before may go on inside; that counts as beginni
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -71,7 +72,8 @@ class _Profiled:
         if not nets:
             if sys.getprofile() is not None:
                 return "another profile function is set"
-            sys.setprofile(self._told)
+            self._here.told = _teller(nets)
+            sys.setprofile(self._here.told)
         nets.append(net)
         return None
 
@@ -79,16 +81,29 @@ class _Profiled:
         nets = self._nets()
         if net in nets:
             nets.remove(net)
-            if not nets and sys.getprofile() == self._told:
+            if not nets and sys.getprofile() is self._here.told:
                 sys.setprofile(None)
+
+    def after_fork(self) -> None:
+        """A profile function belongs to its thread."""
 
     def _nets(self) -> list[Net]:
         return self._here.__dict__.setdefault("nets", [])
 
-    def _told(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and not _is_ours(frame.f_code):
-            for net in self._nets():
-                net.began(frame.f_code, frame)
+
+def _teller(nets: list[Net]) -> Callable[[FrameType, str, Any], None]:
+    """A profile function. Every call, also of a function in C, and every return calls it: it does as little as it can."""
+    ours: dict[int, CodeType] = {}
+
+    def told(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and id(frame.f_code) not in ours:
+            if _is_ours(frame.f_code):
+                ours[id(frame.f_code)] = frame.f_code
+            else:
+                for net in nets:
+                    net.began(frame.f_code, frame)
+
+    return told
 
 
 class _Monitored:
@@ -146,5 +161,14 @@ class _Monitored:
             net.began(code, sys._getframe(1))
         return None
 
+    def after_fork(self) -> None:
+        """The other threads, whose nets these are, are gone."""
+        self._lock = threading.RLock()
+        for thread in set(self._nets) - {threading.get_ident()}:
+            for net in list(self._nets[thread]):
+                self.close(net)
+
 
 _monitor: Any = _Monitored() if sys.version_info >= (3, 12) else _Profiled()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_monitor.after_fork)

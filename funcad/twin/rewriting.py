@@ -74,7 +74,8 @@ class Rewriter(ast.NodeTransformer):
         before, self._now = self._now, self._scopes.of[node]
         docstring = body[:1] if ast.get_docstring(node, clean=False) is not None else []  # type: ignore[arg-type]
         rest = body[len(docstring) :]
-        told = [self._will_store(name, (rest or body)[0]) for name in self._outside()]
+        outside = self._now.stored_outside() if self._live else []
+        told = [self._will_store(name, (rest or body)[0]) for name in outside]
         rewritten = self._statements(rest)
         self._now = before
         return [*docstring, *told, *rewritten]
@@ -85,9 +86,6 @@ class Rewriter(ast.NodeTransformer):
             new = self.visit(statement)
             out += new if isinstance(new, list) else [new]
         return out
-
-    def _outside(self) -> list[str]:
-        return self._now.stored_outside() if self._live else []
 
     def _will_store(self, name: str, at: ast.AST) -> ast.stmt:
         where = self._now.find(name)

@@ -18,6 +18,8 @@ import __future__
 import ast
 import inspect
 import linecache
+import os
+import sys
 import threading
 import types
 import warnings
@@ -28,7 +30,7 @@ from typing import Any, NamedTuple
 from funcad.twin.hooks import HookTable
 from funcad.twin.rewriting import AT_LEVEL, MARK, Rewriter
 
-MODULES = 32  # parsed modules that are kept
+MODULES = 8  # parsed modules that are kept: they are many objects, which the garbage collector visits
 _FUTURES = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _BLOCKS = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While, ast.ExceptHandler)  # their names are the module's
@@ -123,14 +125,10 @@ class ModuleText:
         imports = [node for node in self._imports if getattr(node, "module", None) != "__future__"]
         module = ast.Module([*imports, *[statement for statement in statements if statement not in imports]], [])
         futures = sum([flag for flag in _FUTURES if flag & flags]) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        codes = []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python has given the module's own; and hooks are called that look like texts
-            for rewrite in (False, True):
-                if rewrite:
-                    module = ast.fix_missing_locations(Rewriter(module).visit(module))
-                codes.append(compile(module, self._filename, "exec", futures, dont_inherit=True))
-        for plain, rewritten in _pairs(codes[0], Rewritten(codes[1])):
+        original = compile(module, self._filename, "exec", futures, dont_inherit=True)
+        module = ast.fix_missing_locations(Rewriter(module).visit(module))
+        made = compile(module, self._filename, "exec", futures, dont_inherit=True)
+        for plain, rewritten in _pairs(original, Rewritten(made)):
             self._found.setdefault((plain.co_qualname, plain.co_firstlineno), []).append((plain, rewritten))
 
 
@@ -157,9 +155,11 @@ def _around(body: list[Any], line: int) -> _Around | None:
         node = held[0]
         inside = _around([part for name in _BODIES for part in getattr(node, name, [])], line)
         if inside is not None and isinstance(node, ast.ClassDef):
-            fields = {**{name: getattr(node, name) for name in node._fields}, "body": inside.statements}
-            return _Around([ast.copy_location(ast.ClassDef(**fields), node)], inside.parts)
-        if inside is not None:
+            parts: dict[str, Any] = {"type_params": getattr(node, "type_params", [])} if sys.version_info >= (3, 12) else {}
+            parts |= {"bases": [], "keywords": [], "decorator_list": []}  # what a method means does not depend on them
+            made = ast.ClassDef(name=node.name, body=inside.statements, **parts)
+            return _Around([ast.copy_location(made, node)], inside.parts)
+        if inside is not None and line > node.lineno:
             return inside
     return _Around(held, held) if held else None
 
@@ -210,8 +210,6 @@ def rewritten_code(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
                 found: Rewritten | Untwinnable = _searched(code, globals_)
             except Untwinnable as error:
                 found = Untwinnable(*error.args)  # a new one: what it was raised among would be kept with it
-            except (SyntaxError, ValueError, RecursionError) as error:
-                found = Untwinnable(f"its source cannot be rewritten: {error}")
             identity = id(code)
             known = _codes[identity] = (weakref.ref(code, lambda gone: _forget(identity, gone)), found)
     if isinstance(known[1], Untwinnable):
@@ -227,27 +225,41 @@ def _forget(identity: int, gone: weakref.ref) -> None:
 
 def _searched(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     try:
-        return _module_of(code, globals_).find(code)
+        return _found(code, globals_)
     except Untwinnable:
         linecache.checkcache(code.co_filename)  # the module may have been loaded anew from a file that has been edited
-        return _module_of(code, globals_).find(code)
+        return _found(code, globals_)
 
 
-def _module_of(code: types.CodeType, globals_: dict[str, Any]) -> ModuleText:
+def _found(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     filename = code.co_filename
     text = "".join(linecache.getlines(filename, globals_))
     if not text:
         raise Untwinnable(_no_source(filename))
-    known = _modules.pop(filename, None)
-    if known is None or known.text != text:
-        try:
-            known = ModuleText(text, filename)
-        except (SyntaxError, ValueError, RecursionError) as error:
-            raise Untwinnable(f"its source cannot be read: {error}") from None
-    _modules[filename] = known
-    while len(_modules) > MODULES:
-        del _modules[next(iter(_modules))]
-    return known
+    module = _modules.pop(filename, None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # hooks look like texts that are called; and Python has given the
+            warnings.filterwarnings("ignore", "invalid", DeprecationWarning)  # user's own; those of other threads pass
+            if module is None or module.text != text:
+                module = ModuleText(text, filename)
+            _modules[filename] = module
+            while len(_modules) > MODULES:
+                del _modules[next(iter(_modules))]
+            return module.find(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        _modules.pop(filename, None)  # it may be half rewritten
+        raise Untwinnable(f"its source cannot be rewritten: {type(error).__name__}: {error}") from None
+
+
+def _after_fork() -> None:
+    """Another thread may have held the lock, and is gone."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _no_source(filename: str) -> str:

@@ -6,27 +6,45 @@ it knows no function, so that a twin keeps nothing alive that its function does 
 Invariant: a twin looks like its function: name, file, lines, signature, attributes. Its code alone is another, and `f.__code__`
 read inside a twin gives the user's. Functions that a twin makes are twins with their root's hooks; `plain` undoes that.
 
-Trap: an inner function may outlive its trace and meet the next one. It is then made anew there, with hooks of that trace.
+Traps: an inner function may outlive its trace and meet the next one. It is then made anew there, with hooks of that trace.
+Python's garbage collector does not look into code objects, and hooks stand in them: whatever hooks hold would live as long as
+such a function, and in a circle with it for ever. Therefore twins are closed when their trace ends, and hooks let go.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
-from funcad.host.where import is_internal, tracing
+from funcad.host.where import tracing
 from funcad.twin.hooks import Hooks, HookTable
 from funcad.twin.templates import Rewritten, Untwinnable, origin_of, rewritten_code
 
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
 
 class Twins:
-    """The twins of one trace. `hooks_for(function)` gives the hooks of a root."""
+    """The twins of one trace: `with Twins(hooks_for) as twins`, which closes them. `hooks_for(root)` gives a root's hooks."""
 
     def __init__(self, hooks_for: Callable[[types.FunctionType], Hooks] = Hooks) -> None:
         self._hooks_for = hooks_for
         self._made: dict[int, tuple[types.FunctionType, types.CodeType, types.FunctionType]] = {}  # holds the functions, too
+        self._hooks: list[Hooks] = []
+
+    def __enter__(self) -> Twins:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Twins that have escaped go on, doing what Python does."""
+        self._made.clear()
+        while self._hooks:
+            self._hooks.pop().close()
 
     def of(self, f: Any) -> types.FunctionType:
         """The twin of a function; f itself where it is one of these twins. Raises Untwinnable, which says why there is none."""
@@ -51,7 +69,9 @@ class Twins:
     def _twin(self, f: types.FunctionType, code: types.CodeType, rewritten: Rewritten) -> types.FunctionType:
         if set(rewritten.code.co_freevars) != set(f.__code__.co_freevars):
             raise Untwinnable(f"rewritten, it needs other variables: {rewritten.code.co_freevars}")
-        return _with_code(f, rewritten.bound(HookTable(self._hooks_for(f), shown_code), code, self))
+        hooks = self._hooks_for(f)
+        self._hooks.append(hooks)
+        return _with_code(f, rewritten.bound(HookTable(hooks, shown_code), code, self))
 
 
 def is_twin(code: types.CodeType) -> bool:
@@ -61,13 +81,15 @@ def is_twin(code: types.CodeType) -> bool:
 def shown_code(code: Any) -> Any:
     """The user's code, of a twin's; of anything else, it."""
     origin = origin_of(code) if type(code) is types.CodeType else None
-    return code if origin is None else origin.code
+    if origin is None:
+        return code
+    flags = code.co_flags  # which types.coroutine may have changed since
+    return origin.code if origin.code.co_flags == flags else origin.code.replace(co_flags=flags)
 
 
 def plain(f: types.FunctionType) -> types.FunctionType:
     """A function that a twin made, as the user wrote it: the same cells, without hooks. Of any other function, it."""
-    origin = origin_of(f.__code__)
-    return f if origin is None else _with_code(f, origin.code)
+    return _with_code(f, shown_code(f.__code__)) if is_twin(f.__code__) else f
 
 
 def _with_code(f: types.FunctionType, code: types.CodeType) -> types.FunctionType:
@@ -96,14 +118,15 @@ def located_code(code: types.CodeType) -> types.CodeType:
 tracing.code_of = located_code
 
 
-def shown_traceback(traceback: types.TracebackType | None) -> types.TracebackType | None:
-    """The traceback without the frames of hooks."""
+def shown_traceback(traceback: types.TracebackType | None, *folders: str) -> types.TracebackType | None:
+    """The traceback without the frames of hooks: of this folder's files, and of those in others that hold hooks."""
+    hidden = (_HERE, *folders)
     frames = []
     while traceback is not None:
         frames.append(traceback)
         traceback = traceback.tb_next
     shown: types.TracebackType | None = None
     for entry in reversed(frames):
-        if not is_internal(entry.tb_frame.f_code.co_filename):
+        if not entry.tb_frame.f_code.co_filename.startswith(hidden):
             shown = types.TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return shown
