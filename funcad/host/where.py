@@ -53,7 +53,7 @@ class _State(threading.local):
     checked: Any = None  # how operations run while one of these two is set: checked(primitive, xp, args, params)
     debug_checks: bool = False
     default_device: str = "cpu"
-    unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (jitted/substitutes.py)
+    unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (reads/observer.py)
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
