@@ -145,6 +145,8 @@ class TwinRun:
                     raise observer.unplaced
                 self.stores, self.outputs = observer.stores.taken()
                 self.advancing = observer.stores.advancing
+            if observer.storing:
+                raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
             return result
         finally:
