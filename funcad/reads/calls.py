@@ -262,6 +262,10 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         return x
     if is_scalar(x):
         return x
+    if callable(x) and not isinstance(x, (type, np.ufunc)):
+        door = tracing.door_of(x)
+        if door is not x:
+            return door
     if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
         return _given_function(observer, x, f)
     if kind is np.ndarray:
