@@ -54,7 +54,7 @@ class _State(threading.local):
     checked: Any = None  # how operations run while one of these two is set: checked(primitive, xp, args, params)
     debug_checks: bool = False
     default_device: str = "cpu"
-    unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (jitted/substitutes.py)
+    unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (reads/observer.py)
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
@@ -63,7 +63,7 @@ class _State(threading.local):
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
-    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of")
+    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of", "code_of")
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
@@ -71,6 +71,7 @@ class _Tracing:
         self.prepare: Callable[[], None] = lambda: None
         self.learned: Callable[[Any], bool] = lambda found: False  # hangs a door that a function turned out to need, if it can
         self.door_of: Callable[[Any], Any] = lambda f: f  # the door of a function that the user's code calls, if it has one
+        self.code_of: Callable[[CodeType], CodeType] = lambda code: code  # what stands for a code in locations (twin/)
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
 
     @contextmanager
@@ -187,6 +188,7 @@ def user_source(depth: int = 2) -> Source | None:
         if known is None:
             known = is_internal(code.co_filename)
         if not known:
+            code = code if state.observer is None else tracing.code_of(code)
             return tuple.__new__(Source, (code, frame.f_lasti, state.scope))
         frame = frame.f_back  # type: ignore[assignment]
     return None

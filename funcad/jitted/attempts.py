@@ -1,12 +1,14 @@
 """What jit traces: a function of the leaves of its arguments, which notes what it did beside computing.
 
-Idea: an attempt is one run of the user's function on tracers. It is looked after: what the function may read beside its
-arguments was taken before (watched.py), what it leaves behind in objects is found afterwards (left_behind.py), writes into
-arguments are noted, and the structure of the result. A function with guards is attempted once for each of its paths.
+Idea: an attempt is one run of the user's function on tracers, by its twin, which tells what it reads and stores (reads/). Where
+it has none, and for code that runs un-twinned, what the function may read was taken before (watched.py), and what it leaves
+behind in objects is found afterwards (left_behind.py). Writes into arguments are noted, and the structure of the result. A
+function with guards is attempted once for each of its paths.
 """
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -15,15 +17,15 @@ from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.lane_trace import as_truth
 from funcad.host.where import setting, state
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left
 from funcad.jitted.path_segments import Leaf
-from funcad.jitted.substitutes import Substitutes, Unsuited, keeps_functions
 from funcad.jitted.watched import Found, look
-from funcad.reads.code_reads import reads_of
+from funcad.primitives.host import HostCall
+from funcad.reads.code_reads import content, is_library, reads_of
 from funcad.reads.places import Guards
-from funcad.reads.refusals import Refusal
+from funcad.reads.refusals import Refusal, Unplaced
 from funcad.reads.run import begin, has_twin, under
 from funcad.reads.stores import Store
 from funcad.unjitted.strides import Given
@@ -39,8 +41,7 @@ class Attempt(NamedTuple):
     in_tree: Any
     title: str
     found: Found  # what the function may read beside its arguments
-    made: Substitutes | None  # the function with the numbers that are inputs, where it has no twin
-    run: TwinRun | None  # where it has one: what it reads and stores
+    run: TwinRun | None  # where it has a twin: what it reads and stores
 
     @contextmanager
     def looked_after(self) -> Iterator[None]:
@@ -51,13 +52,13 @@ class Attempt(NamedTuple):
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:
         """What the program depends on, once it is traced."""
-        if self.made is not None:
-            return self.made.checked(self.found.settle(f, moved), jaxpr)
-        run: Any = self.run
+        run = self.run
+        if run is None:
+            return self.found.settle(f, moved)
         guards = run.guards or Guards([])
         if run.unseen or keeps_functions(jaxpr):
-            if guards.inputs:
-                raise Unsuited
+            if guards.inputs:  # what the walk compares may be one of them
+                raise Unplaced("")
             guards = guards.joined(self.found.settle(f, moved))
         return guards if guards.places else None
 
@@ -101,17 +102,13 @@ class Attempts:
         if not self.twinned and found.unlooked:
             raise Refusal(f"{found.unlooked[0]} holds more than is compared in a function without a source", "")
         run = TwinRun(self.statics, self.numbers, self.unseen) if self.twinned else None
-        made = found.substitutes(f, self.numbers) if run is None else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             if state.identities:
                 dynamic, keywords = tree.map(as_truth, (dynamic, keywords))
             arguments, keywords = self.merged(dynamic, keywords)
             with arguments_kept(found, [*dynamic, *keywords.values()]) as results:
-                if run is not None:
-                    result = run.of(f, arguments, keywords)
-                else:
-                    result = (made.function() if self.numbers else f)(*arguments, **keywords)  # type: ignore[union-attr]
+                result = f(*arguments, **keywords) if run is None else run.of(f, arguments, keywords)
                 results.append(result)
                 return result  # f is found in this cell by host/conversions.py
 
@@ -119,7 +116,7 @@ class Attempts:
         given.commits = True  # see jit_writes.py
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         flat = flat if run is None else run.storing(flat)
-        return Attempt(flat, store, writes, given, self.in_tree, self.title, found, made, run)
+        return Attempt(flat, store, writes, given, self.in_tree, self.title, found, run)
 
 
 class TwinRun:
@@ -148,6 +145,8 @@ class TwinRun:
                     raise observer.unplaced
                 self.stores, self.outputs = observer.stores.taken()
                 self.advancing = observer.stores.advancing
+            if observer.storing:
+                raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
             return result
         finally:
@@ -157,3 +156,21 @@ class TwinRun:
     def storing(self, flat: Callable[..., list]) -> Callable[..., list]:
         """The flat function with what is to be stored as further outputs, after all others."""
         return lambda *leaves: [*flat(*leaves), *flat_values(self.outputs)[0]]
+
+
+def keeps_functions(jaxpr: Jaxpr) -> bool:
+    """Does it call functions of the user's when it runs or is differentiated (callbacks, custom rules)?"""
+    for e in jaxpr.equations:
+        if not e.primitive.fresh and any(map(_calls, e.params.values())) or any(map(keeps_functions, subjaxprs(e.params))):
+            return True
+    return False
+
+
+def _calls(x: Any) -> bool:
+    if type(x) in (tuple, list):
+        return any(map(_calls, x))
+    if type(x) is HostCall:
+        return _calls(x.function)
+    if type(x) is types.FunctionType and is_library(x):
+        return any([_calls(content(cell)) for cell in x.__closure__ or ()])
+    return type(x).__module__.startswith("funcad.custom") or callable(x) and not isinstance(x, type) and not is_library(x)

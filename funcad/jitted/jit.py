@@ -46,6 +46,7 @@ from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Refusal, Unplaced, warn_once
+from funcad.reads.run import has_twin
 from funcad.reads.stores import lock, write_back
 from funcad.tree.same import same_key
 
@@ -547,14 +548,14 @@ class Core:
             raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
 
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
-        while numbers := self.cache.inputs():
+        while has_twin(self.f) and (numbers := self.cache.inputs()):
             try:
                 return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, None)
             except Unplaced as error:  # Python needs the value of this one
                 self.cache.refuse({error.label} & numbers or numbers)
             except Exception:  # of one of them, or the function fails in any case
                 self.cache.refuse(numbers)
-        return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, result)
+        return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result)
 
     def _traced_with(
         self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None

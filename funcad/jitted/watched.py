@@ -28,9 +28,8 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.tracer import Tracer
-from funcad.jitted.substitutes import TELLING, Substitutes
 from funcad.reads.code_reads import MISSING, Reads, content, is_imported, is_library, reads_of
-from funcad.reads.places import Guards, Place, dict_of, evaluated, is_number, is_scalar, reference
+from funcad.reads.places import Guards, Place, dict_of, evaluated, is_scalar, reference
 from funcad.tree.same import same_key
 
 MOST_SCALARS = 64  # in a container that is watched by content
@@ -317,16 +316,6 @@ class Found:
             if any([str(base.__module__).startswith(_DRAWING) for base in type(x).__mro__]):
                 found.append((w.label, x))
         return found
-
-    def substitutes(self, f: Any, labels: set[str]) -> Substitutes:
-        """What makes f anew, with the numbers of these labels as inputs, which are watched by their types from now on."""
-        if not TELLING.isdisjoint(self.mentioned):
-            labels = set()
-        chosen = [w for w in self.watches if w.check == "scalar" and w.label in labels and is_number(w.known)]
-        made = Substitutes(f, self.watches, chosen, lambda x: self.live.get(id(x), (None, None))[0])
-        for w in chosen:
-            w.check, w.known = "number", type(w.known)
-        return made
 
     # -- after the trace
     def settle(self, f: Any, moved: set[str]) -> Guards | None:

@@ -99,6 +99,9 @@ def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
         return found
     if not users and kind.__module__.partition(".")[0] == "funcad":
         return found
+    if not users and not is_scalar(found) and getattr(x, name) is not found:  # a library makes it anew, of what x holds
+        observer.content(x)
+        return found
     return observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
 
 

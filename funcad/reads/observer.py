@@ -19,7 +19,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, is_imported, is_library
+from funcad.reads.code_reads import MISSING, content, is_imported, is_library
 from funcad.reads.places import (
     CHECKS,
     INPUTS,
@@ -76,10 +76,12 @@ class Observer:
         self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
+        self.storing = ""  # code of the user's that ran as it is, and stores something
         self.unseen = False  # did code of the user's run as it is, or may it have?
         self.stores: Any = None  # see stores.py
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
+        self.method_of: Callable[..., Any] = lambda observer, kind, name: None  # see attributes.py
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
@@ -140,6 +142,35 @@ class Observer:
             found = self.place(None, "weak", known, label)
             self.known_as(x, found)
         return found
+
+    def reached(self, f: Any) -> None:
+        """What a function of funcad's that was there before holds of the user's was there as well."""
+        todo, seen = [f], set()
+        while todo:
+            x = todo.pop()
+            kind = type(x)
+            if id(x) in seen or not callable(x):
+                continue
+            seen.add(id(x))
+            if kind is types.MethodType:
+                todo.append(x.__func__)
+                self._held(x.__self__, "self")
+            elif kind is functools.partial:
+                todo += [x.func, *x.args, *x.keywords.values()]
+            elif kind is types.FunctionType:
+                if is_library(x):
+                    todo += [getattr(x, "__wrapped__", None), *[content(cell) for cell in x.__closure__ or ()]]
+                else:
+                    self._held(x, x.__name__)
+            elif kind.__module__.partition(".")[0] == "funcad":
+                slots = [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ()) if name[:2] != "__"]
+                todo += [*dict_of(x).values(), *[getattr(x, name, None) for name in slots]]
+            elif not isinstance(x, type) and not is_library(kind):
+                self._held(x, kind.__name__)
+
+    def _held(self, x: Any, label: str) -> None:
+        if self.found_nowhere(x, label) is None:
+            self.known_as(x, self.place(None, "constant", x, label))
 
     def guard(self, place: Place, check: str, known: Any) -> None:
         """Another comparison at a place, which is made at each call."""
@@ -295,11 +326,13 @@ class Observer:
         if self.stores.rearranged(x):
             self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
         values = list(self._parts(place, x, kind))
-        if kind is not list and kind is not tuple:
+        if kind not in (list, tuple, dict):
             if any(map(self.is_input, values)):
                 raise self.not_placed(next(filter(self.is_input, values)))
             return x
         values = [self.handed(v, depth - 1) for v in values]
+        if kind is dict:
+            return x if all([a is b for a, b in zip(values, x.values())]) else dict(zip(x, values))
         return x if all([a is b for a, b in zip(values, x)]) else kind(values)
 
     def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
@@ -409,6 +442,11 @@ class Observer:
         """What funcad calls in the place of a function that it was given: the twin of one of the user's."""
         if type(f) is types.MethodType and type(f.__func__) is types.FunctionType and not is_library(f.__func__):
             return types.MethodType(self.twin(f.__func__), f.__self__)
+        if type(f) is functools.partial:
+            return functools.partial(self.runs_as(f.func), *f.args, **f.keywords)
+        if not isinstance(f, type) and not is_library(type(f)):
+            method = self.method_of(self, type(f), "__call__")
+            return f if method is None else types.MethodType(method, f)
         return self.twin(f) if type(f) is types.FunctionType and not is_library(f) else f
 
     def also(self, guards: Guards | None, f: Any) -> list[Any]:

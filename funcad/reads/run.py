@@ -16,9 +16,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from funcad.host.where import is_internal, setting
-from funcad.reads.attributes import is_users_function
+from funcad.reads.attributes import is_users_function, method_of
 from funcad.reads.calls import called
-from funcad.reads.code_reads import is_library
+from funcad.reads.code_reads import is_library, reads_of
 from funcad.reads.observer import Observer
 from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
@@ -27,6 +27,18 @@ from funcad.twin.templates import Untwinnable, rewritten_code
 from funcad.twin.twins import Twins
 
 _FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
+
+
+_MAKING = frozenset(["__init__", "__new__", "__post_init__", "__setstate__"])  # what these store in is new
+
+
+def _stores(code: types.CodeType) -> bool:
+    """Does a code that ran as it is advance what it reads: an attribute, a global, a variable of an outer function?"""
+    if code.co_name in _MAKING:
+        return False
+    reads = reads_of(code)
+    advanced = reads.stored_attributes & reads.attributes or reads.stored_globals & reads.globals
+    return bool(advanced or reads.stored_cells & set(code.co_freevars))
 
 
 def users_function(f: Any) -> Any:
@@ -61,7 +73,9 @@ def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
         return made
 
     observer.twins = Twins(hooks_for)
-    observer.stores = Stores(observer)
+    if users_function(f) is None:
+        observer.reached(f)
+    observer.stores, observer.method_of = Stores(observer), method_of
     return observer
 
 
@@ -84,6 +98,7 @@ def under(observer: Observer, known: list[bool]) -> Iterator[Callable[[Any], Any
             yield lambda f: called(observer, f, None)
     finally:
         if net is not None:
+            observer.storing = next((code.co_qualname for code in net.seen if _stores(code)), "")
             known[:] = [any(known) or bool(net.seen) or net.why is not None]
         observer.unseen = any(known)
         observer.twins.close()

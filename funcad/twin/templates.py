@@ -210,7 +210,7 @@ def rewritten_code(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
             try:
                 found: Rewritten | Untwinnable = _searched(code, globals_)
             except Untwinnable as error:
-                found = Untwinnable(*error.args)  # a new one: with the old one, what it was raised among would be kept
+                found = Untwinnable(*error.args)  # a new one: what it was raised among would be kept with it
             identity = id(code)
             known = _codes[identity] = (weakref.ref(code, lambda gone: _forget(identity, gone)), found)
     if isinstance(known[1], Untwinnable):

@@ -19,6 +19,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from funcad.host.where import tracing
 from funcad.twin.hooks import Hooks, HookTable
 from funcad.twin.templates import Rewritten, Untwinnable, origin_of, rewritten_code
 
@@ -102,6 +103,15 @@ def _with_code(f: types.FunctionType, code: types.CodeType) -> types.FunctionTyp
     if sys.version_info >= (3, 12):
         new.__type_params__ = f.__type_params__
     return new
+
+
+def located_code(code: types.CodeType) -> types.CodeType:
+    """The code that stands for a twin's in locations: the same lines at the same offsets, one for the twins of all traces."""
+    origin = origin_of(code)
+    return code if origin is None else origin.rewritten.code
+
+
+tracing.code_of = located_code
 
 
 def shown_traceback(traceback: types.TracebackType | None, *folders: str) -> types.TracebackType | None:

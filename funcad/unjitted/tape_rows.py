@@ -29,7 +29,7 @@ import numpy as np
 
 from funcad.host.devices import compute
 from funcad.host.locks import SMALL
-from funcad.host.where import internal, state, user_source
+from funcad.host.where import internal, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
@@ -233,6 +233,8 @@ class Rows(LargeRows):
             known = internal.get(code.co_filename)
         if known is not False or state.source is not None:
             return user_source(4)
+        if state.observer is not None:
+            code = tracing.code_of(code)
         place, scope = frame.f_lasti, state.scope
         found = self.lines.get(place)
         if found is None or found[0] is not code or found[2] is not scope:

@@ -603,3 +603,23 @@ def test_jit_gives_what_plain_python_gives(name: str) -> None:
     said = [w for w in said if issubclass(w.category, funcad.NotCompiledWarning)]
     assert len(said) == (name in UNCOMPILED), [str(w.message) for w in said]
     assert all([w.filename == __file__ for w in said])
+
+
+def _held_by(transform: Callable[[Any], Any]) -> Callable[[Any], Probe]:
+    def make(jit: Any) -> Probe:
+        class Model:
+            def __init__(self) -> None:
+                self.k, self.w = 1.0, np.ones(3)
+
+            def loss(self, x: Any) -> Any:
+                return np.sum(np.sin(x) * self.k * self.w)
+
+        model = Model()
+        return jit(transform(model.loss)), lambda i: vars(model).update(k=1.5 + i, w=np.full(3, 2.0 + i))
+
+    return make
+
+
+PROBES["gradient of a method"] = _held_by(funcad.grad)
+PROBES["a gradient that was made before"] = _held_by(lambda f: (lambda g: lambda x: g(x) * 2.0)(funcad.grad(f)))
+PROBES["vmap of a partial of a method"] = _held_by(lambda f: funcad.vmap(functools.partial(f)))

@@ -266,3 +266,43 @@ def test_a_jitted_method_is_copied_with_its_state() -> None:
     np.testing.assert_array_equal(jit(other.step)(X), X * 5)
     np.testing.assert_array_equal(program(X), X * 5)
     assert (model.t, other.t) == (5, 5)
+
+
+def test_callable_objects_under_transforms_advance_at_each_call() -> None:
+    class Counted:
+        def __init__(self) -> None:
+            self.n = 0
+
+        def __call__(self, x: Any) -> Any:
+            self.n += 1
+            return np.sum(x * self.n)
+
+    for make in (lambda c: grad(jit(c)), lambda c: jit(grad(c)), lambda c: jit(lambda x: grad(c)(x)), lambda c: jit(c)):
+        c, plain = Counted(), Counted()
+        f = make(c)
+        for i in range(5):
+            found, value = f(X), plain(X)
+            np.testing.assert_allclose(np.sum(found * X) if np.ndim(found) else found, value, rtol=1e-14)
+            assert c.n == plain.n == i + 1
+
+
+def test_what_a_library_calls_and_stores_stops_it() -> None:
+    class Key:
+        calls = 0
+
+        def __init__(self, v: Any):
+            self.v = v
+
+        def __lt__(self, other: Any) -> bool:
+            Key.calls += 1
+            return bool(self.v < other.v)
+
+    def f(x: Any) -> Any:
+        return x * sorted([Key(3), Key(1), Key(2)])[0].v
+
+    with pytest.warns(funcad.NotCompiledWarning, match="__lt__, which is called by a library, stores something"):
+        program = jit(f)
+        before = Key.calls
+        for _ in range(4):
+            np.testing.assert_array_equal(program(X), X)
+    assert Key.calls >= before + 8

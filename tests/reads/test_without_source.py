@@ -25,7 +25,7 @@ PLACED = {  # the text of f, what changes between the calls
 REFUSED = {
     "stored array": ("class O: pass\no = O()\ndef f(x):\n    o.w = x * 2.0\n    return x", "", "is stored"),
     "long list": ("t = [1.0] * 300\ndef f(x):\n    return x * t[7]", "made.t[7] += 1.0", "holds more than is compared"),
-    "generator": ("import numpy as np\nrng = np.random.default_rng(3)\ndef f(x):\n    return x * rng.normal()", "", "generator"),
+    "generator": ("import numpy as np\nr = np.random.default_rng(3)\ndef f(x):\n    return x * r.normal()", "", "generator"),
 }
 
 
