@@ -697,22 +697,4 @@ KINDS = _parsed(TABLE)
 # -- what jit answers otherwise today
 
 # kind -> why. A kind that jit answers as plain Python does has no place here: the tests fail until it is taken out.
-KNOWN = {
-    **dict.fromkeys(
-        ["long list", "attribute by name", "attrgetter", "attribute of a function", "method replaced", "remembering function"]
-        + ["globals()", "eval", "environment", "context variable", "thread's variable", "default dict", "mapping proxy"]
-        + ["weak reference", "static object"],
-        "it is read while f is traced, and not watched",
-    ),
-    **dict.fromkeys(
-        ["array by NumPy", "mask", "number of an array"],
-        "what Python or NumPy computes from the contents of a captured array is a constant",
-    ),
-    **dict.fromkeys(
-        ["counter", "counter in an object", "counter in a closure", "global counter", "written global", "appended"]
-        + ["array written", "state of arrays", "own cache", "mutable default", "iterator"]
-        + ["state before an error", "argument written before an error"],
-        "what f changes is changed while it is traced only",
-    ),
-    **dict.fromkeys(["print", "random", "generator"], "it happens, or is refused, while f is traced"),
-}
+KNOWN = dict.fromkeys(["state before an error", "argument written before an error", "print"], "not known here")

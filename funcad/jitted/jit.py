@@ -320,8 +320,9 @@ class Core:
             try:
                 return self._along(args, kwargs, leaves, entry, key)
             except NotTheSame as error:
-                failed: Exception = error
-            return self._plainly(failed, entry, args, kwargs)
+                if not self._runs_plainly(error, entry, args, kwargs):
+                    raise
+            return self.f(*args, **kwargs)
         if entry.stores:
             return self._replayed(args, kwargs, leaves, entry, tries)
         captured = self._captured(entry)
@@ -337,8 +338,9 @@ class Core:
                 outs = commit(entry, written, inputs, outs, self._donated_ids(args, kwargs), name_of(self.f))
             return entry.out_tree.unflatten(outs)
         except Exception as error:
-            failed = error
-        return self._plainly(failed, entry, args, kwargs)
+            if not self._runs_plainly(error, entry, args, kwargs):
+                raise
+        return self.f(*args, **kwargs)
 
     def _run(self, args: tuple, kwargs: dict, entry: Entry, key: Signature, inputs: list) -> Sequence[Any]:
         """The results of a program without guards."""
@@ -357,18 +359,18 @@ class Core:
                 self._write(key, entry, args, kwargs)
         return own_memory(call_of(entry.jaxpr, inputs, name_of(self.f)), inputs)
 
-    def _plainly(self, error: Exception, entry: Entry, args: tuple, kwargs: dict) -> Any:
-        """A program raised: f itself, run once un-jitted, raises what Python raises, or catches it. Nothing has happened yet.
+    def _runs_plainly(self, error: Exception, entry: Entry, args: tuple, kwargs: dict) -> bool:
+        """A program raised: is f itself to be run once un-jitted? It raises what Python raises, or catches it.
 
-        Where something has (a print, a callback, a donated array was written over), the program's error stands; so it does
-        where f has been run already, to find its path.
+        Not where something has happened (a print, a callback, a donated array was written over), and not where f has been
+        run already, to find its path: there the program's error stands.
         """
         effects = entry.jaxpr.has_effects if entry.paths is None else entry.paths.trie.has_effects
         if effects or state.checked or state.abstract is not None or self._donated_ids(args, kwargs):
-            raise error
-        if not isinstance(error, REFUSALS) or entry.paths is not None and not isinstance(error, NotTheSame):
-            raise error
-        return self.f(*args, **kwargs)
+            return False
+        if entry.stores:
+            return True  # what f stores before the error is Python's too
+        return isinstance(error, REFUSALS) and (entry.paths is None or isinstance(error, NotTheSame))
 
     def _captured(self, entry: Entry) -> list | None:
         """The captured values of now; None if what the program depends on has changed meanwhile."""
@@ -389,10 +391,10 @@ class Core:
                 return self.f(*args, **kwargs)
             try:
                 outs = call_of(entry.jaxpr, inputs, name_of(self.f))
-            except Exception:
-                if any_tracer(inputs) or entry.jaxpr.has_effects:
+            except Exception as error:
+                if not self._runs_plainly(error, entry, args, kwargs):
                     raise
-                return self.f(*args, **kwargs)  # what it stores before the error, and the error, are Python's
+                return self.f(*args, **kwargs)
             n = len(outs) - sum([store.count for store in entry.stores])
             outs = own_memory(outs, inputs)
             stored, outs = outs[n:], outs[:n]
@@ -464,9 +466,13 @@ class Core:
     def failed(self, entry: Entry, error: Exception, /, *args: Any, **kwargs: Any) -> Any:
         """The rest of a written call whose program raised."""
         try:
-            return self._plainly(error, entry, args, kwargs)
+            if not self._runs_plainly(error, entry, args, kwargs):
+                raise error
+            return self.f(*args, **kwargs)
         except Exception as found:
             raise for_user(found)  # noqa: B904 the same error
+        finally:
+            del error  # its traceback holds this frame
 
     def upgrade(self, entry: Entry) -> None:
         """The program has got faster means: let the next call of the signature be written anew."""

@@ -307,7 +307,8 @@ class _Writer:
         lines += ["        except Exception as error:", "            _next = _partial(_failed, error)"]
         lines += ["        except BaseException:", "            _interrupted()", "            raise"]
         lines += ["        else:", "            _next = _next_call", "    else:", "        _next = _next_call"]
-        lines.append(f"    return _again(_next, {given})")
+        lines += ["    try:", f"        return _again(_next, {given})"]
+        lines += ["    finally:", "        del _next  # it may hold an error, whose traceback holds this frame"]
         return "\n".join(lines)
 
     def results(self) -> tuple[str, str, list[str]]:
