@@ -12,8 +12,7 @@ import numpy as np
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.conversions import needs_buffers
-from funcad.host.where import handing, is_internal, state, users_frame
-from funcad.twin.twins import shown_code
+from funcad.host.where import handing, is_internal, state, tracing, users_frame
 from funcad.writes.plain import buffer
 
 _FILLS = {"ndarray": 0, "zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
@@ -36,7 +35,7 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         if traced is not None and holds_traced(args, kwargs):
             return True
-        code, direct = shown_code(users_frame(2).f_code), sys._getframe(2).f_code in handing
+        code, direct = tracing.shown_code(users_frame(2).f_code), sys._getframe(2).f_code in handing
         if own_name == "ndarray" and (len(args) > 2 or not kwargs.keys() <= {"shape", "dtype"}):
             return False  # of somebody's memory
         named = direct or own_name in code.co_names  # otherwise compiled code calls, which has no frame

@@ -63,7 +63,7 @@ class _State(threading.local):
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
-    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of", "code_of")
+    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of", "code_of", "shown_code")
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
@@ -72,6 +72,7 @@ class _Tracing:
         self.learned: Callable[[Any], bool] = lambda found: False  # hangs a door that a function turned out to need, if it can
         self.door_of: Callable[[Any], Any] = lambda f: f  # the door of a function that the user's code calls, if it has one
         self.code_of: Callable[[CodeType], CodeType] = lambda code: code  # what stands for a code in locations (twin/)
+        self.shown_code: Callable[[Any], Any] = lambda code: code  # the user's code, of a twin's (twin/)
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
 
     @contextmanager

@@ -8,6 +8,7 @@ function with guards is attempted once for each of its paths.
 
 from __future__ import annotations
 
+import importlib
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +27,18 @@ from funcad.primitives.host import HostCall
 from funcad.reads.code_reads import content, is_library, reads_of
 from funcad.reads.places import Guards
 from funcad.reads.refusals import Refusal, Unplaced
-from funcad.reads.run import begin, has_twin, under
 from funcad.reads.stores import Store
 from funcad.unjitted.strides import Given
+
+
+def _running() -> Any:
+    """reads/run.py with the twins: it is imported when the first function is traced."""
+    return importlib.import_module("funcad.reads.run")
+
+
+def has_twin(f: Any) -> bool:
+    """Can the function of the user's that is called first be twinned?"""
+    return bool(_running().has_twin(f))
 
 
 class Attempt(NamedTuple):
@@ -134,10 +144,11 @@ class TwinRun:
 
     def of(self, f: Any, args: tuple, kwargs: dict) -> Any:
         """The result of f, whose stores are taken back and noted."""
-        observer = begin(f, self.statics, self.inputs)  # anew: the function may be started again
+        running = _running()
+        observer = running.begin(f, self.statics, self.inputs)  # anew: the function may be started again
         observer.trace = state.running
         try:
-            with under(observer, self.known) as twin:
+            with running.under(observer, self.known) as twin:
                 result = twin(f)(*args, **kwargs)
                 if observer.refused is not None:
                     raise observer.refused

@@ -31,7 +31,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
-from funcad.jitted.attempts import Attempt, Attempts
+from funcad.jitted.attempts import Attempt, Attempts, has_twin
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
@@ -46,7 +46,6 @@ from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Refusal, Unplaced, warn_once
-from funcad.reads.run import has_twin
 from funcad.reads.stores import lock, write_back
 from funcad.tree.same import same_key
 
@@ -554,7 +553,7 @@ class Core:
             raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
 
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
-        while has_twin(self.f) and (numbers := self.cache.inputs()):
+        while (numbers := self.cache.inputs()) and has_twin(self.f):
             try:
                 return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, None)
             except Unplaced as error:  # Python needs the value of this one

@@ -22,14 +22,11 @@ import inspect
 import io
 import itertools
 import os
-import queue
 import random
-import secrets
 import sys
 import threading
 import time
 import types
-import uuid
 import warnings
 import weakref
 from collections.abc import Callable
@@ -40,13 +37,13 @@ import numpy as np
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import attribute, is_users_function, method_of, raw_of, twin_of
-from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
 
+_SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
 _CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time thread_time localtime gmtime".split()
-_SECRETS = "choice randbelow randbits token_bytes token_hex token_urlsafe".split()
 # what is refused before it runs -> why
 _REFUSED: dict[Any, str] = {
     builtins.eval: "eval runs code that cannot be seen",
@@ -61,15 +58,18 @@ _REFUSED: dict[Any, str] = {
     **{f: f"os.{f.__name__} reads what nobody can read again" for f in (os.listdir, os.scandir, os.stat)},
     **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
     **{f: f"np.{f.__name__} reads a file" for f in (np.load, np.loadtxt, np.genfromtxt, np.fromfile)},
-    np.random.seed: "np.random.seed sets a generator",
-    np.random.set_state: "np.random.set_state sets a generator",
-    **{f: f"uuid.{f.__name__} gives another answer at each call" for f in (uuid.uuid1, uuid.uuid4)},
-    **{getattr(secrets, name): f"secrets.{name} gives another answer at each call" for name in _SECRETS},
     **{
         getattr(time, name): f"time.{name} gives another answer at each call"
         for name in _CLOCKS
     },
 }  # fmt: skip
+# the same, of modules that a program may never import
+_REFUSED_BY_NAME = {
+    ("numpy.random", "seed"): "np.random.seed sets a generator",
+    ("numpy.random", "RandomState.set_state"): "np.random.set_state sets a generator",
+    **{("uuid", name): f"uuid.{name} gives another answer at each call" for name in ("uuid1", "uuid4")},
+    **{("secrets", name): f"secrets.{name} gives another answer at each call" for name in _SECRETS},
+}
 _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
     [
         builtins.locals,
@@ -83,9 +83,7 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
     + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
     + [warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
 )
-_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
-_MOVING = (io.IOBase, queue.Queue, queue.SimpleQueue)
-_SHARED = frozenset(["threading", "_thread", "multiprocessing", "socket", "subprocess", "sqlite3", "concurrent"])
+_SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
     list: "append extend insert pop remove clear sort reverse".split(),
     dict: "update setdefault pop popitem clear".split(),
@@ -161,11 +159,16 @@ def _class(observer: Observer, f: type) -> Any:
     return make
 
 
+def _named(f: Any) -> tuple[Any, Any]:
+    """By what a function is told from others whose module may never be imported."""
+    return getattr(f, "__module__", None), getattr(f, "__qualname__", None)
+
+
 def _library(observer: Observer, f: Any, caller: Any) -> Any:
     try:
         if f in _AS_THEY_ARE:
             return f
-        reason = _REFUSED.get(f)
+        reason = _REFUSED.get(f) or _REFUSED_BY_NAME.get(_named(f))
     except TypeError:  # what cannot be hashed
         reason = None
     if reason is not None:
@@ -190,7 +193,7 @@ class LibraryCall:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         observer, f = self.observer, self.f
-        answer = _answers.get(f) if type(f) in _HASHABLE else None
+        answer = _answers.get(f if type(f) in _HASHABLE else _named(f))
         if answer is not None:
             found = answer(observer, args, kwargs)
             if found is not MISSING:
@@ -348,15 +351,15 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
     """A method of a library's: MISSING if nothing is to be done but to call it."""
     kind, name = type(owner), getattr(f, "__name__", "")
     place = observer.of(owner)
-    if issubclass(kind, random.Random) and (place is not None or owner is random.random.__self__):
+    if issubclass(kind, random.SystemRandom) or issubclass(kind, random.Random) and owner is random.random.__self__:
         observer.refuse(f"{name} moves a generator of Python's random module")
     if place is None:
-        if owner is np.random.mtrand._rand and tracing.door_of(f) is f:
+        if kind.__module__ == "numpy.random.mtrand" and owner is np.random.mtrand._rand and tracing.door_of(f) is f:
             observer.refuse(f"np.random.{name} moves the generator")
         return MISSING
-    if issubclass(kind, _GENERATORS):
+    if draws(kind):
         observer.refuse(f"{place.label} draws, which moves the generator")
-    if issubclass(kind, _MOVING) or hasattr(kind, "__next__"):
+    if issubclass(kind, io.IOBase) or hasattr(kind, "__next__"):
         observer.refuse(f"{place.label} moves on")
     if kind.__module__.partition(".")[0] in _SHARED and kind is not threading.local:
         observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
@@ -499,6 +502,6 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     np.seterr: _errors,
     warnings.simplefilter: _filters,
     warnings.filterwarnings: _filters,
-    np.random.default_rng: _generator,
+    ("numpy.random", "default_rng"): _generator,
     constant: _constant,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import random
 import sys
 import types
 from typing import Any, NamedTuple
@@ -120,6 +121,11 @@ def is_library(found: Any) -> bool:
     if issubclass(kind, type):
         return _library_module(str(type.__dict__["__module__"].__get__(found)))
     return kind is types.BuiltinFunctionType or getattr(builtins, getattr(found, "__name__", ""), None) is found
+
+
+def draws(kind: type) -> bool:
+    """Is it a class of random generators? NumPy's are told by their modules, which are imported when somebody draws."""
+    return any([base is random.Random or base.__module__.startswith("numpy.random.") for base in kind.__mro__])
 
 
 def is_imported(x: Any, name: str) -> bool:

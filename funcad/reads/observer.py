@@ -29,7 +29,7 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, content, is_imported, is_library
+from funcad.reads.code_reads import MISSING, content, draws, is_imported, is_library
 from funcad.reads.places import (
     CHECKS,
     INPUTS,
@@ -367,7 +367,7 @@ class Observer:
         self.guard(self.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(x))
 
     def _attributes(self, place: Place, x: Any, kind: type) -> Iterator[Any]:
-        if issubclass(kind, (np.random.Generator, np.random.RandomState)) or kind.__module__.partition(".")[0] == "funcad":
+        if draws(kind) or kind.__module__.partition(".")[0] == "funcad":
             return
         self.guard(place, *reference(x))
         for name, v in list(dict_of(x).items()):

@@ -15,7 +15,7 @@ import collections
 import threading
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +24,11 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content
-from funcad.reads.observer import Observer
 from funcad.reads.places import Place, dict_of, is_scalar, reference, value_at
 from funcad.tree.same import same
+
+if TYPE_CHECKING:
+    from funcad.reads.observer import Observer
 
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 

@@ -111,7 +111,7 @@ def located_code(code: types.CodeType) -> types.CodeType:
     return code if origin is None else origin.rewritten.code
 
 
-tracing.code_of = located_code
+tracing.code_of, tracing.shown_code = located_code, shown_code
 
 
 def shown_traceback(traceback: types.TracebackType | None, *folders: str) -> types.TracebackType | None:
