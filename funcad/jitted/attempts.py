@@ -18,7 +18,7 @@ from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.lane_trace import as_truth
 from funcad.host.where import setting, state
-from funcad.ir.jaxpr import Jaxpr, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left
 from funcad.jitted.path_segments import Leaf
@@ -171,10 +171,15 @@ class TwinRun:
 
 def keeps_functions(jaxpr: Jaxpr) -> bool:
     """Does it call functions of the user's when it runs or is differentiated (callbacks, custom rules)?"""
-    for e in jaxpr.equations:
-        if not e.primitive.fresh and any(map(_calls, e.params.values())) or any(map(keeps_functions, subjaxprs(e.params))):
-            return True
-    return False
+    answer = jaxpr.memo.get("keeps_functions")
+    if answer is None:
+        answer = jaxpr.memo.setdefault("keeps_functions", any(map(_keeps_functions, jaxpr.equations)))
+    return bool(answer)
+
+
+def _keeps_functions(equation: Equation) -> bool:
+    own = not equation.primitive.fresh and any(map(_calls, equation.params.values()))
+    return own or any(map(keeps_functions, subjaxprs(equation.params)))
 
 
 def _calls(x: Any) -> bool:

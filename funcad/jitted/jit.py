@@ -577,7 +577,11 @@ class Core:
             if first.run is None or recorder is not None and recorder.started or numbers:
                 raise
             attempt.twinned = False  # as it is, so that the error is that of the user's line, with a remedy for what it says
-            self._run_of(attempt(self.f, leaves), Recorder(leaves) if recorder is not None else None, avals)
+            try:
+                again = attempt(self.f, leaves)
+            except Refusal:  # it cannot be run as it is
+                raise error from None
+            self._run_of(again, Recorder(leaves) if recorder is not None else None, avals)
             raise Refusal(f"it fails while jit looks at what it reads, {type(error).__name__}: {error}", "") from error
         if recorder is not None and recorder.started:
             donated = self._donated_ids(args, kwargs)

@@ -292,9 +292,10 @@ class Observer:
             place = self.origin.get(id(base))
         if place is None or place in self.stored_places:
             return
-        if type(base) is not np.ndarray:
-            self.refuse(f"{place.label}, a {type(base).__name__}, is read as a whole")
-        elif base.dtype.hasobject:
+        if type(base) is not np.ndarray:  # what it is beside its elements
+            self.guard(self.place(place, "type", None, f"the type of {place.label}"), "is", type(base))
+            self.spread(base)
+        if base.dtype.hasobject:
             for i, v in enumerate(base.ravel().tolist()):
                 found = self.read(self.place(place, "attribute", "flat", place.label), "item", i, f"{place.label}.flat[{i}]", v)
                 if self.is_input(found):

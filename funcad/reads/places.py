@@ -54,8 +54,9 @@ def keys_of(x: dict[Any, Any]) -> list[Any]:
 
 def bytes_of(x: Any) -> Any:
     """What tells an array's contents: all of its bytes, or where these are many, a hash of 128 bits that knows their places."""
-    if type(x) is not np.ndarray or x.dtype.hasobject:
+    if not is_a(x, np.ndarray) or x.dtype.hasobject:
         return None
+    x = x.view(np.ndarray)
     if x.nbytes <= _HASHED:
         data = x.tobytes()
     else:
@@ -227,7 +228,7 @@ def shown(x: Any) -> str:
 
 def written_out(watches: Sequence[Place]) -> Callable[[Any], Any]:
     """`holds(f)`: is everything as it was found? Where numbers are inputs, these are returned."""
-    scope: dict[str, Any] = {"_same_scalar": same, "_same_elements": same_elements, "_M": MISSING}
+    scope: dict[str, Any] = {"_same": same, "_same_elements": same_elements, "_M": MISSING}
     scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
     scope.update(_nd=np.ndarray, _keys_of=keys_of, _operated=operated)
     names: dict[int, str] = {}

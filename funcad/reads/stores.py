@@ -212,7 +212,7 @@ class Stores:
             self.observer.refuse(f"{label} is given a value that is being derived or mapped")
         if type(value) in (list, dict, tuple, set) and not value:
             return [], lambda _: type(value)()
-        if all([_is_number(x) or is_scalar(x) for x in leaves]):
+        if all([_is_number(x) or is_scalar(x) or is_a(x, type) for x in leaves]):
             fixed = [MISSING if type(x) is Tracer or is_a(x, (np.ndarray, np.generic)) else x for x in leaves]
 
             def made(found: Sequence[Any]) -> Any:

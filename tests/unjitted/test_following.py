@@ -18,6 +18,7 @@ from funcad.primitives.families import elementwise
 from funcad.primitives.transcendental import cos
 from funcad.testing import check_grads
 from funcad.unjitted import chunks
+from tests.unseen import Noted, unseen
 
 X = np.linspace(0.2, 1.4, 4)
 
@@ -410,10 +411,15 @@ def test_a_read_only_array_stays_read_only() -> None:
 def test_captured_arrays_while_jit_traces() -> None:
     captured = np.ones(3)
 
+    def write() -> None:
+        captured[:] = 5.0
+
+    write = unseen(write)
+
     def f(x):
         y = x * captured
         with pytest.raises(ValueError, match="read-only"):
-            captured[:] = 5.0
+            write()
         return y
 
     g = jit(f)
@@ -428,8 +434,8 @@ def test_captured_arrays_while_jit_traces() -> None:
 
 @pytest.mark.parametrize("transform", [grad, jit, lambda f: vmap(f, axis_size=2, in_axes=None)], ids=["grad", "jit", "vmap"])
 def test_leaked_tracers(transform: Callable[..., Any]) -> None:
-    kept = []
-    keep = kept.append  # jit raises where it sees that a traced value is stored
+    kept = Noted()
+    keep = kept.note  # jit raises where it sees that a traced value is stored
 
     def f(x):
         y = x * 2.0
