@@ -22,7 +22,7 @@ from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
-from funcad.errors import NotCompiledWarning
+from funcad.errors import NotCompiledWarning, RandomStateError
 from funcad.host.devices import device_in_use
 from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
@@ -573,6 +573,8 @@ class Core:
             jaxpr, consts = self._run_of(first, recorder, avals)
         except Unplaced:
             raise
+        except RandomStateError as error:
+            raise Refusal(str(error).partition("\n")[0].rstrip("."), "") from None
         except Exception as error:
             if first.run is None or recorder is not None and recorder.started or numbers:
                 raise

@@ -12,7 +12,7 @@ import pytest
 
 import funcad
 from funcad import checkpoint, grad, hvp, jit, jvp, tree, value_and_grad, vjp, vmap
-from funcad.errors import RandomStateError
+from funcad.errors import NotCompiledWarning, RandomStateError
 
 X = np.arange(1.0, 4.0)
 
@@ -125,14 +125,18 @@ def test_vmap_refuses(name: str) -> None:
     [
         (lambda x: np.random.normal(x), "traced parameter"),
         (lambda x: np.random.normal(0.0, scale=x), "traced parameter"),
-        (lambda x: x * np.random.default_rng().normal(), "without a seed"),
+        (lambda x: x * np.random.default_rng().normal(), "other numbers"),
         (lambda x: x * np.random.RandomState(None).normal(), "without a seed"),
         (lambda x: x * np.random.RandomState().normal(), "without a seed"),
     ],
 )
-def test_what_cannot_be_drawn_anew_raises(f: Callable[..., Any], match: str) -> None:
-    with pytest.raises(RandomStateError, match=match):
-        jit(f)(X)
+def test_what_cannot_be_drawn_anew_is_not_compiled(f: Callable[..., Any], match: str) -> None:
+    drawing, drawn = jit(f), set()
+    with pytest.warns(NotCompiledWarning, match=match):
+        drawn.add(np.sum(drawing(X)))
+    assert len(drawn | {np.sum(drawing(X)), np.sum(drawing(X))}) == 3
+    with pytest.raises(RandomStateError):
+        vmap(jit(f))(X)
 
 
 def test_numpys_own_errors() -> None:

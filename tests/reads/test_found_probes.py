@@ -356,7 +356,7 @@ def _its_own_code(jit: Any) -> Probe:
     return jit(f), lambda i: setattr(f, "__code__", codes[i % 2])
 
 
-@probe(compiled=False)
+@probe
 def _method_that_is_captured(jit: Any) -> Probe:
     grown: list[float] = []
     append = grown.append
