@@ -56,6 +56,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Slow]]:
     with registered(), config.set(engine="cuda"):
         yield Slow
         Slow.go.set()
+        settle()  # or what waits would be compiled in the next test
 
 
 def settle() -> None:
