@@ -166,6 +166,17 @@ random_draw_p = Primitive(
 )
 
 
+# a clock, a generator of the user's: read at each run, once for all examples, as Python does
+host_read_p = Primitive(
+    "host_read",
+    lambda xp, *, call: _on_device(xp, call()),
+    lambda *, call: list(call.avals),
+    multiple=True,
+    effect=True,
+    silent=True,
+)
+
+
 def _pure_batch(
     size: int, args: Sequence[Any], batched: Sequence[bool], *, call: HostCall, vmap_method: str | None
 ) -> tuple[list, list]:

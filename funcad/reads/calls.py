@@ -41,9 +41,9 @@ from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
+from funcad.reads.replays import replayed
 
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
-_CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time thread_time localtime gmtime".split()
 # what is refused before it runs -> why
 _REFUSED: dict[Any, str] = {
     builtins.eval: "eval runs code that cannot be seen",
@@ -58,10 +58,7 @@ _REFUSED: dict[Any, str] = {
     **{f: f"os.{f.__name__} reads what nobody can read again" for f in (os.listdir, os.scandir, os.stat)},
     **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
     **{f: f"np.{f.__name__} reads a file" for f in (np.load, np.loadtxt, np.genfromtxt, np.fromfile)},
-    **{
-        getattr(time, name): f"time.{name} gives another answer at each call"
-        for name in _CLOCKS
-    },
+    **{f: f"time.{f.__name__} gives another answer at each call" for f in (time.localtime, time.gmtime, time.ctime)},
 }  # fmt: skip
 # the same, of modules that a program may never import
 _REFUSED_BY_NAME = {
@@ -81,7 +78,7 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
         builtins.range,
     ]
     + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
-    + [warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
+    + [builtins.object, builtins.__build_class__]
 )
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
@@ -204,6 +201,9 @@ class LibraryCall:
             place = observer.origin.get(id(f))
             return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
         owner = getattr(f, "__self__", None)
+        found = replayed(observer, f, owner, args, kwargs)
+        if found is not MISSING:
+            return found
         if owner is not None and type(owner) is not types.ModuleType:
             found = _method(observer, f, owner, args, kwargs)
             if found is not MISSING:

@@ -18,6 +18,7 @@ import functools
 import sys
 import threading
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -57,6 +58,11 @@ _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, 
 _DEEP = 6  # containers in containers that are told by their contents
 
 
+def outside() -> tuple[int, ...]:
+    """Where output and warnings go."""
+    return id(sys.stdout), id(sys.stderr), id(warnings.filters), id(warnings.showwarning)
+
+
 class Observer:
     """One run of a function's twin."""
 
@@ -85,6 +91,7 @@ class Observer:
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
+        self.outside = outside()
         self.root = self.place(None, "root", None, "")
         self._begin(f, self.root)
         for label, x in statics:
