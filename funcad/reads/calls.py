@@ -41,7 +41,7 @@ from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
-from funcad.reads.replays import replayed
+from funcad.reads.replays import replayed, spoken
 
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
 # what is refused before it runs -> why
@@ -201,6 +201,8 @@ class LibraryCall:
             place = observer.origin.get(id(f))
             return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
         owner = getattr(f, "__self__", None)
+        if type(owner) is str and owner is not f:  # "{}".format(x)
+            args, kwargs = tuple([spoken(observer, a) for a in args]), {k: spoken(observer, a) for k, a in kwargs.items()}
         found = replayed(observer, f, owner, args, kwargs)
         if found is not MISSING:
             return found
@@ -490,7 +492,13 @@ def _constant(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _text(f: Any) -> Callable[[Observer, tuple, dict], Any]:
+    """str, repr, format or ascii."""
+    return lambda observer, args, kwargs: f(spoken(observer, args[0]), *args[1:], **kwargs) if args else MISSING
+
+
 _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
+    **{f: _text(f) for f in (builtins.str, builtins.repr, builtins.format, builtins.ascii)},
     getattr: _getattr,
     hasattr: _hasattr,
     setattr: _setattr,

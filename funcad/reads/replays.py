@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.lane_trace import shown_value
 from funcad.host.real_types import is_a
 from funcad.host.where import state, users_frame
 from funcad.ir.aval import Aval
 from funcad.ir.tracer import Tracer
-from funcad.primitives.host import HostCall, debug_callback, host_read_p
+from funcad.primitives.host import HostCall, debug_callback, host_read_p, rewinding
 from funcad.reads.code_reads import MISSING, draws
 from funcad.reads.observer import Observer, outside
 from funcad.reads.places import is_scalar, reference
@@ -62,6 +63,16 @@ def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) 
 
 
 # -- what is said
+
+
+def spoken(observer: Observer, x: Any) -> Any:
+    """x on its way into a text: traced numbers are asked for, also those in containers."""
+    if type(x) is Tracer:
+        return shown_value(x) if state.abstract is observer.trace else x
+    if type(x) in (list, tuple, dict) and any([type(v) is Tracer for v in tree.leaves(x)]):
+        return tree.map(lambda v: spoken(observer, v), x)
+    observer.content(x)
+    return x
 
 
 def _effect(name: str, say: Callable[..., Any], args: tuple, kwargs: dict) -> None:
@@ -165,13 +176,13 @@ def _aval(x: Any) -> Aval | None:
     return Aval(x.shape, x.dtype) if is_a(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc" else None
 
 
-def _read_anew(name: str, read: Callable[[], Any], example: Any) -> Any:
+def _read_anew(name: str, read: Callable[[], Any], example: Any, rewind: Any = None) -> Any:
     """The program's value for what `read()` gives at each call; MISSING if it is none of numbers."""
     leaves, structure = tree.flatten(example)
     avals = [_aval(x) for x in leaves]
     if None in avals or not avals:
         return MISSING
-    call = HostCall(name, lambda: tree.leaves(read()), avals, [f"what {name} gives"] * len(avals))  # type: ignore[arg-type]
+    call = HostCall(name, lambda: tree.leaves(read()), avals, [f"what {name} gives"] * len(avals), rewind)  # type: ignore[arg-type]
     return structure.unflatten(host_read_p(call=call))
 
 
@@ -189,7 +200,7 @@ def _drawn(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwarg
     if place is not None:
         observer.guard(place, *reference(owner))
     observer.content([args, kwargs])
-    found = _read_anew(label, lambda: getattr(owner, name)(*args, **kwargs), example)
+    found = _read_anew(label, lambda: getattr(owner, name)(*args, **kwargs), example, rewinding(owner))
     if found is MISSING:
         observer.refuse(f"{label} moves the generator, and gives no numbers")
     return found

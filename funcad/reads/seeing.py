@@ -27,6 +27,7 @@ from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import Place, is_scalar, reference
+from funcad.reads.replays import spoken
 from funcad.twin.hooks import Hooks
 
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
@@ -234,9 +235,7 @@ class Seen(Hooks):
 
     def text(self, value: Any) -> Any:
         observer = state.observer
-        if observer is not None:
-            observer.content(value)
-        return value
+        return value if observer is None else spoken(observer, value)
 
     # -- operators
 
@@ -410,6 +409,8 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
 def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     """An operator of two operands, comparisons too."""
     first, second = type(a), type(b)
+    if first is str and op is operator.mod:
+        b, second = spoken(observer, b), bool
     if observer.tracers and (id(a) in observer.tracers or id(b) in observer.tracers):
         return _of_inputs(observer, op, a, b)
     if first in _PLAIN and second in _PLAIN:
