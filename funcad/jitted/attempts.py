@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.lane_trace import as_truth
+from funcad.errors import FuncadError
 from funcad.host.where import setting, state
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.jitted.jit_cache import Writes
@@ -26,7 +27,7 @@ from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
 from funcad.reads.code_reads import content, is_library, reads_of
 from funcad.reads.places import Guards
-from funcad.reads.refusals import Refusal, Unplaced
+from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
 from funcad.unjitted.strides import Given
 
@@ -160,6 +161,10 @@ class TwinRun:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
             return result
+        except Exception as error:
+            if observer.stores.any() and not isinstance(error, (FuncadError, Unplaced)):
+                raise Raised from error
+            raise
         finally:
             observer.stores.undo()
             observer.forget()

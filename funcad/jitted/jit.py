@@ -45,7 +45,7 @@ from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
-from funcad.reads.refusals import Refusal, Unplaced, warn_once
+from funcad.reads.refusals import Raised, Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
 from funcad.tree.same import same_key
 
@@ -410,6 +410,11 @@ class Core:
             self.cache.refused = reason
 
     def runs_un_jitted(self, refusal: Refusal, args: tuple, kwargs: dict) -> Any:
+        if type(refusal) is Raised:
+            f = self.f if state.observer is None else state.observer.runs_as(self.f)
+            result = f(*args, **kwargs)
+            self.refused(str(refusal))
+            return result
         self.refused(str(refusal))
         return self._un_jitted(args, kwargs)
 
@@ -549,6 +554,8 @@ class Core:
         """The leaves and the program for somebody who wants to see it: that there is none is an error."""
         try:
             return self.traced(args, kwargs)[:2]
+        except Raised as raised:
+            raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
             raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
 

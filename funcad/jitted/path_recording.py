@@ -41,7 +41,7 @@ from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.python_numbers import NotTheSame
-from funcad.reads.refusals import Refusal
+from funcad.reads.refusals import Raised, Refusal
 from funcad.tree.same import same_key
 
 
@@ -151,7 +151,10 @@ class Recorder:
             self._inside = True
             try:
                 outs = flat(*tracers)
-            except Refusal:
+            except Refusal as refusal:
+                if self.had_effects and type(refusal) is Raised:  # it cannot be run again
+                    self._say()
+                    raise refusal.__cause__ from None
                 self._take_back()
                 raise
             except (_Escaped, Exception) as error:

@@ -47,6 +47,13 @@ class Refusal(BaseException):
         super().__init__(f"{reason}, at {where}" if where else reason)
 
 
+class Raised(Refusal):
+    """f raised after it had stored something: this call is run un-jitted, and raises with what Python has stored by then."""
+
+    def __init__(self) -> None:
+        super().__init__("it raises, un-jitted it does not", "")
+
+
 class Unplaced(Exception):
     """Python needs a number that was to be an input: it is a guard instead."""
 

@@ -222,6 +222,15 @@ class Stores:
             return [x for x, known in zip(leaves, fixed) if known is MISSING], made
         return self.observer.refuse(f"{label} is stored, a {type(value).__name__}") or ([], lambda _: None)
 
+    def any(self) -> bool:
+        """Has the function stored something?"""
+        return any([self.changed(x) for x, _, _ in self.before.values()]) or any(
+            [
+                content(table) is not before if type(table) is types.CellType else table.get(place.key, MISSING) is not before
+                for place, (table, before) in self.names.items()
+            ]
+        )
+
     def undo(self) -> None:
         """What was there before holds again what it held."""
         for place, (table, before) in self.names.items():
