@@ -691,8 +691,3 @@ def _parsed(table: str) -> dict[str, Kind]:
 
 
 KINDS = _parsed(TABLE)
-
-
-# -- what jit answers otherwise today
-
-# kind -> why. A kind that jit answers as plain Python does has no place here: the tests fail until it is taken out.

@@ -89,7 +89,8 @@ def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
     try:
         found = getattr(x, name)
     except AttributeError:
-        observer.missing(place, "own", name, f"{place.label}.{name}")
+        if hasattr(x, "__dict__"):
+            observer.missing(place, "own", name, f"{place.label}.{name}")
         if default is MISSING:
             raise
         return default

@@ -53,7 +53,7 @@ def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) 
             return _logged(observer, sys.modules["logging"].getLogger(), name, args, kwargs)  # the root logger
         return MISSING
     kind = type(owner)
-    if owner in (sys.stdout, sys.stderr) and name in ("write", "flush"):
+    if (owner is sys.stdout or owner is sys.stderr) and name in ("write", "flush"):
         return _written(observer, owner, name, args)
     if kind.__module__ == "logging" and hasattr(kind, "makeRecord") and (name in _LEVELS or name in ("log", "exception")):
         return _logged(observer, owner, name, args, kwargs)
@@ -103,10 +103,21 @@ def _seen(observer: Observer, what: str, said: Any) -> None:
     observer.content(said)
 
 
+_SAID = ("pathlib", "datetime", "decimal", "fractions", "uuid")  # modules of classes whose objects never change
+
+
+def _said(x: Any) -> Any:
+    """A text in the place of an error or of an object that never changes."""
+    if is_a(x, BaseException) and not any([type(v) is Tracer for v in tree.leaves(x.args)]) or type(x).__module__ in _SAID:
+        return str(x)
+    return x
+
+
 def _print(observer: Observer, args: tuple, kwargs: dict) -> None:
     file = kwargs.get("file")
     _stays(observer, "print")
-    if file is not None and file not in (sys.stdout, sys.stderr):
+    args = tuple(map(_said, args))
+    if file is not None and file is not sys.stdout and file is not sys.stderr:
         observer.refuse("print writes into a file")
     _seen(observer, "print", [args, {k: v for k, v in kwargs.items() if k != "file"}])
     error = file is not None and file is sys.stderr
@@ -146,6 +157,7 @@ def _logged(observer: Observer, logger: Any, name: str, args: tuple, kwargs: dic
     level, args = (args[0], args[1:]) if name == "log" else (_LEVELS[name], args)
     if type(level) is not int or not args:
         observer.refuse(f"logging's {name} is given what cannot be said later")
+    args = tuple(map(_said, args))
     _seen(observer, f"logging's {name}", [args, kwargs])
     place = observer.of(logger)
     if place is not None:

@@ -150,7 +150,7 @@ class Seen(Hooks):
     def delete_item(self, owner: Any, key: Any) -> None:
         observer = state.observer
         if observer is not None and type(owner) is not Tracer:
-            observer.stores.item(owner, key, None)
+            observer.stores.deleted(owner, key)
         del owner[key]
 
     # -- what runs, and over what

@@ -14,7 +14,8 @@ from __future__ import annotations
 import collections
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from funcad.tree.same import same
 if TYPE_CHECKING:
     from funcad.reads.observer import Observer
 
+_FIXED = (type, types.ModuleType, types.FunctionType, types.MethodType)
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
 
@@ -74,7 +76,6 @@ class Stores:
         self.observer = observer
         self.before: dict[int, tuple[Any, Place, Any]] = {}  # by identity: what was changed, where it is, what it held
         self.names: dict[Place, tuple[Any, Any]] = {}  # of globals and cells: the table or the cell, and what it held
-        self.by_method: set[int] = set()  # of these: not item by item
         self.advancing: set[str] = set()  # labels of what was read and then stored
 
     # -- told by the hooks, before it happens
@@ -110,14 +111,42 @@ class Stores:
         for step in ("item", "entry", "has"):
             self._mark(place, step, key, label)
 
+    def deleted(self, x: Any, key: Any) -> None:
+        if is_a(x, list) and self._changes(x) is not None:
+            self.observer.refuse(f"an item of {self.observer.origin[id(x)].label} is deleted")
+        self.item(x, key, None)
+
     def method(self, x: Any, name: str, args: tuple) -> None:
+        """A method or an operator that changes x: a list that grows and a dict that is updated are replayed."""
         if is_a(x, np.ndarray):
             place = self.observer.of(x)
             if place is not None:
                 self.observer.refuse(f"{place.label}.{name} writes in place")
+        elif self._changes(x) is None:
             return
-        if self._changes(x) is not None:
-            self.by_method.add(id(x))
+        elif is_a(x, dict) and name in ("update", "ior") and len(args) == 1 and type(args[0]) is dict:
+            for key, value in args[0].items():
+                self.item(x, key, value)
+        elif not is_a(x, list) or name not in ("append", "extend", "iadd"):
+            self.observer.refuse(f"{self.observer.origin[id(x)].label}, a {type(x).__name__}, is changed by {name}")
+
+    def may_change(self, x: Any) -> bool:
+        """Is x a container or an object that was there before, which code that nobody sees may change?"""
+        if id(x) not in self.observer.origin or id(x) in self.before or is_scalar(x):
+            return False
+        return is_a(x, (list, dict, set, collections.deque)) or bool(dict_of(x)) and not is_a(x, _FIXED)
+
+    @contextmanager
+    def unchanged(self, held: Sequence[Any], by: str) -> Iterator[None]:
+        """A `with` block that calls such code, which is refused if it has changed them."""
+        before = [_copied(x) for x in held]
+        yield
+        for x, known in zip(held, before):
+            self.before[id(x)] = x, self.observer.origin[id(x)], known
+            if not self.changed(x):
+                del self.before[id(x)]
+            else:
+                self.observer.refuse(f"{self.observer.origin[id(x)].label} is changed by {by}")
 
     def _mark(self, place: Place, step: str, key: Any, label: str) -> None:
         self.observer.stored_places.add(self.observer.place(place, step, key, label))
@@ -147,8 +176,7 @@ class Stores:
         if id(x) not in self.before or not self.changed(x):
             return False
         before, now = self.before[id(x)][2], _copied(x)
-        keys = before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
-        return keys or id(x) in self.by_method
+        return before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
 
     def measured(self, x: Any) -> None:
         if self.rearranged(x):
@@ -166,10 +194,11 @@ class Stores:
         outputs: list[Any] = []
 
         def put(place: Place, how: str, key: Any, label: str, before: Any, now: Any) -> None:
-            if before is now:
-                return
             step = {"cell": "cell", "global": "item"}.get(how, how)
             read = self.observer.place_if_known(place, step, key)
+            stored = how in ("cell", "global") or read in self.observer.stored_places
+            if before is now and (now is MISSING or not stored):
+                return
             if read is not None and read in self.observer.values:
                 if type(self.observer.values[read]) is not Tracer and not (is_scalar(now) and same(now, before)):
                     self.advancing.update([p.label for p in self.observer.values if _is_below(p, read)])
@@ -188,14 +217,11 @@ class Stores:
                 for key in {**before, **now}:
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
-            elif is_a(x, list) and len(now) >= len(before) and all([a is b for a, b in zip(before, now)]):
-                for value in now[len(before) :]:
-                    put(place, "append", None, f"{place.label}[...]", MISSING, value)
-            elif is_a(x, list) and len(now) == len(before):
+            else:
                 for i, (old, new) in enumerate(zip(before, now)):
                     put(place, "item", i, f"{place.label}[{i}]", old, new)
-            elif now != before:
-                self.observer.refuse(f"{place.label}, a {type(x).__name__}, is changed")
+                for value in now[len(before) :]:
+                    put(place, "append", None, f"{place.label}[...]", MISSING, value)
         return stores, outputs
 
     def _made(self, label: str, value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
@@ -224,12 +250,7 @@ class Stores:
 
     def any(self) -> bool:
         """Has the function stored something?"""
-        return any([self.changed(x) for x, _, _ in self.before.values()]) or any(
-            [
-                content(table) is not before if type(table) is types.CellType else table.get(place.key, MISSING) is not before
-                for place, (table, before) in self.names.items()
-            ]
-        )
+        return bool(self.before or self.names)
 
     def undo(self) -> None:
         """What was there before holds again what it held."""
