@@ -163,7 +163,7 @@ class TwinRun:
             return result
         except Exception as error:
             if observer.stores.any() and not isinstance(error, (FuncadError, Unplaced)):
-                raise Raised from error
+                raise Raised(error) from error
             raise
         finally:
             observer.stores.undo()

@@ -410,29 +410,31 @@ class Core:
             self.cache.refused = reason
 
     def runs_un_jitted(self, refusal: Refusal, args: tuple, kwargs: dict) -> Any:
-        if type(refusal) is Raised:
-            f = self.f if state.observer is None else state.observer.runs_as(self.f)
-            result = f(*args, **kwargs)
+        if type(refusal) is not Raised:
             self.refused(str(refusal))
-            return result
-        self.refused(str(refusal))
-        return self._un_jitted(args, kwargs)
+        return self._un_jitted(args, kwargs, refusal)
 
-    def _un_jitted(self, args: tuple, kwargs: dict) -> Any:
+    def _un_jitted(self, args: tuple, kwargs: dict, refusal: Refusal | None = None) -> Any:
         """The function itself, and a warning, once, when its result stands."""
         if state.observer is not None:  # where it is a part of a function that is traced, that is not compiled either
             return state.observer.runs_as(self.f)(*args, **kwargs)
         reason, policy = self.cache.refused, self.not_compiled or config.not_compiled
-        text = (
+        if policy == "raise" and reason is not None:
+            raise NotCompiledWarning(self._reason(reason))
+        result = self.f(*args, **kwargs)
+        if type(refusal) is Raised:  # the function itself raises nothing
+            self.refused(reason := str(refusal))
+            if policy == "raise":
+                raise NotCompiledWarning(self._reason(reason))
+        if policy == "warn" and reason is not None:
+            warn_once(reason, self._reason(reason))
+        return result
+
+    def _reason(self, reason: str) -> str:
+        return (
             f"jit of {name_of(self.f)} is not compiled: {reason}. Its calls run un-jitted, and are right.\n"
             "Remedy: pass what changes as an argument; or funcad.constant(x) for what is to stay as it is now."
         )
-        if policy == "raise":
-            raise NotCompiledWarning(text)
-        result = self.f(*args, **kwargs)
-        if policy == "warn" and reason is not None:
-            warn_once(reason, text)
-        return result
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""

@@ -93,7 +93,7 @@ class Writes:
                 outs = flat(*leaves)
             except Exception as error:
                 if any([x.atom is not atom for x, (_, atom) in zip(leaves, before)]) and not isinstance(error, FuncadError):
-                    raise Raised from error
+                    raise Raised(error) from error
                 raise
             self.written = [i for i, x in enumerate(leaves) if (x.owner, x.atom) != before[i]]
             self.returned = {k: i for k, o in enumerate(outs) for i in self.written if o is leaves[i]}

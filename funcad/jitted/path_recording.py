@@ -35,7 +35,7 @@ from funcad.ir.aval import Params, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
@@ -80,6 +80,7 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "float": (_number("float"), _bits),
     "complex": (_number("complex"), _bits),
     "item": (_number("item"), _bits),
+    "text": (lambda value: _number("text")(concrete_value(_here(value))), lambda value: _bits(concrete_value(value))),
     # whole arrays of integers or bools
     "indices": (lambda value: np.array(_here(value)), lambda value: np.asarray(_here(value)).tobytes()),
     "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
@@ -190,6 +191,7 @@ class Recorder:
             state.abstract, state.staging, state.running, state.source, state.observer = saved
 
     def _say(self) -> None:
+        self.had_effects = self.had_effects or bool(self._later) or bool(self._rewound)
         if self._later:
             with self._at_once():
                 while self._later:
@@ -270,7 +272,7 @@ class Recorder:
     def shown(self, x: Tracer, text: bool) -> Any:
         """The value behind x: for a text it is asked for, for who only looks (`repr`) it is no guard."""
         if text and not x.aval.shape:
-            value = self.answer(x, "item")
+            value = self.answer(x, "text")
             return value if x.aval.weak or type(value) is Tracer else x.aval.dtype.type(value)
         if text or not self.started:
             return x

@@ -210,7 +210,7 @@ class LibraryCall:
         x, name, rest = _changed_by(f, owner, args)
         if x is not None and type(x) is not Tracer:
             _changes(observer, x, name, rest)
-            found = _method(observer, f, x, rest, kwargs)
+            found = _method(observer, f, x, rest, kwargs) if x is owner or issubclass(type(x), tuple(_CHANGING)) else MISSING
             if found is not MISSING:
                 return found
         _writes(observer, f, args, kwargs)
@@ -328,7 +328,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
             return door
     if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
         return _given_function(observer, x, f)
-    if kind is types.BuiltinFunctionType and observer.of(x.__self__) is not None:
+    if kind is types.BuiltinFunctionType and not _is_funcads(f) and observer.of(x.__self__) is not None:
         if x.__name__ in _CHANGING.get(type(x.__self__), ()):  # map(found.append, ...)
             observer.refuse(f"{observer.origin[id(x.__self__)].label} is changed by {x.__name__}, which is handed over")
     if kind is np.ndarray:
@@ -340,9 +340,9 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
             observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
         if type(f) in _HASHABLE and f in _SHALLOW:
             return observer.handed(x)
-        elif callable(x) and str(getattr(f, "__module__", None)).partition(".")[0] == "funcad":  # which calls it, as its twin
+        elif callable(x) and _is_funcads(f):  # which calls it, as its twin
             return x
-        elif issubclass(kind, CONTAINERS) and (traced or str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"):
+        elif issubclass(kind, CONTAINERS) and (traced or _is_funcads(f)):
             return observer.handed(x, _DEEP)
         else:
             observer.content(x)
@@ -498,6 +498,10 @@ def _setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if len(args) == 3 and type(args[0]) is not Tracer:
         observer.stores.attribute(args[0], args[1])
     return MISSING
+
+
+def _is_funcads(f: Any) -> bool:
+    return str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"
 
 
 def _delattr(observer: Observer, args: tuple, kwargs: dict) -> Any:

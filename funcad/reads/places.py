@@ -92,6 +92,15 @@ def dict_of(x: Any) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
+def has_dict(x: Any) -> bool:
+    """Has the object attributes of its own?"""
+    try:
+        object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return False
+    return True
+
+
 def own(x: Any, name: str) -> Any:
     """An attribute of the instance itself; MISSING if it has none of that name."""
     return dict_of(x).get(name, MISSING)

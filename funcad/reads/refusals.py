@@ -50,8 +50,9 @@ class Refusal(BaseException):
 class Raised(Refusal):
     """f raised after it had stored something: this call is run un-jitted, and raises with what Python has stored by then."""
 
-    def __init__(self) -> None:
-        super().__init__("it raises, un-jitted it does not", "")
+    def __init__(self, error: Exception) -> None:
+        said = str(error).partition("\n")[0].rstrip(".")
+        super().__init__(f"it fails while it is traced, {type(error).__name__}: {said}", "")
 
 
 class Unplaced(Exception):

@@ -68,6 +68,8 @@ def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) 
 def spoken(observer: Observer, x: Any) -> Any:
     """x on its way into a text: traced numbers are asked for, also those in containers."""
     if type(x) is Tracer:
+        if id(x) in observer.tracers:
+            raise observer.not_placed(x)
         return shown_value(x) if state.abstract is observer.trace else x
     if type(x) in (list, tuple, dict) and any([type(v) is Tracer for v in tree.leaves(x)]):
         return tree.map(lambda v: spoken(observer, v), x)

@@ -47,8 +47,8 @@ class Store(NamedTuple):
 
 
 def _attributes(x: Any) -> dict[str, Any]:
-    inside = dict(x.__dict__) if isinstance(x, type) else dict_of(x).copy()
-    for base in type(x).__mro__ if not isinstance(x, type) else ():
+    inside = dict(x.__dict__) if is_a(x, type) else dict_of(x).copy()
+    for base in type(x).__mro__ if not is_a(x, type) else ():
         for name, raw in base.__dict__.items():
             if type(raw) is types.MemberDescriptorType:
                 try:
@@ -91,7 +91,7 @@ class Stores:
     def attribute(self, x: Any, name: str) -> None:
         place = self._changes(x)
         if place is not None:
-            step = "raw" if isinstance(x, type) else "attribute"
+            step = "raw" if is_a(x, type) else "attribute"
             self._mark(place, step, name, f"{place.label}.{name}")
             self._mark(place, "own", name, f"{place.label}.{name}")
 
@@ -213,7 +213,7 @@ class Stores:
         for x, place, before in self.before.values():
             now = _copied(x)
             if is_a(x, dict) or not is_a(x, (list, set, collections.deque)):
-                how = "item" if is_a(x, dict) else "raw" if isinstance(x, type) else "attribute"
+                how = "item" if is_a(x, dict) else "raw" if is_a(x, type) else "attribute"
                 for key in {**before, **now}:
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
@@ -300,7 +300,7 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
         else:
             x[key] = value
     else:
-        set_, delete = (type.__setattr__, type.__delattr__) if isinstance(x, type) else (object.__setattr__, object.__delattr__)
+        set_, delete = (type.__setattr__, type.__delattr__) if is_a(x, type) else (object.__setattr__, object.__delattr__)
         if value is MISSING:
             delete(x, key)
         else:
