@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.where import Source, is_internal, state
+from funcad.host.where import Source, is_internal, state, user_source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
@@ -186,7 +186,7 @@ class Observer:
         if place.check is not None and (place.check, type(place.known)) != (check, type(known)):
             place = self.place(place, "again", check, place.label)
         if place.check is None:
-            place.check, place.known = check, known
+            place.check, place.known, place.source = check, known, user_source(3)
 
     # -- reads
 
@@ -256,10 +256,10 @@ class Observer:
         trace.captured[("read", id(variable))] = (variable, x)
         trace.stands_for[variable] = x
         if is_number(x):
-            place.check, place.known = "number", type(x)
+            place.check, place.known, place.source = "number", type(x), user_source(3)
             state.unread += (variable,)
         else:
-            place.check, place.known = "aval", (x.shape, x.dtype)
+            place.check, place.known, place.source = "aval", (x.shape, x.dtype), user_source(3)
         self.values[place] = found = Tracer(trace, variable)
         (self.tracers if is_number(x) else self.arrays)[id(found)] = place
         self.numbers[id(found)] = x
