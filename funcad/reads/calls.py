@@ -42,7 +42,7 @@ from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
-from funcad.reads.replays import replayed, spoken
+from funcad.reads.replays import replayed, spoken, told_key
 
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
 # what is refused before it runs -> why
@@ -202,6 +202,8 @@ class LibraryCall:
             place = observer.origin.get(id(f))
             return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
         owner = getattr(f, "__self__", None)
+        if args and type(args[0]) is Tracer and (f is builtins.hash or issubclass(type(owner), dict)):
+            args = (told_key(observer, args[0]), *args[1:])
         if type(owner) is str and owner is not f:  # "{}".format(x)
             args, kwargs = tuple([spoken(observer, a) for a in args]), {k: spoken(observer, a) for k, a in kwargs.items()}
         found = replayed(observer, f, owner, args, kwargs)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import operator
 import sys
 import types
 import warnings
@@ -35,6 +36,16 @@ from funcad.reads.places import is_scalar, reference
 _CLOCKS = [name + end for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time") for end in ("", "_ns")]
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50, "fatal": 50}  # logging's
 _NUMBERS = {float: Aval((), np.dtype(float), True), int: Aval((), np.dtype(int), True), bool: Aval((), np.dtype(bool))}
+
+
+def told_key(observer: Observer, x: Any) -> Any:
+    """A key of a dict: a traced integer or truth is asked for its value."""
+    if type(x) is not Tracer or x.aval.shape or x.aval.dtype.kind not in "biu" or state.abstract is not observer.trace:
+        return x
+    if id(x) in observer.tracers:
+        raise observer.not_placed(x)
+    value = bool(x) if x.aval.dtype.kind == "b" else operator.index(x)
+    return value if x.aval.weak or type(value) is bool else x.aval.dtype.type(value)
 
 
 def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Any:

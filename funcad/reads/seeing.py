@@ -27,7 +27,7 @@ from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import Place, is_scalar, reference
-from funcad.reads.replays import spoken
+from funcad.reads.replays import spoken, told_key
 from funcad.twin.hooks import Hooks
 
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
@@ -143,6 +143,7 @@ class Seen(Hooks):
             if method is not None:
                 method(owner, key, value)
                 return
+            key = told_key(observer, key) if issubclass(type(owner), dict) else key
             _key(observer, key)
             observer.stores.item(owner, key, value)
         owner[key] = value
@@ -150,6 +151,7 @@ class Seen(Hooks):
     def delete_item(self, owner: Any, key: Any) -> None:
         observer = state.observer
         if observer is not None and type(owner) is not Tracer:
+            key = told_key(observer, key) if issubclass(type(owner), dict) else key
             observer.stores.deleted(owner, key)
         del owner[key]
 
