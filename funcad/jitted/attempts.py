@@ -21,7 +21,7 @@ from funcad.errors import FuncadError
 from funcad.host.where import setting, state
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.jitted.jit_cache import Writes
-from funcad.jitted.left_behind import arguments_kept, nothing_left
+from funcad.jitted.left_behind import arguments_kept, nothing_left, unplaceable
 from funcad.jitted.path_segments import Leaf
 from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
@@ -58,7 +58,7 @@ class Attempt(NamedTuple):
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
         identities = any([reads_of(code).truths for code in self.found.codes])
-        with nothing_left(self.found), setting(unread=state.unread, identities=identities):
+        with nothing_left(self.found, self.run is None), setting(unread=state.unread, identities=identities):
             yield
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:
@@ -110,8 +110,10 @@ class Attempts:
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         found = look(f, self.statics)
-        if not self.twinned and found.unlooked:
-            raise Refusal(f"{found.unlooked[0]} holds more than is compared in a function without a source", "")
+        if not self.twinned:
+            reason = f"{found.unlooked[0]} holds more than is compared" if found.unlooked else unplaceable(found)
+            if reason is not None:
+                raise Refusal(f"{reason} in a function without a source", "")
         run = TwinRun(self.statics, self.numbers, self.unseen) if self.twinned else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:

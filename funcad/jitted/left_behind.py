@@ -14,6 +14,7 @@ what they like.
 from __future__ import annotations
 
 import importlib
+import io
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import Source
 from funcad.ir.tracer import Tracer
 from funcad.jitted.watched import Found
-from funcad.reads.code_reads import MISSING, content, stores_attribute
+from funcad.reads.code_reads import MISSING, content, is_library, reads_of, stores_attribute
 from funcad.reads.places import dict_of
 from funcad.reads.refusals import Refusal
 
@@ -34,9 +35,48 @@ LONGEST = 10_000  # containers with more items are not looked into
 _DEEP = 3  # containers in containers
 
 
+# what is another at each call, or seen by others, and has no twin that would tell
+_SPOKEN = frozenset("print input open eval exec next breakpoint globals locals __import__".split())
+_ELSEWHERE = frozenset(
+    """time datetime uuid secrets random os sys io logging warnings subprocess socket threading queue multiprocessing asyncio
+    tempfile pathlib shutil glob contextvars gc signal sqlite3 http urllib select platform getpass tqdm requests""".split()
+)
+_OF_SYS = frozenset(["stdout", "stderr", "stdin", "argv", "modules", "path", "_getframe", "exc_info"])
+
+
+def unplaceable(found: Found) -> str | None:
+    """What a function without a source does that bytecode alone tells of, and that can be neither read again nor replayed."""
+    for f in found.functions:
+        reads, name = reads_of(f.__code__), f.__name__
+        for word in sorted(reads.globals | reads.imports):
+            x = f.__globals__.get(word, MISSING)
+            if x is MISSING and word in _SPOKEN:
+                return f"{name} calls {word}"
+            module = word if x is MISSING else x.__name__ if isinstance(x, types.ModuleType) else _module_of(x)
+            top = module.partition(".")[0]
+            known = x is not MISSING or word in reads.imports
+            if known and top in _ELSEWHERE and (top != "sys" or reads.attributes & _OF_SYS):
+                return f"{name} uses {module}"
+        if reads.stored_globals:
+            return f"{name} stores the global {min(reads.stored_globals)}"
+        if reads.stored_cells & set(f.__code__.co_freevars):
+            return f"{name} stores the closure variable {min(reads.stored_cells & set(f.__code__.co_freevars))}"
+    for label, x in [(w.label, x) for w, x in found.live.values()]:
+        if hasattr(type(x), "__next__") or is_a(x, io.IOBase):
+            return f"{label} moves on"
+        attributes = found.stored_attributes & dict_of(x).keys() if not isinstance(x, (type, types.ModuleType)) else ()
+        if attributes and not is_library(type(x)):
+            return f"{label}.{min(attributes)} is stored"
+    return None
+
+
+def _module_of(x: Any) -> str:
+    return str(getattr(x, "__module__", None) or "") if callable(x) and is_library(x) else ""
+
+
 @contextmanager
-def nothing_left(found: Found) -> Iterator[None]:
-    """A `with` block in which a function is traced, that was looked at before."""
+def nothing_left(found: Found, everything: bool) -> Iterator[None]:
+    """A `with` block in which a function is traced, that was looked at before; `everything`: numbers are told, too."""
     kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
     kept += [_Kept(label, table, names) for label, table, names in found.stores()]
     generators = [(label, *state) for label, state in _generators(found) if state is not None]
@@ -44,11 +84,11 @@ def nothing_left(found: Found) -> Iterator[None]:
         yield
     except BaseException:
         for k in kept:
-            k.restore(k.traced())
+            k.restore(k.changed(everything))
         raise
     problem = None
     for k in kept:
-        names = k.traced()
+        names = k.changed(everything)
         if names and problem is None:
             problem = _stored(k.label_of(names[0]), names[0], k.is_object, found)
         k.restore(names)
@@ -115,9 +155,11 @@ class _Kept:
             return dict(x) if self.names is None else {n: x[n] for n in self.names if n in x}
         return {**dict_of(x), **dict(_slots(x))}
 
-    def traced(self) -> list[Any]:
-        """Where there is a traced value now that was not there before."""
-        return [k for k, v in self.items().items() if v is not self.before.get(k, MISSING) and _holds_traced(v)]
+    def changed(self, everything: bool) -> list[Any]:
+        """Where there is a traced value now that was not there before, or anything else, or nothing any more."""
+        now = self.items()
+        found = [k for k, v in now.items() if v is not self.before.get(k, MISSING) and (everything or _holds_traced(v))]
+        return found + ([k for k in self.before if k not in now] if everything else [])
 
     def label_of(self, name: Any) -> str:
         if self.is_object and type(self.x) is not types.CellType:

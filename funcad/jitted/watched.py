@@ -65,6 +65,7 @@ class Found:
             self.own: set[object] = set()  # those that the functions found store themselves
             self.stored: list[tuple[str, Any, frozenset[str]]] = []  # the same: where they are
             self.codes: list[types.CodeType] = []
+            self.functions: list[types.FunctionType] = []  # of these codes
             self.unlooked: list[str] = []  # what holds more than is looked at
             self.reads.clear()
             self.todo: collections.deque[tuple[Place, Any]] = collections.deque()
@@ -192,6 +193,7 @@ class Found:
         table = f.__globals__
         names = self.on_the_way(Place(w, "attribute", "__globals__", ""))
         self.codes.append(f.__code__)
+        self.functions.append(f)
         if reads.stored_globals:
             self.own.update([(id(table), name) for name in reads.stored_globals])
             self.stored.append(("global", table, reads.stored_globals))

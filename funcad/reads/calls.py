@@ -43,6 +43,7 @@ from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
 from funcad.reads.replays import replayed, spoken, told_key
+from funcad.reads.stores import copied
 
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
 # what is refused before it runs -> why
@@ -216,15 +217,14 @@ class LibraryCall:
             if found is not MISSING:
                 return found
         _writes(observer, f, args, kwargs)
-        held = [x for x in (owner, *args, *kwargs.values()) if observer.stores.may_change(x)]
+        held = [(x, copied(x)) for x in (owner, *args, *kwargs.values()) if observer.stores.may_change(x)]
         traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
-        if not held:
-            return tracing.door_of(f)(*args, **kwargs)
-        with observer.stores.unchanged(held, getattr(f, "__name__", type(f).__name__)):
-            return tracing.door_of(f)(*args, **kwargs)
+        result = tracing.door_of(f)(*args, **kwargs)
+        observer.stores.unchanged(held, getattr(f, "__name__", type(f).__name__))
+        return result
 
 
 def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:

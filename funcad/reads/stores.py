@@ -14,8 +14,7 @@ from __future__ import annotations
 import collections
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from funcad import tree
 from funcad.errors import UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, content
+from funcad.reads.code_reads import MISSING, content, is_library
 from funcad.reads.places import Place, dict_of, is_scalar, reference, value_at
 from funcad.tree.same import same
 
@@ -58,7 +57,7 @@ def _attributes(x: Any) -> dict[str, Any]:
     return inside
 
 
-def _copied(x: Any) -> Any:
+def copied(x: Any) -> Any:
     """What x holds."""
     if is_a(x, dict):
         return dict(dict.items(x))
@@ -134,14 +133,13 @@ class Stores:
         """Is x a container or an object that was there before, which code that nobody sees may change?"""
         if id(x) not in self.observer.origin or id(x) in self.before or is_scalar(x):
             return False
-        return is_a(x, (list, dict, set, collections.deque)) or bool(dict_of(x)) and not is_a(x, _FIXED)
+        if is_a(x, (list, dict, set, collections.deque)):
+            return True
+        return bool(dict_of(x)) and not is_a(x, _FIXED) and not is_library(type(x))
 
-    @contextmanager
-    def unchanged(self, held: Sequence[Any], by: str) -> Iterator[None]:
-        """A `with` block that calls such code, which is refused if it has changed them."""
-        before = [_copied(x) for x in held]
-        yield
-        for x, known in zip(held, before):
+    def unchanged(self, held: Sequence[tuple[Any, Any]], by: str) -> None:
+        """Such code has run: it is refused if it has changed one of these, of which it is known what they held."""
+        for x, known in held:
             self.before[id(x)] = x, self.observer.origin[id(x)], known
             if not self.changed(x):
                 del self.before[id(x)]
@@ -156,7 +154,7 @@ class Stores:
         if place is not None and id(x) not in self.before:
             if is_a(x, (types.ModuleType, types.FunctionType)) or place.label == "os.environ":
                 self.observer.refuse(f"{place.label} is changed")
-            self.before[id(x)] = x, place, _copied(x)
+            self.before[id(x)] = x, place, copied(x)
         return place
 
     # -- asked by the hooks
@@ -166,7 +164,7 @@ class Stores:
         known = self.before.get(id(x))
         if known is None:
             return False
-        before, now = known[2], _copied(x)
+        before, now = known[2], copied(x)
         if isinstance(before, dict):
             return before.keys() != now.keys() or any([now[k] is not v for k, v in before.items()])
         return len(before) != len(now) or any([a is not b for a, b in zip(before, now)])
@@ -175,7 +173,7 @@ class Stores:
         """Has it changed what x holds in another way than item by item?"""
         if id(x) not in self.before or not self.changed(x):
             return False
-        before, now = self.before[id(x)][2], _copied(x)
+        before, now = self.before[id(x)][2], copied(x)
         return before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
 
     def measured(self, x: Any) -> None:
@@ -211,7 +209,7 @@ class Stores:
             now = content(table) if is_cell else table.get(place.key, MISSING)
             put(place.parent, "cell" if is_cell else "global", place.key, place.label, before, now)  # type: ignore[arg-type]
         for x, place, before in self.before.values():
-            now = _copied(x)
+            now = copied(x)
             if is_a(x, dict) or not is_a(x, (list, set, collections.deque)):
                 how = "item" if is_a(x, dict) else "raw" if is_a(x, type) else "attribute"
                 for key in {**before, **now}:

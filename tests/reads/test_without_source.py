@@ -25,6 +25,16 @@ PLACED = {  # the text of f, what changes between the calls
 REFUSED = {
     "stored array": ("class O: pass\no = O()\ndef f(x):\n    o.w = x * 2.0\n    return x", "", "is stored"),
     "long list": ("t = [1.0] * 300\ndef f(x):\n    return x * t[7]", "made.t[7] += 1.0", "holds more than is compared"),
+    "clock": ("import time\ndef f(x):\n    return x * (time.perf_counter() > 0.0)", "", "uses time"),
+    "imported clock": ("from time import time as now\ndef f(x):\n    return x * (now() > 0.0)", "", "uses time"),
+    "iterator": ("it = iter([1.0, 2.0, 3.0, 4.0, 5.0])\ndef f(x):\n    return x * next(it)", "", "calls next"),
+    "loop": ("it = iter([1.0, 2.0])\ndef f(x):\n    return x + sum(v for v in it)", "", "moves on"),
+    "print": ("def f(x):\n    print(end='')\n    return x", "", "calls print"),
+    "global": ("n = 0\ndef f(x):\n    global n\n    n += 1\n    return x * n", "", "stores the global n"),
+    "appended": ("t = []\ndef f(x):\n    t.append(1)\n    return x * len(t)", "", "is stored"),
+    "item": ("d = {'n': 0}\ndef f(x):\n    d['n'] = d['n'] + 1\n    return x * d['n']", "", "is stored"),
+    "attribute": ("class O: pass\no = O()\no.n = 0\ndef f(x):\n    o.n += 1\n    return x * o.n", "", "o.n is stored"),
+    "environment": ("import os\ndef f(x):\n    return x * len(os.environ.get('HOME', ''))", "", "uses os"),
     "generator": ("import numpy as np\nr = np.random.default_rng(3)\ndef f(x):\n    return x * r.normal()", "", "generator"),
 }
 
