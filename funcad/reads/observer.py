@@ -73,6 +73,7 @@ class Observer:
         self.last: Place | None = None  # where the last value was loaded, if it was met there for the first time
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
         self.numbers: dict[int, Any] = {}  # what these are now
+        self.placed: list[Place] = []  # the inputs, in the order in which the program has them
         self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
@@ -253,6 +254,7 @@ class Observer:
             state.unread += (variable,)
         else:
             place.check, place.known = "aval", (x.shape, x.dtype)
+        self.placed.append(place)
         self.values[place] = found = Tracer(trace, variable)
         (self.tracers if is_number(x) else self.arrays)[id(found)] = place
         self.numbers[id(found)] = x
@@ -263,7 +265,7 @@ class Observer:
         place = self.origin.get(id(x))
         if place is None and self.last is not None and self.values.get(self.last) is x:
             place = self.last
-        if place is not None and place is self.last:
+        if place is not None and place is self.last and place not in self.placed:
             place.check = None
             self.constants.add(place)
 
@@ -413,24 +415,16 @@ class Observer:
 
     def guards(self) -> Guards | None:
         """What the program depends on."""
-        return Guards(needed(self.places)) if any([place.check is not None for place in self.places]) else None
+        places = needed([*self.placed, *self.places])
+        return Guards(places) if places else None
 
     def forget(self) -> None:
         """The run has ended: nothing of the user's is held from now on."""
         self.function = lambda: None
-        for table in (
-            self.origin,
-            self.keep,
-            self.values,
-            self.tracers,
-            self.arrays,
-            self.results,
-            self.stores.before,
-            self.stores.names,
-            self.table,
-        ):
+        self.trace = self.last = self.refused = self.unplaced = None
+        stores = self.stores.before, self.stores.names
+        for table in (*stores, *[x for x in vars(self).values() if type(x) in (dict, list, set) and x is not self.inputs]):
             table.clear()
-        self.trace = None
 
     def twin(self, f: Any) -> Any:
         """The twin of a function of the user's; f itself where it can have none, which the net sees."""

@@ -183,14 +183,18 @@ def value_at(place: Place, f: Any) -> Any:
 
 
 def needed(places: Sequence[Place]) -> list[Place]:
-    """Those with a comparison, and what leads to them."""
-    found: set[int] = set()
-    for place in reversed(places):
-        if place.check is not None or id(place) in found:
-            found.update([id(place), id(place.parent)])
-            if place.check == "alias":
-                found.add(id(place.known))
-    return [place for place in places if id(place) in found]
+    """Those with a comparison, and what leads to them, which comes before them."""
+    ordered: dict[Place, None] = {}
+    for place in places:
+        todo = [place] if place.check is not None else []
+        while todo:
+            at = todo[-1]
+            before = [at.parent, at.known if at.check == "alias" else None]
+            missing = [p for p in before if p is not None and p not in ordered]
+            todo += missing
+            if not missing:
+                ordered[todo.pop()] = None
+    return list(ordered)
 
 
 def evaluated(watches: Sequence[Place], f: Any) -> Iterator[tuple[Place, Any, bool]]:
