@@ -403,14 +403,15 @@ class Core:
             return entry.out_tree.unflatten(outs)
 
     # -- functions that are not compiled
-    def refused(self, reason: str) -> None:
+    def refused(self, refusal: Refusal) -> None:
         """From now on the function's calls run un-jitted."""
         with self.cache.lock:
             self.cache.clear()
-            self.cache.refused = reason
+            self.cache.refused = str(refusal)
+            self.cache.refuser = refusal.code or getattr(self.f, "__code__", None)
 
     def runs_un_jitted(self, refusal: Refusal, args: tuple, kwargs: dict) -> Any:
-        self.refused(str(refusal))
+        self.refused(refusal)
         return self._un_jitted(args, kwargs)
 
     def _un_jitted(self, args: tuple, kwargs: dict) -> Any:
@@ -426,7 +427,7 @@ class Core:
             raise NotCompiledWarning(text)
         result = self.f(*args, **kwargs)
         if policy == "warn" and reason is not None:
-            warn_once(reason, text)
+            warn_once(self.cache.refuser, reason, text)
         return result
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
@@ -601,7 +602,7 @@ class Core:
                 refusal = Refusal(f"{label} advances, and Python needs its value", "")
                 if not result:
                     raise refusal
-                self.refused(str(refusal))  # this call is done, and what it stored is written
+                self.refused(refusal)  # this call is done, and what it stored is written
         self.cache.proven |= numbers
         return entry
 

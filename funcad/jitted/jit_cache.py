@@ -158,7 +158,8 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
-    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "__weakref__")
+    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
+    __slots__ += ("__weakref__",)
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
@@ -167,6 +168,7 @@ class Cache:
         self.proven: set[str] = set()  # of these: they were inputs
         self.unseen: list[bool] = []  # of each run of the twin that had a net: did code of the user's run as it is?
         self.refused: str | None = None  # why the function is not compiled
+        self.refuser: Any = None  # the code that does what cannot be compiled
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self.sizes: dict[Any, Any] = {}  # families of programs that differ in sizes, see backends/sizes.py
@@ -275,7 +277,7 @@ class Cache:
             self.users.clear()
             self.entries.clear()
             self.sizes = {}
-            self.advised, self.refused = False, None
+            self.advised, self.refused, self.refuser = False, None, None
             for seen in (self.moved, self.changes, self.concrete, self.proven):
                 seen.clear()
             self._count_from_zero()

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.where import Source, is_internal, state
+from funcad.host.where import Source, is_internal, state, tracing
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
@@ -410,7 +410,8 @@ class Observer:
         while frame is not None and is_internal(frame.f_code.co_filename):
             frame = frame.f_back
         where = str(Source(frame.f_code, frame.f_lasti)) if frame is not None else ""
-        self.refused = self.refused or Refusal(reason, where)
+        code = tracing.shown_code(frame.f_code) if frame is not None else None
+        self.refused = self.refused or Refusal(reason, where, code)
         raise self.refused
 
     def guards(self) -> Guards | None:
