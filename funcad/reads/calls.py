@@ -81,8 +81,9 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
         builtins.range,
     ]
     + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
-    + [warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
+    + [warnings.warn, builtins.print, builtins.object, builtins.__build_class__, builtins.breakpoint, sys.breakpointhook]
 )
+_LOOKING = frozenset(["inspect", "traceback", "pdb", "bdb"])  # modules whose functions look at their caller
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
     list: "append extend insert pop remove clear sort reverse".split(),
@@ -166,7 +167,7 @@ def _named(f: Any) -> tuple[Any, Any]:
 
 def _library(observer: Observer, f: Any, caller: Any) -> Any:
     try:
-        if f in _AS_THEY_ARE:
+        if f in _AS_THEY_ARE or getattr(f, "__module__", None) in _LOOKING:
             return f
         reason = _REFUSED.get(f) or _REFUSED_BY_NAME.get(_named(f))
     except TypeError:  # what cannot be hashed
