@@ -33,7 +33,7 @@ from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted.attempts import Attempt, Attempts, has_twin
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
-from funcad.jitted.jit_call import specialised_call, written_calls
+from funcad.jitted.jit_call import specialised_call, static_key, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
@@ -47,7 +47,6 @@ from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
-from funcad.tree.same import same_key
 
 _MOST_TRIES = 8  # calls of one call, because others changed what it reads
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
@@ -631,8 +630,8 @@ class Core:
             return None, args, kwargs
         n = len(args)
         try:
-            statics = tuple([same_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
-            named = tuple([(k, same_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
+            statics = tuple([static_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
+            named = tuple([(k, static_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise

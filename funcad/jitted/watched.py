@@ -29,7 +29,7 @@ import numpy as np
 
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, Reads, content, is_imported, is_library, reads_of
-from funcad.reads.places import Guards, Place, dict_of, evaluated, is_scalar, reference
+from funcad.reads.places import Guards, Place, dict_of, evaluated, found_as, is_scalar, reference
 from funcad.tree.same import same_key
 
 MOST_SCALARS = 64  # in a container that is watched by content
@@ -71,7 +71,7 @@ class Found:
             self.on_the_way(Place(None, "root", None, ""), f)
             for label, x in constants:
                 if not is_scalar(x):
-                    self.on_the_way(Place(None, "constant", x, label), x)
+                    self.on_the_way(found_as(x, label), x)
             while self.todo and len(self.watches) < MOST_WATCHES:
                 self.expand(*self.todo.popleft())
             if self.todo:

@@ -38,6 +38,7 @@ from funcad.reads.places import (
     array_of,
     bytes_of,
     dict_of,
+    found_as,
     is_number,
     is_scalar,
     key_of,
@@ -90,7 +91,16 @@ class Observer:
         self._begin(f, self.root)
         for label, x in statics:
             if not is_scalar(x):
-                self.known_as(x, self.place(None, "constant", x, label))
+                self._static(x, label)
+
+    def _static(self, x: Any, label: str) -> None:
+        """A static argument; of a method, its object and its function as well."""
+        found = found_as(x, label)
+        place = self.place(None, found.step, found.key, label)
+        self.known_as(x, place)
+        if type(x) is types.MethodType:
+            for name in ("__self__", "__func__"):
+                self.known_as(getattr(x, name), self.place(place, "attribute", name, label))
 
     def _begin(self, f: Any, root: Place) -> None:
         """The function itself is what it was; what it is made of may change."""

@@ -23,7 +23,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.memo import remembers
 from funcad.reads.code_reads import MISSING
-from funcad.tree.same import same, same_key
+from funcad.tree.same import again, same, same_key, weakly
 
 INPUTS = ("number", "aval")  # checks of what is read again as an input of the program
 _HASHED = 1 << 20  # bytes of an array, beyond which they are told by a hash
@@ -81,6 +81,11 @@ def reference(x: Any) -> tuple[str, Any]:
         return "ref", weakref.ref(x)
     except TypeError:
         return "is", x
+
+
+def found_as(x: Any, label: str) -> Place:
+    """The place of what is reached by no steps: it is held weakly, where Python can."""
+    return Place(None, "constant", x, label) if weakly(x) is None else Place(None, "weak", again(x), label)
 
 
 def dict_of(x: Any) -> dict[str, Any]:
