@@ -488,6 +488,12 @@ class Core:
             following = call
         owner.__call__ = following
 
+    def drop(self, entry: Entry) -> None:
+        """Called by the cache when an entry has been dropped."""
+        owner = self.owner()
+        if owner is not None:
+            self._link(written_calls(owner, entry), owner)
+
     def forget_written(self) -> None:
         """Called by the cache when it is cleared."""
         owner = self.owner()
@@ -603,6 +609,8 @@ class Core:
                     raise refusal
                 self.refused(refusal)  # this call is done, and what it stored is written
         self.cache.proven |= numbers
+        if entry.paths is None:
+            entry.let_go()
         return entry
 
     def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:

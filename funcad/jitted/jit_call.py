@@ -145,10 +145,15 @@ class _Writer:
     def text(self, args: tuple, kwargs: dict, is_static: Callable[[Any], bool]) -> str:
         n = self.entry.watched.inputs if self.entry.watched is not None else 0
         self.inputs += [f"_p[{i}]" for i in range(n)]
-        for x in self.entry.consts[n:]:
+        handed = n
+        for i, x in enumerate(self.entry.consts[n:], n):
             if type(x) is not np.ndarray and type(x) not in SCALAR_AVALS:
                 raise _Unsuited
-            self.inputs.append(self.constant(x))
+            if self.entry.weak and self.entry.weak[i]:
+                self.inputs.append(f"_p[{handed}]")
+                handed += 1
+            else:
+                self.inputs.append(self.constant(x))
             if type(x) is np.ndarray:
                 if not x.dtype.isnative:
                     raise _Unsuited

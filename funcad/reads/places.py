@@ -170,6 +170,12 @@ class Place:
     def value_of(self, parent: Any) -> Any:
         return STEPS[self.step][0](parent, self.key)
 
+    def weakly(self) -> Callable[[], Any] | None:
+        """The weak reference by which what is here is told from all other objects."""
+        if self.step == "weak" and self.check is None:
+            return self.key  # type: ignore[no-any-return]
+        return self.known if self.check == "ref" else self.known[0] if self.check == "array" else None
+
     def holds(self, x: Any, found: dict[Place, Any]) -> bool:
         if self.check is None:
             return True
@@ -235,8 +241,8 @@ def shown(x: Any) -> str:
     return f"a {type(x).__name__}"
 
 
-def written_out(watches: Sequence[Place]) -> Callable[[Any], Any]:
-    """`holds(f)`: is everything as it was found? Where numbers are inputs, these are returned."""
+def written_out(watches: Sequence[Place], handed: Sequence[Place]) -> Callable[[Any], Any]:
+    """`holds(f)`: is everything as it was found? The inputs are returned, and then what is at the places that are `handed`."""
     scope: dict[str, Any] = {"_same": same, "_same_elements": same_elements, "_M": MISSING}
     scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
     scope.update(_nd=np.ndarray, _keys_of=keys_of, _operated=operated)
@@ -252,7 +258,7 @@ def written_out(watches: Sequence[Place]) -> Callable[[Any], Any]:
             lines.append(f"        if {x} is not {names[id(w.known)]}: return False")
         elif w.check is not None:
             lines.append(f"        if not {CHECKS[w.check][1].format(x=x, k=f'k{i}')}: return False")
-    inputs = "".join([f"{names[id(w)]}, " for w in watches if w.check in INPUTS])
+    inputs = "".join([f"{names[id(w)]}, " for w in [*[w for w in watches if w.check in INPUTS], *handed]])
     inputs = inputs and f"({inputs})"
     lines += ["    except Exception:", "        return False"]  # deleted, or of another kind than it was
     lines.append(f"    return {inputs or True}")
@@ -269,12 +275,25 @@ def _compiled(text: str) -> types.CodeType:
 class Guards:
     """What a program depends on beside its arguments."""
 
-    __slots__ = ("places", "inputs", "_holds")
+    __slots__ = ("places", "inputs", "handed", "_holds")
 
     def __init__(self, places: list[Place]):
         self.places = places
         self.inputs = len([w for w in places if w.check in INPUTS])  # the first captured values of the program
+        self.handed: Sequence[Place] = ()  # of captured arrays, which the program does not hold itself
         self._holds: Callable[[Any], Any] | None = None
+
+    def hand(self, arrays: Sequence[Any]) -> list[bool]:
+        """Which of these objects are told by identity? `holds` gives them from now on, in this order."""
+        at = {id(of()): w for w in self.places if (of := w.weakly()) is not None}
+        found = [id(x) in at for x in arrays]
+        self.handed, self._holds = [at[id(x)] for x, known in zip(arrays, found) if known], None
+        return found
+
+    def objects(self) -> list[Any]:
+        """What must live, if the program is to be right ever again."""
+        found = [of() for w in self.places if (of := w.weakly()) is not None]
+        return [getattr(x, "__self__", x) if type(x) is types.MethodType else x for x in found]  # which is made at each access
 
     def joined(self, others: Guards | None) -> Guards:
         """These and others; itself if they say nothing new."""
@@ -294,9 +313,9 @@ class Guards:
 
     @property
     def holds(self) -> Callable[[Any], Any]:
-        """`holds(f)`: is everything as it was when f was traced? The scalars that are inputs, if there are some."""
+        """`holds(f)`: is everything as it was when f was traced? The inputs and what is handed, if there are some."""
         if self._holds is None:
-            self._holds = written_out(self.places)
+            self._holds = written_out(self.places, self.handed)
         return self._holds
 
     def changed_numbers(self, f: Any) -> set[str]:

@@ -193,7 +193,9 @@ def test_what_a_profiler_sees() -> None:
         finally:
             profiler.disable()
         np.testing.assert_array_equal(found, X * 3.0 * k - 1.0)
-    names = [getattr(entry.code, "co_name", "") for entry in profiler.getstats() if made.f.__code__.co_filename in str(entry.code)]
+    names = [
+        getattr(entry.code, "co_name", "") for entry in profiler.getstats() if made.f.__code__.co_filename in str(entry.code)
+    ]
     assert {"f", "helper"} <= set(names)
 
 
@@ -317,7 +319,9 @@ def test_a_cell_that_is_run_again_with_another_text(filename: str) -> None:
     for k in (2.0, 3.0, 4.0):
         names["k"] = k
         np.testing.assert_array_equal(names["f"](X), (X + 1.0) * k)
-    cell(names, filename, "k = 5.0\ndef helper(x):\n    return x - 1.0\n\n@jit\ndef f(x):\n    y = helper(x)\n    return y * k\n")
+    cell(
+        names, filename, "k = 5.0\ndef helper(x):\n    return x - 1.0\n\n@jit\ndef f(x):\n    y = helper(x)\n    return y * k\n"
+    )
     for k in (5.0, 6.0, 7.0):
         names["k"] = k
         np.testing.assert_array_equal(names["f"](X), (X - 1.0) * k)
@@ -348,7 +352,9 @@ def test_a_module_that_is_loaded_again(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / "loaded_again_27.py"
-    path.write_text("k = 2.0\nclass Model:\n    b = 1.0\n    def apply(self, x):\n        return x * k + self.b\ndef f(x):\n    return x * k\n")
+    path.write_text(
+        "k = 2.0\nclass Model:\n    b = 1.0\n    def apply(self, x):\n        return x * k + self.b\ndef f(x):\n    return x * k\n"
+    )
     loaded: Any = importlib.import_module("loaded_again_27")
     model, first = loaded.Model(), loaded.f
     direct, through, method = jit(loaded.f), jit(lambda x: loaded.f(x) + 1.0), jit(model.apply)
@@ -356,7 +362,9 @@ def test_a_module_that_is_loaded_again(tmp_path: Path, monkeypatch: pytest.Monke
         np.testing.assert_array_equal(direct(X), X * 2.0)
         np.testing.assert_array_equal(through(X), X * 2.0 + 1.0)
         np.testing.assert_array_equal(method(X), X * 2.0 + 1.0)
-    path.write_text("k = 3.0\n\n\nclass Model:\n    b = 5.0\n    def apply(self, x):\n        return x / k + self.b\ndef f(x):\n    y = x - k\n    return y\n")
+    path.write_text(
+        "k = 3.0\n\n\nclass Model:\n    b = 5.0\n    def apply(self, x):\n        return x / k + self.b\ndef f(x):\n    y = x - k\n    return y\n"
+    )
     importlib.invalidate_caches()
     importlib.reload(loaded)
     for _ in range(3):
