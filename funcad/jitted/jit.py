@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from funcad import tree
 from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names, sees_order
@@ -575,6 +575,7 @@ class Core:
         attempt = Attempts(self, args, kwargs, in_tree, numbers)
         first = attempt(self.f, leaves)
         recorder = Recorder(leaves) if self.guards and result is not None else None
+        failed: Exception | None = None
         try:
             jaxpr, consts = self._run_of(first, recorder, avals)
         except Unplaced:
@@ -584,13 +585,12 @@ class Core:
         except Exception as error:
             if first.run is None or recorder is not None and recorder.started or numbers:
                 raise
-            attempt.twinned = False  # as it is, so that the error is that of the user's line, with a remedy for what it says
+            failed = error
+        if failed is not None:  # here, so that what is raised now has no other error around it than the user's
             try:
-                again = attempt(self.f, leaves)
-            except Refusal:  # it cannot be run as it is
-                raise error from None
-            self._run_of(again, Recorder(leaves) if recorder is not None else None, avals)
-            raise Refusal(f"it fails while jit looks at what it reads, {type(error).__name__}: {error}", "") from error
+                self._as_it_is(attempt, leaves, Recorder(leaves) if recorder is not None else None, avals, failed)
+            finally:
+                failed = None  # its traceback holds this frame
         if recorder is not None and recorder.started:
             donated = self._donated_ids(args, kwargs)
             entry = entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)
@@ -612,6 +612,18 @@ class Core:
         if entry.paths is None:
             entry.let_go()
         return entry
+
+    def _as_it_is(self, attempt: Attempts, leaves: list, recorder: Recorder | None, avals: list, failed: Exception) -> NoReturn:
+        """Run f without its twin, whose run has failed, so that the error is that of the user's line."""
+        attempt.twinned, again = False, None
+        try:
+            again = attempt(self.f, leaves)
+        except Refusal:  # it cannot be run as it is
+            pass
+        if again is None:
+            raise failed
+        self._run_of(again, recorder, avals)
+        raise Refusal(f"it fails while jit looks at what it reads, {type(failed).__name__}: {failed}", "") from failed
 
     def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:
         flat = attempt.flat if recorder is None else recorder.watching(attempt.flat)

@@ -21,18 +21,19 @@ from funcad.memo import weak_table
 
 _T = TypeVar("_T")
 _MOST_REASONS = 100  # of one code, whose reasons may name keys and attributes
-_said = weak_table("reads.said", "code that is not compiled: the reasons that were given", same=None)
+_said = weak_table("reads.said", "code that is not compiled: its files, and the reasons that were given", same=None)
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def warn_once(code: CodeType | None, reason: str, text: str) -> None:
     """Warn at the user's first line outside funcad and installed packages, unless that was said of this code before."""
-    said = _said.setdefault(warn_once.__code__ if code is None else code, set())
-    if reason in said:
+    code = warn_once.__code__ if code is None else code
+    said = _said.setdefault(code, set())
+    if (code.co_filename, reason) in said:  # codes of two files may be equal
         return
     if len(said) >= _MOST_REASONS:
         said.clear()
-    said.add(reason)
+    said.add((code.co_filename, reason))
     frame: Any = sys._getframe(1)
     level = 2
     while frame.f_back is not None and _is_theirs(frame.f_code.co_filename):

@@ -10,8 +10,9 @@ Invariant: a user's `__eq__` is believed where it says that two objects differ. 
 attributes have to be of the same types besides, all the way down, with zeros of the same sign: `==` of the attributes, on
 which it rests, says nothing of these. What a class's `__eq__` leaves out is not compared. Libraries' `==` is believed.
 
-Traps: a key holds what it was made of, where that is told by identity and `weakly` is not asked. What can be changed has no key, as it has no hash, but
-with `contents=True`, which takes what is in it now. An array is told by identity: its contents are nobody's key.
+Traps: a key holds what it was made of, where that is told by identity, unless `weakly` is asked. What can be changed has no
+key, as it has no hash, but with `contents=True`, which takes what is in it now. An array is told by identity: its contents are
+nobody's key.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class Weakly:
 
 
 def weakly(x: Any) -> Any:
-    """The weak key of what is told by identity alone, for `known`; None of other things, and where Python has no weak reference.
+    """The weak key of what is told by identity alone, for `known`; None of other things, and of what Python cannot hold weakly.
 
     A method is told by its object and its function, because it is made anew at each access.
     """

@@ -1,4 +1,4 @@
-"""Debuggers, tracers, profilers and notebooks beside a jitted function that is traced: nobody is disturbed, no answer is another."""
+"""Debuggers, tracers, profilers and notebooks beside a function that is traced: nobody is disturbed, no answer is another."""
 
 from __future__ import annotations
 
@@ -348,13 +348,34 @@ def test_cells_warn_once_each() -> None:
     ]
 
 
+_LOADED = """
+k = 2.0
+class Model:
+    b = 1.0
+    def apply(self, x):
+        return x * k + self.b
+def f(x):
+    return x * k
+"""
+_LOADED_AGAIN = """
+k = 3.0
+
+
+class Model:
+    b = 5.0
+    def apply(self, x):
+        return x / k + self.b
+def f(x):
+    y = x - k
+    return y
+"""
+
+
 def test_a_module_that_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / "loaded_again_27.py"
-    path.write_text(
-        "k = 2.0\nclass Model:\n    b = 1.0\n    def apply(self, x):\n        return x * k + self.b\ndef f(x):\n    return x * k\n"
-    )
+    path.write_text(_LOADED)
     loaded: Any = importlib.import_module("loaded_again_27")
     model, first = loaded.Model(), loaded.f
     direct, through, method = jit(loaded.f), jit(lambda x: loaded.f(x) + 1.0), jit(model.apply)
@@ -362,9 +383,7 @@ def test_a_module_that_is_loaded_again(tmp_path: Path, monkeypatch: pytest.Monke
         np.testing.assert_array_equal(direct(X), X * 2.0)
         np.testing.assert_array_equal(through(X), X * 2.0 + 1.0)
         np.testing.assert_array_equal(method(X), X * 2.0 + 1.0)
-    path.write_text(
-        "k = 3.0\n\n\nclass Model:\n    b = 5.0\n    def apply(self, x):\n        return x / k + self.b\ndef f(x):\n    y = x - k\n    return y\n"
-    )
+    path.write_text(_LOADED_AGAIN)
     importlib.invalidate_caches()
     importlib.reload(loaded)
     for _ in range(3):

@@ -7,12 +7,13 @@ import concurrent.futures
 import copy
 import functools
 import gc
+import inspect
 import multiprocessing
 import pickle
 import sys
 import threading
-import tracemalloc
 import traceback
+import tracemalloc
 import types
 import warnings
 import weakref
@@ -27,8 +28,9 @@ import funcad
 from funcad import grad, jit, vmap
 from funcad.jitted.jit_cache import MAX_PROGRAMS, MOST_STATES
 from funcad.memo import all_lines
-from funcad.reads import refusals
+from funcad.reads import code_reads, refusals
 from funcad.show import compile_log
+from funcad.twin.twins import is_twin
 from tests.forked import in_a_child, in_a_process, needs_fork
 
 X = np.array([1.0, 2.0, 3.0])
@@ -380,10 +382,10 @@ def test_a_thousand_closures_leave_nothing() -> None:
 
 
 def test_what_was_said_goes_with_the_code() -> None:
-    text = "def f(x):\n    return x * next(it)\n"
+    text = "import random\ndef f(x):\n    return x * random.random()\n"
 
     def made(filename: str) -> Any:
-        names: dict[str, Any] = {"it": iter(range(100)), "__name__": "users"}
+        names: dict[str, Any] = {"__name__": "users"}
         exec(compile(text, filename, "exec"), names)
         return names["f"]
 
@@ -399,6 +401,7 @@ def test_what_was_said_goes_with_the_code() -> None:
         assert len(said) == 2
     del first
     said.clear()
+    code_reads.reads_of.cache_clear()  # type: ignore[attr-defined]
     gc.collect()
     assert len(refusals._said) == before
 
@@ -436,7 +439,7 @@ def test_a_function_is_pickled_and_copied_without_its_twin() -> None:
     f = make()
     f(X), f(X), f(X)
     sent = cloudpickle.dumps(f)
-    assert b"twin" not in sent and b"Rewritten" not in sent
+    assert b"funcad.twin" not in sent
     np.testing.assert_array_equal(pickle.loads(sent)(X), X * 5.0)
     counter = Counter()
     g = jit(counter.step)
@@ -465,7 +468,9 @@ def test_what_is_pickled_while_a_function_is_traced() -> None:
     g = jit(f)
     for _ in range(3):
         np.testing.assert_array_equal(g(X), X * 3.0)
-    assert sent and all([b"twin" not in one for one in sent])
+    for one in sent:
+        again = pickle.loads(one)
+        assert not is_twin(again.__code__) and sent
     assert pickle.loads(sent[0])(2.0) == 6.0
 
 
@@ -538,7 +543,7 @@ def raises_in_a_generator(x: Any) -> Any:
 
 
 def raises_in_a_lambda(x: Any) -> Any:
-    f = lambda y: (  # noqa: E731
+    f = lambda y: (
         y[0] + [1.0][3])  # fmt: skip
     return f(x)
 
@@ -586,36 +591,40 @@ def test_tracebacks_are_those_of_python(f: Callable[[Any], Any]) -> None:
     assert found[0] == found[1] == found[2] == found[3]
 
 
+def holds(fact: bool) -> None:
+    """An `assert` in the function would be rewritten by pytest, which then has no twin."""
+    if not fact:
+        raise RuntimeError(inspect.stack()[1].lineno)
+
+
 def looks(x: Any) -> Any:
     frame = sys._getframe()
     me, names = double_look.__wrapped__, []  # type: ignore[attr-defined]
-    assert frame.f_code is me.__code__ and frame.f_code.co_name == "looks" and set(frame.f_locals) >= {"x", "me"}
-    assert not any(map(callable, me.__code__.co_consts))
-    import inspect
-
-    assert inspect.getsource(me).startswith("def looks") and str(inspect.signature(me)) == "(x: 'Any') -> 'Any'"
-    assert inspect.stack()[0].function == "looks" and traceback.extract_stack()[-1].name == "looks"
+    holds(frame.f_code is me.__code__ and frame.f_code.co_name == "looks" and set(frame.f_locals) >= {"x", "me"})
+    holds(not any(map(callable, me.__code__.co_consts)))
+    holds(inspect.getsource(me).startswith("def looks") and str(inspect.signature(me)) == "(x: 'Any') -> 'Any'")
+    holds(inspect.stack()[0].function == "looks" and traceback.extract_stack()[-1].name == "looks")
 
     def inner(y: Any) -> Any:
         names.extend([s.function for s in inspect.stack()[:2]])
         return y + 1.0
 
-    assert (
+    holds(
         inspect.isfunction(inner) and inner.__code__.co_consts[-1] in (1.0, 2) and inner.__qualname__ == "looks.<locals>.inner"
     )
-    assert not any(map(callable, inner.__code__.co_consts))
+    holds(not any(map(callable, inner.__code__.co_consts)))
     y = inner(x)
-    assert names == ["inner", "looks"]
+    holds(names == ["inner", "looks"])
     try:
         [1.0][3] + x
     except IndexError as error:
         text = traceback.format_exc()
-        assert "funcad/" not in text.replace("tests/reads", "") or "/funcad/reads/" not in text, text
-        assert [s.name for s in traceback.extract_tb(error.__traceback__)] == ["looks"]
+        holds("/funcad/reads/" not in text)
+        holds([s.name for s in traceback.extract_tb(error.__traceback__)] == ["looks"])
     try:
-        sorted([inner(x), "a"], key=lambda z: z.nothing)
-    except Exception as error:
-        assert [s.name for s in traceback.extract_tb(error.__traceback__)] == ["looks", "<lambda>"]
+        sorted([x, x], key=lambda z: z.nothing)
+    except AttributeError as error:
+        holds([s.name for s in traceback.extract_tb(error.__traceback__)] == ["looks", "<lambda>"])
     return y
 
 
