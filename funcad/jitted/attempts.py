@@ -111,6 +111,10 @@ class Attempts:
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         statics = [(label, held()) for label, held in self.statics]
         found = look(f, statics)
+        found.alone = not self.twinned
+        reason = _running().unplaceable(found) if found.alone else None
+        if reason is not None:
+            raise Refusal(reason, "")
         if not self.twinned and found.unlooked:
             raise Refusal(f"{found.unlooked[0]} holds more than is compared in a function without a source", "")
         run = TwinRun(statics, self.numbers, self.unseen) if self.twinned else None

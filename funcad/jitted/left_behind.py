@@ -6,6 +6,8 @@ closure cell means nothing once the trace has ended, and a number that was drawn
 both are reasons not to compile the function. What held the traced value holds again what it held before, also where the
 function itself failed.
 
+Of a function that has no twin every change is a reason, and all that it changed is as it was.
+
 Traps: a state of NumPy's takes 40 microseconds to read, so the module-level generators are looked at only where some code that
 can be reached speaks of them, and another thread may draw from them. Containers that the function made itself may hold
 what they like.
@@ -13,6 +15,8 @@ what they like.
 
 from __future__ import annotations
 
+import collections
+import functools
 import importlib
 import types
 from collections.abc import Callable, Iterator
@@ -32,6 +36,7 @@ from funcad.reads.refusals import Refusal
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into
 _DEEP = 3  # containers in containers
+_CONTAINERS = (list, dict, set, collections.deque)
 
 
 @contextmanager
@@ -48,7 +53,7 @@ def nothing_left(found: Found) -> Iterator[None]:
         raise
     problem = None
     for k in kept:
-        names = k.traced()
+        names = k.changed() if found.alone else k.traced()
         if names and problem is None:
             problem = _stored(k.label_of(names[0]), names[0], k.is_object, found)
         k.restore(names)
@@ -84,7 +89,7 @@ def _holds(x: Any, wanted: Any) -> bool:
 
 
 def _length(x: Any) -> int:
-    return len(x) if type(x) in (list, dict, set) else 0
+    return len(x) if type(x) in _CONTAINERS else 0
 
 
 def _holds_traced(x: Any, deep: int = _DEEP) -> bool:
@@ -101,7 +106,7 @@ class _Kept:
 
     def __init__(self, label: str, x: Any, names: frozenset[str] | None = None):
         self.label, self.x = label, x
-        self.is_object = type(x) not in (list, set, dict) and names is None
+        self.is_object = type(x) not in (*_CONTAINERS, np.ndarray) and names is None
         self.names = names
         self.before = self.items()
 
@@ -109,8 +114,12 @@ class _Kept:
         x = self.x
         if type(x) is types.CellType:
             return {None: content(x)} if content(x) is not MISSING else {}
-        if type(x) in (list, set):
+        if type(x) in (list, set, collections.deque):
             return dict(enumerate(x))
+        if isinstance(x, np.ndarray):
+            return {...: x.copy()}
+        if isinstance(x, type):
+            return dict(x.__dict__)
         if type(x) is dict:
             return dict(x) if self.names is None else {n: x[n] for n in self.names if n in x}
         return {**dict_of(x), **dict(_slots(x))}
@@ -119,18 +128,28 @@ class _Kept:
         """Where there is a traced value now that was not there before."""
         return [k for k, v in self.items().items() if v is not self.before.get(k, MISSING) and _holds_traced(v)]
 
+    def changed(self) -> list[Any]:
+        """Where there is something else than before; what a `cached_property` has kept is no change."""
+        now = self.items()
+        if isinstance(self.x, np.ndarray):
+            return [] if same_bits(now[...], self.before[...]) else [...]
+        names = [k for k in {**self.before, **now} if self.before.get(k, MISSING) is not now.get(k, MISSING)]
+        return [k for k in names if type(k) is not str or type(getattr(type(self.x), k, None)) is not functools.cached_property]
+
     def label_of(self, name: Any) -> str:
-        if self.is_object and type(self.x) is not types.CellType:
+        if isinstance(self.x, (types.CellType, np.ndarray)):
+            return self.label
+        if self.is_object:
             return f"{self.label}.{name}"
         if self.names is not None:
             return f"{self.label} {name}"
-        return self.label if type(self.x) in (set, types.CellType) else f"{self.label}[{name!r:.40}]"
+        return self.label if type(self.x) is set else f"{self.label}[{name!r:.40}]"
 
     def restore(self, names: list[Any]) -> None:
         x = self.x
-        if type(x) in (list, set) and names:
+        if type(x) in (list, set, collections.deque) and names:
             x.clear()
-            (x.extend if type(x) is list else x.update)(self.before.values())
+            (x.update if type(x) is set else x.extend)(self.before.values())
             return
         for n in names:
             if type(x) is types.CellType:
@@ -143,10 +162,12 @@ class _Kept:
                     x[n] = self.before[n]
                 else:
                     del x[n]
+            elif isinstance(x, np.ndarray):
+                x[n] = self.before[n]
             elif n in self.before:
-                object.__setattr__(x, n, self.before[n])
+                (type if isinstance(x, type) else object).__setattr__(x, n, self.before[n])
             else:
-                object.__delattr__(x, n)
+                (type if isinstance(x, type) else object).__delattr__(x, n)
 
 
 def _slots(x: Any) -> Iterator[tuple[str, Any]]:
@@ -165,6 +186,10 @@ def _stored(label: str, attribute: Any, is_object: bool, found: Found) -> Refusa
         if offset is not None:
             return Refusal(f"{label} is stored", str(Source(*offset)))
     return Refusal(f"{label} is stored", "")
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and (a.dtype.hasobject or a.tobytes() == b.tobytes())
 
 
 # -- random generators

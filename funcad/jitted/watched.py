@@ -56,6 +56,7 @@ class Found:
         self.mentioned: set[str] = set()
         self.reads: list[Reads] = []
         self.stored_attributes: set[str] = set()
+        self.alone = False  # has the function no twin, which would tell what it stores?
         constants = list(constants)
         while True:
             before = len(self.names) + len(self.asked)
@@ -301,7 +302,8 @@ class Found:
         found = []
         for w, x in self.live.values():
             kind = type(x)
-            if kind in (list, dict, set) or self.stored_attributes and not is_library(kind) and not issubclass(kind, type):
+            users = self.stored_attributes and not is_library(kind) and not issubclass(kind, type)
+            if kind in (list, dict, set) or users or self.alone and _may_change(x):
                 found.append((w.label.removeprefix("global ").removeprefix("closure variable ") or "the function", x))
         return found
 
@@ -366,6 +368,13 @@ def _raw(kind: type, name: str) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     return None
+
+
+def _may_change(x: Any) -> bool:
+    """Is it an object, a class, a function or an array of the user's?"""
+    if isinstance(x, (type, types.FunctionType)):
+        return not is_library(x)
+    return not isinstance(x, types.ModuleType) and (isinstance(x, (np.ndarray, collections.deque)) or bool(dict_of(x)))
 
 
 def _is_list(kind: type) -> bool:

@@ -167,13 +167,21 @@ def _named(f: Any) -> tuple[Any, Any]:
     return getattr(f, "__module__", None), getattr(f, "__qualname__", None)
 
 
+def refusal_of(f: Any) -> str | None:
+    """Why a call of this function of a library can be neither read again nor replayed; None if it can, or may be."""
+    try:
+        return _REFUSED.get(f) or _REFUSED_BY_NAME.get(_named(f))
+    except TypeError:  # what cannot be hashed
+        return None
+
+
 def _library(observer: Observer, f: Any, caller: Any) -> Any:
     try:
         if f in _AS_THEY_ARE:
             return f
-        reason = _REFUSED.get(f) or _REFUSED_BY_NAME.get(_named(f))
     except TypeError:  # what cannot be hashed
-        reason = None
+        pass
+    reason = refusal_of(f)
     if reason is not None:
         observer.refuse(reason)
     if getattr(f, "__module__", None) in _LOOKING:

@@ -22,10 +22,12 @@ from funcad.reads.code_reads import is_library, reads_of
 from funcad.reads.observer import Observer
 from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
+from funcad.reads.unplaceable import unplaceable
 from funcad.twin.net import Net
 from funcad.twin.templates import Untwinnable, rewritten_code
 from funcad.twin.twins import Twins
 
+__all__ = ["begin", "has_twin", "under", "unplaceable", "users_function"]
 _FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
 
 

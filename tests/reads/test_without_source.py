@@ -25,6 +25,49 @@ PLACED = {  # the text of f, what changes between the calls
 REFUSED = {
     "stored array": ("class O: pass\no = O()\ndef f(x):\n    o.w = x * 2.0\n    return x", "", "is stored"),
     "long list": ("t = [1.0] * 300\ndef f(x):\n    return x * t[7]", "made.t[7] += 1.0", "holds more than is compared"),
+    "iterator": ("it = iter(range(9))\ndef f(x):\n    return x * next(it)", "", "it is an iterator"),
+    "method of one": ("it = iter(range(9)).__next__\ndef f(x):\n    return x * it()", "", "it is an iterator"),
+    "loop": ("it = iter(range(9))\ndef f(x, t=[it]):\n    for v in t[0]:\n        return x * v", "", "is an iterator"),
+    "file": ("import io\nh = io.StringIO('1 \\n' * 9)\ndef f(x):\n    return x * h.tell() + len(h.readline())", "", "h is a"),
+    "environment": (
+        "import os\nos.environ['K_27'] = '1'\ndef f(x):\n    return x * float(os.environ['K_27'])",
+        "made.os.environ['K_27'] += '1'",
+        "os.environ",
+    ),
+    "context": (
+        "import contextvars\nc = contextvars.ContextVar('c')\nc.set(1)\ndef f(x):\n    return x * c.get()",
+        "",
+        "c is a",
+    ),
+    "attribute": ("class O:\n    n = 0\no = O()\ndef f(x):\n    o.n += 1\n    return x * o.n", "", "o.n is stored"),
+    "class attribute": ("class O:\n    n = 0\ndef f(x):\n    O.n += 1\n    return x * O.n", "", "O.n is stored"),
+    "its own attribute": ("def f(x):\n    f.n += 1\n    return x * f.n\nf.n = 0", "", "n is stored"),
+    "setattr": (
+        "class O:\n    n = 0\no = O()\ndef f(x):\n    setattr(o, 'n', o.n + 1)\n    return x * o.n",
+        "",
+        "o.n is stored",
+    ),
+    "global": ("n = 0\ndef f(x):\n    global n\n    n += 1\n    return x * n", "", "global n is stored"),
+    "cell": (
+        "def make(n):\n  def f(x):\n    nonlocal n\n    n += 1\n    return x * n\n  return f\nf = make(0)",
+        "",
+        "closure variable n is stored",
+    ),
+    "default": ("def f(x, h=[]):\n    h.append(1)\n    return x * len(h)", "", "is stored"),
+    "dict": ("d = {}\ndef f(x):\n    d['a'] = d.get('a', 0) + 1\n    return x * d['a']", "", r"d\['a'\] is stored"),
+    "set": ("s = set()\ndef f(x):\n    s.add(len(s))\n    return x * len(s)", "", "s is stored"),
+    "deque": (
+        "import collections\nq = collections.deque([1., 2.] * 9)\ndef f(x):\n    return x * q.popleft()",
+        "",
+        "is stored",
+    ),
+    "in place": ("import numpy as np\nb = np.zeros(2)\ndef f(x):\n    b[0] += 1\n    return x * b[0]", "", "b is stored"),
+    "by a ufunc": (
+        "import numpy as np\nb = np.ones(3)\ndef f(x):\n    np.add.at(b, 0, 1.)\n    return x * b",
+        "",
+        "b is stored",
+    ),
+    "print": ("def f(x):\n    print('said')\n    return x", "", "print"),
     "generator": ("import numpy as np\nr = np.random.default_rng(3)\ndef f(x):\n    return x * r.normal()", "", "generator"),
 }
 
