@@ -184,8 +184,8 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
-    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser", "dead")
-    __slots__ += ("__weakref__",)
+    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
+    __slots__ += ("dead", "dropped", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
@@ -193,6 +193,7 @@ class Cache:
         self.concrete: set[str] = set()  # of these: Python needs their values
         self.proven: set[str] = set()  # of these: they were inputs
         self.dead = False  # is something gone that a program depends on?
+        self.dropped = 0  # programs, for that reason, since the last trace
         self.unseen: list[bool] = []  # of each run of the twin that had a net: did code of the user's run as it is?
         self.refused: str | None = None  # why the function is not compiled
         self.refuser: Any = None  # the code that does what cannot be compiled
@@ -303,6 +304,7 @@ class Cache:
             for key, entry in list(self.entries.items()):
                 if any([ref() is None for ref in entry.living]):
                     del self.entries[key]
+                    self.dropped += 1
                     for user in list(self.users):
                         user.drop(entry)
             for key in sorted(self.entries, key=lambda key: len(key.answers)):

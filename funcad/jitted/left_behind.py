@@ -116,7 +116,7 @@ class _Kept:
             return {None: content(x)} if content(x) is not MISSING else {}
         if type(x) in (list, set, collections.deque):
             return dict(enumerate(x))
-        if isinstance(x, np.ndarray):
+        if is_a(x, np.ndarray):
             return {...: x.copy()}
         if isinstance(x, type):
             return dict(x.__dict__)
@@ -131,13 +131,13 @@ class _Kept:
     def changed(self) -> list[Any]:
         """Where there is something else than before; what a `cached_property` has kept is no change."""
         now = self.items()
-        if isinstance(self.x, np.ndarray):
+        if is_a(self.x, np.ndarray):
             return [] if same_bits(now[...], self.before[...]) else [...]
         names = [k for k in {**self.before, **now} if self.before.get(k, MISSING) is not now.get(k, MISSING)]
         return [k for k in names if type(k) is not str or type(getattr(type(self.x), k, None)) is not functools.cached_property]
 
     def label_of(self, name: Any) -> str:
-        if isinstance(self.x, (types.CellType, np.ndarray)):
+        if is_a(self.x, (types.CellType, np.ndarray)):
             return self.label
         if self.is_object:
             return f"{self.label}.{name}"
@@ -162,7 +162,7 @@ class _Kept:
                     x[n] = self.before[n]
                 else:
                     del x[n]
-            elif isinstance(x, np.ndarray):
+            elif is_a(x, np.ndarray):
                 x[n] = self.before[n]
             elif n in self.before:
                 (type if isinstance(x, type) else object).__setattr__(x, n, self.before[n])

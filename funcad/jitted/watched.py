@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, Reads, content, is_imported, is_library, reads_of
 from funcad.reads.places import Guards, Place, dict_of, evaluated, found_as, is_scalar, reference
@@ -374,7 +375,7 @@ def _may_change(x: Any) -> bool:
     """Is it an object, a class, a function or an array of the user's?"""
     if isinstance(x, (type, types.FunctionType)):
         return not is_library(x)
-    return not isinstance(x, types.ModuleType) and (isinstance(x, (np.ndarray, collections.deque)) or bool(dict_of(x)))
+    return not isinstance(x, types.ModuleType) and (is_a(x, (np.ndarray, collections.deque)) or bool(dict_of(x)))
 
 
 def _is_list(kind: type) -> bool:
