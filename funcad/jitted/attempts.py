@@ -21,7 +21,7 @@ from funcad.errors import FuncadError
 from funcad.host.where import setting, state
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.jitted.jit_cache import Writes
-from funcad.jitted.left_behind import arguments_kept, nothing_left, unplaceable
+from funcad.jitted.left_behind import arguments_kept, nothing_left
 from funcad.jitted.path_segments import Leaf
 from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
@@ -29,6 +29,7 @@ from funcad.reads.code_reads import content, is_library, reads_of
 from funcad.reads.places import Guards
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
+from funcad.tree.same import again
 from funcad.unjitted.strides import Given
 
 
@@ -58,7 +59,7 @@ class Attempt(NamedTuple):
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
         identities = any([reads_of(code).truths for code in self.found.codes])
-        with nothing_left(self.found, self.run is None), setting(unread=state.unread, identities=identities):
+        with nothing_left(self.found), setting(unread=state.unread, identities=identities):
             yield
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:
@@ -93,28 +94,31 @@ class Attempts:
     def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
         self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
         chosen = [core.is_static(i, len(args)) for i in range(len(args))]
-        self.positions = [(static, a if static else None) for static, a in zip(chosen, args)]
-        self.named = {k: v if k in core.static_names else None for k, v in kwargs.items()}
-        self.statics = core.static_values(args, kwargs)
+        self.positions = [again(a) if static else None for static, a in zip(chosen, args)]
+        self.named = {k: again(v) if k in core.static_names else None for k, v in kwargs.items()}
+        self.statics = [(label, again(a)) for label, a in core.static_values(args, kwargs)]
         self.twinned, self.unseen = has_twin(core.f), core.cache.unseen
 
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
         """The static arguments beside the others."""
         it = iter(dynamic)
-        whole = tuple([a if static else next(it) for static, a in self.positions])
-        return whole, {k: keywords.get(k, v) for k, v in self.named.items()}
+        whole = tuple([next(it) if static is None else static() for static in self.positions])
+        return whole, {k: keywords[k] if static is None else static() for k, static in self.named.items()}
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[tuple, dict]:
         """The function's own, of these leaves."""
         return self.merged(*self.in_tree.unflatten(leaves))
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
-        found = look(f, self.statics)
-        if not self.twinned:
-            reason = f"{found.unlooked[0]} holds more than is compared" if found.unlooked else unplaceable(found)
-            if reason is not None:
-                raise Refusal(f"{reason} in a function without a source", "")
-        run = TwinRun(self.statics, self.numbers, self.unseen) if self.twinned else None
+        statics = [(label, held()) for label, held in self.statics]
+        found = look(f, statics)
+        found.alone = not self.twinned
+        reason = _running().unplaceable(found) if found.alone else None
+        if reason is not None:
+            raise Refusal(reason, "")
+        if not self.twinned and found.unlooked:
+            raise Refusal(f"{found.unlooked[0]} holds more than is compared in a function without a source", "")
+        run = TwinRun(statics, self.numbers, self.unseen) if self.twinned else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             if state.identities:

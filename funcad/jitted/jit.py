@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from funcad import tree
 from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names, sees_order
@@ -33,7 +33,7 @@ from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted.attempts import Attempt, Attempts, has_twin
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
-from funcad.jitted.jit_call import specialised_call, written_calls
+from funcad.jitted.jit_call import specialised_call, static_key, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
@@ -47,7 +47,6 @@ from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Raised, Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
-from funcad.tree.same import same_key
 
 _MOST_TRIES = 8  # calls of one call, because others changed what it reads
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
@@ -403,15 +402,16 @@ class Core:
             return entry.out_tree.unflatten(outs)
 
     # -- functions that are not compiled
-    def refused(self, reason: str) -> None:
+    def refused(self, refusal: Refusal) -> None:
         """From now on the function's calls run un-jitted."""
         with self.cache.lock:
             self.cache.clear()
-            self.cache.refused = reason
+            self.cache.refused = str(refusal)
+            self.cache.refuser = refusal.code or getattr(self.f, "__code__", None)
 
     def runs_un_jitted(self, refusal: Refusal, args: tuple, kwargs: dict) -> Any:
         if type(refusal) is not Raised:
-            self.refused(str(refusal))
+            self.refused(refusal)
         return self._un_jitted(args, kwargs, refusal)
 
     def _un_jitted(self, args: tuple, kwargs: dict, refusal: Refusal | None = None) -> Any:
@@ -423,11 +423,12 @@ class Core:
             raise NotCompiledWarning(self._reason(reason))
         result = self.f(*args, **kwargs)
         if type(refusal) is Raised:  # the function itself raises nothing
-            self.refused(reason := str(refusal))
+            self.refused(refusal)
+            reason = str(refusal)
             if policy == "raise":
                 raise NotCompiledWarning(self._reason(reason))
         if policy == "warn" and reason is not None:
-            warn_once(reason, self._reason(reason))
+            warn_once(self.cache.refuser, reason, self._reason(reason))
         return result
 
     def _reason(self, reason: str) -> str:
@@ -494,6 +495,12 @@ class Core:
             call.__globals__["_next_call"] = following
             following = call
         owner.__call__ = following
+
+    def drop(self, entry: Entry) -> None:
+        """Called by the cache when an entry has been dropped."""
+        owner = self.owner()
+        if owner is not None:
+            self._link(written_calls(owner, entry), owner)
 
     def forget_written(self) -> None:
         """Called by the cache when it is cleared."""
@@ -578,6 +585,7 @@ class Core:
         attempt = Attempts(self, args, kwargs, in_tree, numbers)
         first = attempt(self.f, leaves)
         recorder = Recorder(leaves) if self.guards and result is not None else None
+        failed: Exception | None = None
         try:
             jaxpr, consts = self._run_of(first, recorder, avals)
         except Unplaced:
@@ -587,13 +595,12 @@ class Core:
         except Exception as error:
             if first.run is None or recorder is not None and recorder.started or numbers:
                 raise
-            attempt.twinned = False  # as it is, so that the error is that of the user's line, with a remedy for what it says
+            failed = error
+        if failed is not None:  # here, so that what is raised now has no other error around it than the user's
             try:
-                again = attempt(self.f, leaves)
-            except Refusal:  # it cannot be run as it is
-                raise error from None
-            self._run_of(again, Recorder(leaves) if recorder is not None else None, avals)
-            raise Refusal(f"it fails while jit looks at what it reads, {type(error).__name__}: {error}", "") from error
+                self._as_it_is(attempt, leaves, Recorder(leaves) if recorder is not None else None, avals, failed)
+            finally:
+                failed = None  # its traceback holds this frame
         if recorder is not None and recorder.started:
             donated = self._donated_ids(args, kwargs)
             entry = entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)
@@ -610,9 +617,23 @@ class Core:
                 refusal = Refusal(f"{label} advances, and Python needs its value", "")
                 if not result:
                     raise refusal
-                self.refused(str(refusal))  # this call is done, and what it stored is written
+                self.refused(refusal)  # this call is done, and what it stored is written
         self.cache.proven |= numbers
+        if entry.paths is None:
+            entry.let_go()
         return entry
+
+    def _as_it_is(self, attempt: Attempts, leaves: list, recorder: Recorder | None, avals: list, failed: Exception) -> NoReturn:
+        """Run f without its twin, whose run has failed, so that the error is that of the user's line."""
+        attempt.twinned, again = False, None
+        try:
+            again = attempt(self.f, leaves)
+        except Refusal:  # it cannot be run as it is
+            pass
+        if again is None:
+            raise failed
+        self._run_of(again, recorder, avals)
+        raise Refusal(f"it fails while jit looks at what it reads, {type(failed).__name__}: {failed}", "") from failed
 
     def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:
         flat = attempt.flat if recorder is None else recorder.watching(attempt.flat)
@@ -639,8 +660,8 @@ class Core:
             return None, args, kwargs
         n = len(args)
         try:
-            statics = tuple([same_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
-            named = tuple([(k, same_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
+            statics = tuple([static_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
+            named = tuple([(k, static_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise

@@ -19,6 +19,7 @@ import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from funcad.reads.places import Guards
 from funcad.reads.refusals import Raised
 from funcad.reads.stores import Store
 from funcad.show.compile_log import html_table
+from funcad.tree.same import Weakly
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
 
@@ -109,12 +111,13 @@ REPAID = 80  # runs with more leaves, which by the general way cost as much more
 class Entry:
     """One traced program."""
 
-    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
-    __slots__ += ("paths", "watched", "stores", "code")
+    __slots__ = ("jaxpr", "_consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
+    __slots__ += ("paths", "watched", "stores", "code", "weak", "living")
     watched: Guards | None  # what it depends on beside the arguments
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
         self.jaxpr = jaxpr
+        self.weak: Sequence[bool] = ()  # which of the captured values a guard holds, weakly, in the place of the program
         self.consts = consts
         self.in_tree = in_tree
         self.out_tree = out_tree
@@ -127,8 +130,28 @@ class Entry:
         self.watched = None
         self.code: Any = None  # of f, where it is a function: its code can be exchanged
         self.stores: tuple[Store, ...] = ()  # what is written back, whose values are the outputs after all others
+        self.living: tuple[Any, ...] = ()  # weak references to what must live, see Cache.put
         self.runs = 0  # calls that asked the cache
         self.write_at = 2 if in_tree.num_leaves <= FEW_LEAVES else REPAID  # the run at which a call of its own is written
+
+    @property
+    def consts(self) -> list[Any]:
+        """The captured values; None in the place of an array that is gone."""
+        return [x() if weak else x for x, weak in zip(self._consts, self.weak)] if self.weak else self._consts
+
+    @consts.setter
+    def consts(self, values: list[Any]) -> None:
+        self._consts, self.weak = values, ()
+
+    def let_go(self) -> None:
+        """Captured arrays that a guard tells by identity are not kept alive by the program."""
+        if self.watched is None or not any([type(x) is np.ndarray for x in self._consts]):
+            return
+        inputs = self.watched.inputs
+        weak = [False] * inputs + self.watched.hand(self._consts[inputs:])
+        if any(weak):
+            self._consts = [weakref.ref(x) if is_weak else x for x, is_weak in zip(self._consts, weak)]
+            self.weak = weak
 
     def fits(self) -> bool:
         """Have the captured arrays the shapes and dtypes that they had? `A.shape = s` changes them in place."""
@@ -137,14 +160,17 @@ class Entry:
 
     def captured(self, f: Any) -> list | None:
         """The captured values, with the numbers that f reads now; None if what is watched has changed meanwhile."""
-        if self.watched is None or not self.watched.inputs:
-            return self.consts
+        consts, inputs = self.consts, self.watched.inputs if self.watched is not None else 0
+        if self.weak and any([x is None for x in consts]):
+            return None
+        if self.watched is None or not inputs:
+            return consts
         numbers = self.watched.holds(f)
-        return [*numbers, *self.consts[self.watched.inputs :]] if numbers else None
+        return [*numbers[:inputs], *consts[inputs:]] if numbers else None
 
     def as_of_now(self, f: Any) -> Entry:
-        """This program with the numbers that f reads now."""
-        if self.watched is None or not self.watched.inputs:
+        """This program with the numbers that f reads now, and with the arrays."""
+        if not self.weak and (self.watched is None or not self.watched.inputs):
             return self
         found = copy.copy(self)
         found.consts = self.captured(f) or self.consts
@@ -165,15 +191,19 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
-    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "__weakref__")
+    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
+    __slots__ += ("dead", "dropped", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
         self.changes: Counter[str] = Counter()  # how often numbers changed that programs read
         self.concrete: set[str] = set()  # of these: Python needs their values
         self.proven: set[str] = set()  # of these: they were inputs
+        self.dead = False  # is something gone that a program depends on?
+        self.dropped = 0  # programs, for that reason, since the last trace
         self.unseen: list[bool] = []  # of each run of the twin that had a net: did code of the user's run as it is?
         self.refused: str | None = None  # why the function is not compiled
+        self.refuser: Any = None  # the code that does what cannot be compiled
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self.sizes: dict[Any, Any] = {}  # families of programs that differ in sizes, see backends/sizes.py
@@ -231,6 +261,8 @@ class Cache:
 
     def get(self, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
         with self.lock:
+            if self.dead:
+                self.drop_dead()
             key, entry = self.find(key, leaves, f)
             if entry is None:
                 self.misses += 1
@@ -267,6 +299,25 @@ class Cache:
             self.entries.move_to_end(key)
             while len(self.entries) > MAX_PROGRAMS:
                 self.entries.popitem(last=False)
+            gone = partial(_gone, weakref.ref(self))
+            objects = entry.watched.objects() if entry.watched is not None else []
+            objects += [x for part in _flat(key.statics) if type(part) is Weakly and (x := part.ref()) is not None]
+            entry.living = tuple([weakref.ref(x, gone) for x in objects if x is not None])
+
+    def drop_dead(self) -> None:
+        """Drop the programs that depend on what is gone; those that were traced after them take their places."""
+        with self.lock:
+            self.dead = False
+            for key, entry in list(self.entries.items()):
+                if any([ref() is None for ref in entry.living]):
+                    del self.entries[key]
+                    self.dropped += 1
+                    for user in list(self.users):
+                        user.drop(entry)
+            for key in sorted(self.entries, key=lambda key: len(key.answers)):
+                while key.answers[-1:] == (CHANGED,) and (before := key._replace(answers=key.answers[:-1])) not in self.entries:
+                    self.entries[before] = self.entries.pop(key)
+                    key = before
 
     def use(self, user: Any, key: Signature, entry: Entry, install: Callable[[], None]) -> None:
         """Let `user` call the entry directly from now on, by `install`, unless it was forgotten meanwhile."""
@@ -282,7 +333,7 @@ class Cache:
             self.users.clear()
             self.entries.clear()
             self.sizes = {}
-            self.advised, self.refused = False, None
+            self.advised, self.refused, self.refuser = False, None, None
             for seen in (self.moved, self.changes, self.concrete, self.proven):
                 seen.clear()
             self._count_from_zero()
@@ -322,6 +373,28 @@ class Cache:
             elif now - since > STALLED_AFTER:
                 return False
         return True
+
+
+def _gone(cache: weakref.ref[Cache], _: Any) -> None:
+    """Python has freed an object, in whatever code of whatever thread: nobody is waited for."""
+    found = cache()
+    if found is not None:
+        found.dead = True  # the next call drops what depends on it, if it cannot be done now
+        owned: bool = found.lock._is_owned()  # type: ignore[attr-defined]
+        if not owned and found.lock.acquire(blocking=False):
+            try:
+                found.drop_dead()
+            finally:
+                found.lock.release()
+
+
+def _flat(key: Any) -> Iterator[Any]:
+    """The parts of the key of static arguments."""
+    if type(key) is tuple or type(key) is frozenset:
+        for part in key:
+            yield from _flat(part)
+    else:
+        yield key
 
 
 _caches = weak_table(

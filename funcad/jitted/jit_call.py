@@ -32,7 +32,7 @@ from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import Entry
 from funcad.memo import remembers
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
-from funcad.tree.same import are_strings, same, same_key
+from funcad.tree.same import Weakly, are_strings, same, same_key, weakly
 from funcad.tree.treedef import LEAF
 
 _TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
@@ -42,6 +42,11 @@ _FILE = f"{__file__}<call>"  # in tracebacks, as a frame of ours around the prog
 
 class _Unsuited(Exception):
     """This signature takes the general way."""
+
+
+def static_key(x: Any) -> Any:
+    """The key of a static argument, of which programs hold no object that is told by identity."""
+    return same_key(x, known=weakly)
 
 
 def specialised_call(
@@ -108,7 +113,7 @@ class _Writer:
             "_engine": config.engine,
             "_again": _again,
             "_same": same,
-            "_same_key": same_key,
+            "_static_key": static_key,
             "_clash": _clash,
             "_export": unshared,
             "_partial": functools.partial,
@@ -140,10 +145,15 @@ class _Writer:
     def text(self, args: tuple, kwargs: dict, is_static: Callable[[Any], bool]) -> str:
         n = self.entry.watched.inputs if self.entry.watched is not None else 0
         self.inputs += [f"_p[{i}]" for i in range(n)]
-        for x in self.entry.consts[n:]:
+        handed = n
+        for i, x in enumerate(self.entry.consts[n:], n):
             if type(x) is not np.ndarray and type(x) not in SCALAR_AVALS:
                 raise _Unsuited
-            self.inputs.append(self.constant(x))
+            if self.entry.weak and self.entry.weak[i]:
+                self.inputs.append(f"_p[{handed}]")
+                handed += 1
+            else:
+                self.inputs.append(self.constant(x))
             if type(x) is np.ndarray:
                 if not x.dtype.isnative:
                     raise _Unsuited
@@ -178,11 +188,13 @@ class _Writer:
             self.structure.append(f"type({name}) is tuple and len({name}) == {len(value)}")
             for i, item in enumerate(value):
                 self.static(self.part(f"{name}[{i}]"), item)
-        elif value is None or kind is bool or kind is FunctionType or kind is type:
+        elif value is None or kind is bool:
             self.structure.append(f"{name} is {self.constant(value)}")
+        elif type(key := weakly(value)) is Weakly:
+            self.structure.append(f"{name} is not None and {name} is {self.constant(key.ref)}()")
         else:
-            key = same_key(value)
-            self.structure.append(f"type({name}) is {self.constant(kind)} and _same_key({name}) == {self.constant(key)}")
+            key = static_key(value)
+            self.structure.append(f"type({name}) is {self.constant(kind)} and _static_key({name}) == {self.constant(key)}")
 
     def compare(self, name: str, part: Any, value: Any) -> None:
         """Comparisons of an argument, or of a part of one, in the order of the leaves."""

@@ -89,11 +89,14 @@ def _nobody(text: str) -> None:
 def _reasons(cache: Cache, key: Signature, f: Any, names: Sequence[str]) -> tuple[bool, str, list[str]]:
     """Is it the first trace; beside how many others; what it is of, or what differs from the nearest of them."""
     with cache.lock:
-        known = list(cache.entries)
+        known, gone = list(cache.entries), cache.dropped
+        cache.dropped = 0
+    what = [f"what {gone} dropped programs depended on, such as a static argument, is gone"] if gone else []
     if not known:
-        return True, "", [f"{label}: {_aval(a)}" for label, a in zip(labels_of(key.in_tree, names), key.avals)]
+        avals = [f"{label}: {_aval(a)}" for label, a in zip(labels_of(key.in_tree, names), key.avals)]
+        return not gone, "", [*avals, *what]
     nearest = min(reversed(known), key=lambda other: _distance(key, other))  # of equals the newest
-    texts = list(_differences(key, nearest, names))
+    texts = [*_differences(key, nearest, names), *what]
     if key.answers[-1:] == (CHANGED,):
         before = cache.entries.get(key._replace(answers=key.answers[:-1]))
         if before is not None and before.watched is not None:

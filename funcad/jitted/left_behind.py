@@ -6,6 +6,8 @@ closure cell means nothing once the trace has ended, and a number that was drawn
 both are reasons not to compile the function. What held the traced value holds again what it held before, also where the
 function itself failed.
 
+Of a function that has no twin every change is a reason, and all that it changed is as it was.
+
 Traps: a state of NumPy's takes 40 microseconds to read, so the module-level generators are looked at only where some code that
 can be reached speaks of them, and another thread may draw from them. Containers that the function made itself may hold
 what they like.
@@ -13,8 +15,9 @@ what they like.
 
 from __future__ import annotations
 
+import collections
+import functools
 import importlib
-import io
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,57 +29,19 @@ from funcad.host.real_types import is_a
 from funcad.host.where import Source
 from funcad.ir.tracer import Tracer
 from funcad.jitted.watched import Found
-from funcad.reads.code_reads import MISSING, content, is_library, reads_of, stores_attribute
+from funcad.reads.code_reads import MISSING, content, stores_attribute
 from funcad.reads.places import dict_of
 from funcad.reads.refusals import Refusal
 
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into
 _DEEP = 3  # containers in containers
-
-
-# what is another at each call, or seen by others, and has no twin that would tell
-_SPOKEN = frozenset("print input open eval exec next breakpoint globals locals __import__".split())
-_ELSEWHERE = frozenset(
-    """time datetime uuid secrets random os sys io logging warnings subprocess socket threading queue multiprocessing asyncio
-    tempfile pathlib shutil glob contextvars gc signal sqlite3 http urllib select platform getpass tqdm requests""".split()
-)
-_OF_SYS = frozenset(["stdout", "stderr", "stdin", "argv", "modules", "path", "_getframe", "exc_info"])
-
-
-def unplaceable(found: Found) -> str | None:
-    """What a function without a source does that bytecode alone tells of, and that can be neither read again nor replayed."""
-    for f in found.functions:
-        reads, name = reads_of(f.__code__), f.__name__
-        for word in sorted(reads.globals | reads.imports):
-            x = f.__globals__.get(word, MISSING)
-            if x is MISSING and word in _SPOKEN:
-                return f"{name} calls {word}"
-            module = word if x is MISSING else x.__name__ if isinstance(x, types.ModuleType) else _module_of(x)
-            top = module.partition(".")[0]
-            known = x is not MISSING or word in reads.imports
-            if known and top in _ELSEWHERE and (top != "sys" or reads.attributes & _OF_SYS):
-                return f"{name} uses {module}"
-        if reads.stored_globals:
-            return f"{name} stores the global {min(reads.stored_globals)}"
-        if reads.stored_cells & set(f.__code__.co_freevars):
-            return f"{name} stores the closure variable {min(reads.stored_cells & set(f.__code__.co_freevars))}"
-    for label, x in [(w.label, x) for w, x in found.live.values()]:
-        if hasattr(type(x), "__next__") or is_a(x, io.IOBase):
-            return f"{label} moves on"
-        attributes = found.stored_attributes & dict_of(x).keys() if not isinstance(x, (type, types.ModuleType)) else ()
-        if attributes and not is_library(type(x)):
-            return f"{label}.{min(attributes)} is stored"
-    return None
-
-
-def _module_of(x: Any) -> str:
-    return str(getattr(x, "__module__", None) or "") if callable(x) and is_library(x) else ""
+_CONTAINERS = (list, dict, set, collections.deque)
 
 
 @contextmanager
-def nothing_left(found: Found, everything: bool) -> Iterator[None]:
-    """A `with` block in which a function is traced, that was looked at before; `everything`: numbers are told, too."""
+def nothing_left(found: Found) -> Iterator[None]:
+    """A `with` block in which a function is traced, that was looked at before."""
     kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
     kept += [_Kept(label, table, names) for label, table, names in found.stores()]
     generators = [(label, *state) for label, state in _generators(found) if state is not None]
@@ -84,11 +49,11 @@ def nothing_left(found: Found, everything: bool) -> Iterator[None]:
         yield
     except BaseException:
         for k in kept:
-            k.restore(k.changed(everything))
+            k.restore(k.traced())
         raise
     problem = None
     for k in kept:
-        names = k.changed(everything)
+        names = k.changed() if found.alone else k.traced()
         if names and problem is None:
             problem = _stored(k.label_of(names[0]), names[0], k.is_object, found)
         k.restore(names)
@@ -124,7 +89,7 @@ def _holds(x: Any, wanted: Any) -> bool:
 
 
 def _length(x: Any) -> int:
-    return len(x) if type(x) in (list, dict, set) else 0
+    return len(x) if type(x) in _CONTAINERS else 0
 
 
 def _holds_traced(x: Any, deep: int = _DEEP) -> bool:
@@ -141,7 +106,7 @@ class _Kept:
 
     def __init__(self, label: str, x: Any, names: frozenset[str] | None = None):
         self.label, self.x = label, x
-        self.is_object = type(x) not in (list, set, dict) and names is None
+        self.is_object = type(x) not in (*_CONTAINERS, np.ndarray) and names is None
         self.names = names
         self.before = self.items()
 
@@ -149,30 +114,42 @@ class _Kept:
         x = self.x
         if type(x) is types.CellType:
             return {None: content(x)} if content(x) is not MISSING else {}
-        if type(x) in (list, set):
+        if type(x) in (list, set, collections.deque):
             return dict(enumerate(x))
+        if is_a(x, np.ndarray):
+            return {...: x.copy()}
+        if isinstance(x, type):
+            return dict(x.__dict__)
         if type(x) is dict:
             return dict(x) if self.names is None else {n: x[n] for n in self.names if n in x}
         return {**dict_of(x), **dict(_slots(x))}
 
-    def changed(self, everything: bool) -> list[Any]:
-        """Where there is a traced value now that was not there before, or anything else, or nothing any more."""
+    def traced(self) -> list[Any]:
+        """Where there is a traced value now that was not there before."""
+        return [k for k, v in self.items().items() if v is not self.before.get(k, MISSING) and _holds_traced(v)]
+
+    def changed(self) -> list[Any]:
+        """Where there is something else than before; what a `cached_property` has kept is no change."""
         now = self.items()
-        found = [k for k, v in now.items() if v is not self.before.get(k, MISSING) and (everything or _holds_traced(v))]
-        return found + ([k for k in self.before if k not in now] if everything else [])
+        if is_a(self.x, np.ndarray):
+            return [] if same_bits(now[...], self.before[...]) else [...]
+        names = [k for k in {**self.before, **now} if self.before.get(k, MISSING) is not now.get(k, MISSING)]
+        return [k for k in names if type(k) is not str or type(getattr(type(self.x), k, None)) is not functools.cached_property]
 
     def label_of(self, name: Any) -> str:
-        if self.is_object and type(self.x) is not types.CellType:
+        if is_a(self.x, (types.CellType, np.ndarray)):
+            return self.label
+        if self.is_object:
             return f"{self.label}.{name}"
         if self.names is not None:
             return f"{self.label} {name}"
-        return self.label if type(self.x) in (set, types.CellType) else f"{self.label}[{name!r:.40}]"
+        return self.label if type(self.x) is set else f"{self.label}[{name!r:.40}]"
 
     def restore(self, names: list[Any]) -> None:
         x = self.x
-        if type(x) in (list, set) and names:
+        if type(x) in (list, set, collections.deque) and names:
             x.clear()
-            (x.extend if type(x) is list else x.update)(self.before.values())
+            (x.update if type(x) is set else x.extend)(self.before.values())
             return
         for n in names:
             if type(x) is types.CellType:
@@ -185,10 +162,12 @@ class _Kept:
                     x[n] = self.before[n]
                 else:
                     del x[n]
+            elif is_a(x, np.ndarray):
+                x[n] = self.before[n]
             elif n in self.before:
-                object.__setattr__(x, n, self.before[n])
+                (type if isinstance(x, type) else object).__setattr__(x, n, self.before[n])
             else:
-                object.__delattr__(x, n)
+                (type if isinstance(x, type) else object).__delattr__(x, n)
 
 
 def _slots(x: Any) -> Iterator[tuple[str, Any]]:
@@ -207,6 +186,10 @@ def _stored(label: str, attribute: Any, is_object: bool, found: Found) -> Refusa
         if offset is not None:
             return Refusal(f"{label} is stored", str(Source(*offset)))
     return Refusal(f"{label} is stored", "")
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and (a.dtype.hasobject or a.tobytes() == b.tobytes())
 
 
 # -- random generators

@@ -42,7 +42,6 @@ class Leaf:
         self.consts: list[Any] = []
         self.whole: Any = None  # the path as one program, for derivatives
 
-
     def without_stores(self) -> Leaf:
         found = copy.copy(self)
         found.stores = ()

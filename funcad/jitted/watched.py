@@ -27,9 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, Reads, content, is_imported, is_library, reads_of
-from funcad.reads.places import Guards, Place, dict_of, evaluated, is_scalar, reference
+from funcad.reads.places import Guards, Place, dict_of, evaluated, found_as, is_scalar, reference
 from funcad.tree.same import same_key
 
 MOST_SCALARS = 64  # in a container that is watched by content
@@ -56,6 +57,7 @@ class Found:
         self.mentioned: set[str] = set()
         self.reads: list[Reads] = []
         self.stored_attributes: set[str] = set()
+        self.alone = False  # has the function no twin, which would tell what it stores?
         constants = list(constants)
         while True:
             before = len(self.names) + len(self.asked)
@@ -65,14 +67,13 @@ class Found:
             self.own: set[object] = set()  # those that the functions found store themselves
             self.stored: list[tuple[str, Any, frozenset[str]]] = []  # the same: where they are
             self.codes: list[types.CodeType] = []
-            self.functions: list[types.FunctionType] = []  # of these codes
             self.unlooked: list[str] = []  # what holds more than is looked at
             self.reads.clear()
             self.todo: collections.deque[tuple[Place, Any]] = collections.deque()
             self.on_the_way(Place(None, "root", None, ""), f)
             for label, x in constants:
                 if not is_scalar(x):
-                    self.on_the_way(Place(None, "constant", x, label), x)
+                    self.on_the_way(found_as(x, label), x)
             while self.todo and len(self.watches) < MOST_WATCHES:
                 self.expand(*self.todo.popleft())
             if self.todo:
@@ -193,7 +194,6 @@ class Found:
         table = f.__globals__
         names = self.on_the_way(Place(w, "attribute", "__globals__", ""))
         self.codes.append(f.__code__)
-        self.functions.append(f)
         if reads.stored_globals:
             self.own.update([(id(table), name) for name in reads.stored_globals])
             self.stored.append(("global", table, reads.stored_globals))
@@ -303,7 +303,8 @@ class Found:
         found = []
         for w, x in self.live.values():
             kind = type(x)
-            if kind in (list, dict, set) or self.stored_attributes and not is_library(kind) and not issubclass(kind, type):
+            users = self.stored_attributes and not is_library(kind) and not issubclass(kind, type)
+            if kind in (list, dict, set) or users or self.alone and _may_change(x):
                 found.append((w.label.removeprefix("global ").removeprefix("closure variable ") or "the function", x))
         return found
 
@@ -368,6 +369,13 @@ def _raw(kind: type, name: str) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     return None
+
+
+def _may_change(x: Any) -> bool:
+    """Is it an object, a class, a function or an array of the user's?"""
+    if isinstance(x, (type, types.FunctionType)):
+        return not is_library(x)
+    return not isinstance(x, types.ModuleType) and (is_a(x, (np.ndarray, collections.deque)) or bool(dict_of(x)))
 
 
 def _is_list(kind: type) -> bool:

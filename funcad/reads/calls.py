@@ -51,6 +51,7 @@ _REFUSED: dict[Any, str] = {
     builtins.eval: "eval runs code that cannot be seen",
     builtins.exec: "exec runs code that cannot be seen",
     builtins.input: "input reads what nobody can read again",
+    builtins.breakpoint: "breakpoint stops at each call",
     builtins.open: "open reads or writes a file",
     os.urandom: "os.urandom gives other bytes at each call",
     os.getcwd: "os.getcwd may answer something else at each call",
@@ -64,6 +65,7 @@ _REFUSED: dict[Any, str] = {
 }  # fmt: skip
 # the same, of modules that a program may never import
 _REFUSED_BY_NAME = {
+    ("pdb", "set_trace"): "pdb.set_trace stops at each call",
     ("numpy.random", "seed"): "np.random.seed sets a generator",
     ("numpy.random", "RandomState.set_state"): "np.random.set_state sets a generator",
     **{("uuid", name): f"uuid.{name} gives another answer at each call" for name in ("uuid1", "uuid4")},
@@ -82,6 +84,7 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
     + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
     + [builtins.object, builtins.__build_class__]
 )
+_LOOKING = frozenset(["inspect", "traceback"])  # modules whose functions look at their caller
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
     list: "append extend insert pop remove clear sort reverse".split(),
@@ -163,15 +166,25 @@ def _named(f: Any) -> tuple[Any, Any]:
     return getattr(f, "__module__", None), getattr(f, "__qualname__", None)
 
 
+def refusal_of(f: Any) -> str | None:
+    """Why a call of this function of a library can be neither read again nor replayed; None if it can, or may be."""
+    try:
+        return _REFUSED.get(f) or _REFUSED_BY_NAME.get(_named(f))
+    except TypeError:  # what cannot be hashed
+        return None
+
+
 def _library(observer: Observer, f: Any, caller: Any) -> Any:
     try:
         if f in _AS_THEY_ARE:
             return f
-        reason = _REFUSED.get(f) or _REFUSED_BY_NAME.get(_named(f))
     except TypeError:  # what cannot be hashed
-        reason = None
+        pass
+    reason = refusal_of(f)
     if reason is not None:
         observer.refuse(reason)
+    if getattr(f, "__module__", None) in _LOOKING:
+        return f
     if id(f) in observer.origin and (type(f) is types.FunctionType or type(f).__module__.partition(".")[0] == "funcad"):
         observer.reached(f)
     if f is builtins.globals:

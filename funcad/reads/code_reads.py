@@ -107,6 +107,8 @@ def _library_module(name: str) -> bool:
     top = name.partition(".")[0]
     if top in _LIBRARIES:
         return True
+    if top == "__main__":  # also where it is a tool's file, which runs the user's program in its place
+        return False
     file = str(getattr(sys.modules.get(top), "__file__", None) or "")
     return any([part in file for part in _INSTALLED])
 

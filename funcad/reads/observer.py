@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.where import Source, is_internal, state, user_source
+from funcad.host.where import Source, is_internal, state, tracing, user_source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
@@ -39,6 +39,7 @@ from funcad.reads.places import (
     array_of,
     bytes_of,
     dict_of,
+    found_as,
     is_number,
     is_scalar,
     key_of,
@@ -79,6 +80,7 @@ class Observer:
         self.last: Place | None = None  # where the last value was loaded, if it was met there for the first time
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
         self.numbers: dict[int, Any] = {}  # what these are now
+        self.placed: list[Place] = []  # the inputs, in the order in which the program has them
         self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
@@ -96,7 +98,16 @@ class Observer:
         self._begin(f, self.root)
         for label, x in statics:
             if not is_scalar(x):
-                self.known_as(x, self.place(None, "constant", x, label))
+                self._static(x, label)
+
+    def _static(self, x: Any, label: str) -> None:
+        """A static argument; of a method, its object and its function as well."""
+        found = found_as(x, label)
+        place = self.place(None, found.step, found.key, label)
+        self.known_as(x, place)
+        if type(x) is types.MethodType:
+            for name in ("__self__", "__func__"):
+                self.known_as(getattr(x, name), self.place(place, "attribute", name, label))
 
     def _begin(self, f: Any, root: Place) -> None:
         """The function itself is what it was; what it is made of may change."""
@@ -260,6 +271,7 @@ class Observer:
             state.unread += (variable,)
         else:
             place.check, place.known, place.source = "aval", (x.shape, x.dtype), user_source(3)
+        self.placed.append(place)
         self.values[place] = found = Tracer(trace, variable)
         (self.tracers if is_number(x) else self.arrays)[id(found)] = place
         self.numbers[id(found)] = x
@@ -270,7 +282,7 @@ class Observer:
         place = self.origin.get(id(x))
         if place is None and self.last is not None and self.values.get(self.last) is x:
             place = self.last
-        if place is not None and place is self.last:
+        if place is not None and place is self.last and place not in self.placed:
             place.check = None
             self.constants.add(place)
 
@@ -415,29 +427,22 @@ class Observer:
         while frame is not None and is_internal(frame.f_code.co_filename):
             frame = frame.f_back
         where = str(Source(frame.f_code, frame.f_lasti)) if frame is not None else ""
-        self.refused = self.refused or Refusal(reason, where)
+        code = tracing.shown_code(frame.f_code) if frame is not None else None
+        self.refused = self.refused or Refusal(reason, where, code)
         raise self.refused
 
     def guards(self) -> Guards | None:
         """What the program depends on."""
-        return Guards(needed(self.places)) if any([place.check is not None for place in self.places]) else None
+        places = needed([*self.placed, *self.places])
+        return Guards(places) if places else None
 
     def forget(self) -> None:
         """The run has ended: nothing of the user's is held from now on."""
         self.function = lambda: None
-        for table in (
-            self.origin,
-            self.keep,
-            self.values,
-            self.tracers,
-            self.arrays,
-            self.results,
-            self.stores.before,
-            self.stores.names,
-            self.table,
-        ):
+        self.trace = self.last = self.refused = self.unplaced = None
+        stores = self.stores.before, self.stores.names
+        for table in (*stores, *[x for x in vars(self).values() if type(x) in (dict, list, set) and x is not self.inputs]):
             table.clear()
-        self.trace = None
 
     def twin(self, f: Any) -> Any:
         """The twin of a function of the user's; f itself where it can have none, which the net sees."""

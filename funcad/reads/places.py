@@ -23,7 +23,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.memo import remembers
 from funcad.reads.code_reads import MISSING
-from funcad.tree.same import same, same_key
+from funcad.tree.same import again, same, same_key, weakly
 
 INPUTS = ("number", "aval")  # checks of what is read again as an input of the program
 _HASHED = 1 << 20  # bytes of an array, beyond which they are told by a hash
@@ -81,6 +81,11 @@ def reference(x: Any) -> tuple[str, Any]:
         return "ref", weakref.ref(x)
     except TypeError:
         return "is", x
+
+
+def found_as(x: Any, label: str) -> Place:
+    """The place of what is reached by no steps: it is held weakly, where Python can."""
+    return Place(None, "constant", x, label) if weakly(x) is None else Place(None, "weak", again(x), label)
 
 
 def dict_of(x: Any) -> dict[str, Any]:
@@ -175,6 +180,12 @@ class Place:
     def value_of(self, parent: Any) -> Any:
         return STEPS[self.step][0](parent, self.key)
 
+    def weakly(self) -> Callable[[], Any] | None:
+        """The weak reference by which what is here is told from all other objects."""
+        if self.step == "weak" and self.check is None:
+            return self.key  # type: ignore[no-any-return]
+        return self.known if self.check == "ref" else self.known[0] if self.check == "array" else None
+
     def holds(self, x: Any, found: dict[Place, Any]) -> bool:
         if self.check is None:
             return True
@@ -193,14 +204,18 @@ def value_at(place: Place, f: Any) -> Any:
 
 
 def needed(places: Sequence[Place]) -> list[Place]:
-    """Those with a comparison, and what leads to them."""
-    found: set[int] = set()
-    for place in reversed(places):
-        if place.check is not None or id(place) in found:
-            found.update([id(place), id(place.parent)])
-            if place.check == "alias":
-                found.add(id(place.known))
-    return [place for place in places if id(place) in found]
+    """Those with a comparison, and what leads to them, which comes before them."""
+    ordered: dict[Place, None] = {}
+    for place in places:
+        todo = [place] if place.check is not None else []
+        while todo:
+            at = todo[-1]
+            before = [at.parent, at.known if at.check == "alias" else None]
+            missing = [p for p in before if p is not None and p not in ordered]
+            todo += missing
+            if not missing:
+                ordered[todo.pop()] = None
+    return list(ordered)
 
 
 def evaluated(watches: Sequence[Place], f: Any) -> Iterator[tuple[Place, Any, bool]]:
@@ -236,8 +251,8 @@ def shown(x: Any) -> str:
     return f"a {type(x).__name__}"
 
 
-def written_out(watches: Sequence[Place]) -> Callable[[Any], Any]:
-    """`holds(f)`: is everything as it was found? Where numbers are inputs, these are returned."""
+def written_out(watches: Sequence[Place], handed: Sequence[Place]) -> Callable[[Any], Any]:
+    """`holds(f)`: is everything as it was found? The inputs are returned, and then what is at the places that are `handed`."""
     scope: dict[str, Any] = {"_same": same, "_same_elements": same_elements, "_M": MISSING}
     scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
     scope.update(_nd=np.ndarray, _keys_of=keys_of, _operated=operated)
@@ -253,7 +268,7 @@ def written_out(watches: Sequence[Place]) -> Callable[[Any], Any]:
             lines.append(f"        if {x} is not {names[id(w.known)]}: return False")
         elif w.check is not None:
             lines.append(f"        if not {CHECKS[w.check][1].format(x=x, k=f'k{i}')}: return False")
-    inputs = "".join([f"{names[id(w)]}, " for w in watches if w.check in INPUTS])
+    inputs = "".join([f"{names[id(w)]}, " for w in [*[w for w in watches if w.check in INPUTS], *handed]])
     inputs = inputs and f"({inputs})"
     lines += ["    except Exception:", "        return False"]  # deleted, or of another kind than it was
     lines.append(f"    return {inputs or True}")
@@ -270,12 +285,25 @@ def _compiled(text: str) -> types.CodeType:
 class Guards:
     """What a program depends on beside its arguments."""
 
-    __slots__ = ("places", "inputs", "_holds")
+    __slots__ = ("places", "inputs", "handed", "_holds")
 
     def __init__(self, places: list[Place]):
         self.places = places
         self.inputs = len([w for w in places if w.check in INPUTS])  # the first captured values of the program
+        self.handed: Sequence[Place] = ()  # of captured arrays, which the program does not hold itself
         self._holds: Callable[[Any], Any] | None = None
+
+    def hand(self, arrays: Sequence[Any]) -> list[bool]:
+        """Which of these objects are told by identity? `holds` gives them from now on, in this order."""
+        at = {id(of()): w for w in self.places if (of := w.weakly()) is not None}
+        found = [id(x) in at for x in arrays]
+        self.handed, self._holds = [at[id(x)] for x, known in zip(arrays, found) if known], None
+        return found
+
+    def objects(self) -> list[Any]:
+        """What must live, if the program is to be right ever again."""
+        found = [of() for w in self.places if (of := w.weakly()) is not None]
+        return [getattr(x, "__self__", x) if type(x) is types.MethodType else x for x in found]  # which is made at each access
 
     def joined(self, others: Guards | None) -> Guards:
         """These and others; itself if they say nothing new."""
@@ -295,9 +323,9 @@ class Guards:
 
     @property
     def holds(self) -> Callable[[Any], Any]:
-        """`holds(f)`: is everything as it was when f was traced? The scalars that are inputs, if there are some."""
+        """`holds(f)`: is everything as it was when f was traced? The inputs and what is handed, if there are some."""
         if self._holds is None:
-            self._holds = written_out(self.places)
+            self._holds = written_out(self.places, self.handed)
         return self._holds
 
     def listed(self) -> list[tuple[str, str, str]]:

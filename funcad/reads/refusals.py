@@ -1,29 +1,39 @@
 """What is said of functions that are not compiled, and the one way to say that a value stays what it is.
 
-Idea: the warning comes once for each reason, which names a line, after the result stands and its stores are written, at the
-user's line that called. So a warning that is an error loses no result that could still be asked for by a second call.
+Idea: the warning comes once for each reason of each code, after the result stands and its stores are written, at the user's
+line that called. So a warning that is an error loses no result that could still be asked for by a second call.
+
+Trap: the code is the one that refuses, not the jitted function's, which may be made anew at each call; it is held weakly, so
+that a cell that is run again, or a module that is loaded again, is told anew.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from types import CodeType
 from typing import Any, TypeVar
 
 from funcad.api.border import api
 from funcad.errors import NotCompiledWarning
 from funcad.host.where import is_internal
+from funcad.memo import weak_table
 
 _T = TypeVar("_T")
-_said: set[str] = set()  # reasons, with their lines
+_MOST_REASONS = 100  # of one code, whose reasons may name keys and attributes
+_said = weak_table("reads.said", "code that is not compiled: its files, and the reasons that were given", same=None)
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def warn_once(reason: str, text: str) -> None:
-    """Warn at the user's first line outside funcad and installed packages, unless that was said before."""
-    if reason in _said:
+def warn_once(code: CodeType | None, reason: str, text: str) -> None:
+    """Warn at the user's first line outside funcad and installed packages, unless that was said of this code before."""
+    code = warn_once.__code__ if code is None else code
+    said = _said.setdefault(code, set())
+    if (code.co_filename, reason) in said:  # codes of two files may be equal
         return
-    _said.add(reason)
+    if len(said) >= _MOST_REASONS:
+        said.clear()
+    said.add((code.co_filename, reason))
     frame: Any = sys._getframe(1)
     level = 2
     while frame.f_back is not None and _is_theirs(frame.f_code.co_filename):
@@ -43,8 +53,9 @@ def _is_theirs(filename: str) -> bool:
 class Refusal(BaseException):
     """f does what can be neither read again nor replayed: its calls are to run un-jitted. No `except Exception` takes it."""
 
-    def __init__(self, reason: str, where: str):
+    def __init__(self, reason: str, where: str, code: CodeType | None = None):
         super().__init__(f"{reason}, at {where}" if where else reason)
+        self.code = code  # that does it; None: the function's own
 
 
 class Raised(Refusal):

@@ -4,21 +4,32 @@ Idea: the twin tells what the function's own code does; the net tells which code
 a custom derivative, a key function, a `__eq__`). Where there is none, the twins have seen all; where there is some, or no net
 can be had, the static walk looks at that function as well (jitted/watched.py).
 
+What a function without a twin can reach that is no place, an iterator, a clock, a file, keeps it from being compiled
+(`unplaceable`): nobody sees when it comes to it.
+
 Invariant: the user's objects hold again what they held when the run ends, however it ends (stores.py).
 """
 
 from __future__ import annotations
 
+import array
+import builtins
+import contextvars
+import dis
+import io
+import os
 import sys
+import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from funcad.host.where import is_internal, setting
 from funcad.reads.attributes import is_users_function, method_of
-from funcad.reads.calls import called
-from funcad.reads.code_reads import is_library, reads_of
+from funcad.reads.calls import called, refusal_of
+from funcad.reads.code_reads import MISSING, content, is_library, reads_of
 from funcad.reads.observer import Observer
 from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
@@ -27,8 +38,10 @@ from funcad.twin.templates import Untwinnable, rewritten_code
 from funcad.twin.twins import Twins
 
 _FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
-
-
+_KINDS = {contextvars.ContextVar: "a context variable", array.array: "an array.array", bytearray: "a bytearray"}
+_KINDS |= {memoryview: "a memoryview", weakref.ref: "a weak reference", threading.local: "a threading.local"}
+_FUNCTIONS = {builtins.globals: "globals()", os.getenv: "os.getenv"}
+_BOUND = (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodType)
 _MAKING = frozenset(["__init__", "__new__", "__post_init__", "__setstate__"])  # what these store in is new
 
 
@@ -102,3 +115,56 @@ def under(observer: Observer, known: list[bool]) -> Iterator[Callable[[Any], Any
             known[:] = [any(known) or bool(net.seen) or net.why is not None]
         observer.unseen = any(known)
         observer.twins.close()
+
+
+# -- functions without a twin
+
+
+def unplaceable(found: Any) -> str | None:
+    """Why a function that is looked at by the walk alone cannot be compiled; None if there is no reason."""
+    for place, x in found.live.values():
+        owner = getattr(x, "__self__", x) if type(x) in _BOUND else x
+        kind = type(owner)
+        what = next((text for base, text in _KINDS.items() if isinstance(owner, base)), None)
+        if hasattr(kind, "__next__"):
+            what = "an iterator"
+        elif isinstance(owner, io.IOBase):
+            what = "a file"
+        if what is not None:
+            return f"{place.label} is {what}, and the function has no source that could be read"
+        if kind is types.FunctionType and not is_library(owner):
+            for called in _named_in(owner, owner.__code__):
+                reason = _reason(called)
+                if reason is not None:
+                    return reason
+    return None
+
+
+def _reason(x: Any) -> str | None:
+    try:
+        reason = refusal_of(x) or (f"{_FUNCTIONS[x]} in a function without a source" if x in _FUNCTIONS else None)
+    except TypeError:  # what cannot be hashed
+        reason = None
+    if reason is None and is_replayed(x):
+        reason = f"{getattr(x, '__name__', 'sys.stdout')} in a function without a source"
+    return "os.environ in a function without a source" if x is os.environ else reason
+
+
+def _named_in(f: Any, code: types.CodeType) -> Iterator[Any]:
+    """What the names and dotted names in a code stand for, as far as these are of modules and classes."""
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
+    now: Any = MISSING
+    for op in dis.get_instructions(code):
+        if op.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            now = f.__globals__.get(op.argval, getattr(builtins, op.argval, MISSING))
+        elif op.opname == "LOAD_DEREF":
+            now = content(cells[op.argval]) if op.argval in cells else MISSING
+        elif op.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(now, (types.ModuleType, type)) and is_library(now):
+            now = getattr(now, op.argval, MISSING)
+        elif op.opname not in ("CACHE", "PUSH_NULL"):
+            now = MISSING
+        if now is not MISSING:
+            yield now
+    for inner in code.co_consts:
+        if type(inner) is types.CodeType:
+            yield from _named_in(f, inner)

@@ -10,8 +10,9 @@ Invariant: a user's `__eq__` is believed where it says that two objects differ. 
 attributes have to be of the same types besides, all the way down, with zeros of the same sign: `==` of the attributes, on
 which it rests, says nothing of these. What a class's `__eq__` leaves out is not compared. Libraries' `==` is believed.
 
-Traps: a key holds what it was made of, where that is told by identity. What can be changed has no key, as it has no hash, but
-with `contents=True`, which takes what is in it now. An array is told by identity: its contents are nobody's key.
+Traps: a key holds what it was made of, where that is told by identity, unless `weakly` is asked. What can be changed has no
+key, as it has no hash, but with `contents=True`, which takes what is in it now. An array is told by identity: its contents are
+nobody's key.
 """
 
 from __future__ import annotations
@@ -115,6 +116,50 @@ class Itself:
         return repr(self.x)
 
 
+class Weakly:
+    """The same, which holds it weakly: when the object is gone, it is equal to no key."""
+
+    __slots__ = ("ref", "_hash")
+
+    def __init__(self, x: Any):
+        self.ref = weakref.ref(x)
+        self._hash = id(x)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Weakly and self.ref() is other.ref() is not None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return repr(self.ref())
+
+
+def weakly(x: Any) -> Any:
+    """The weak key of what is told by identity alone, for `known`; None of other things, and of what Python cannot hold weakly.
+
+    A method is told by its object and its function, because it is made anew at each access.
+    """
+    kind = type(x)
+    if kind is types.MethodType:
+        parts = weakly(x.__self__), weakly(x.__func__)
+        return None if None in parts else parts
+    if kind.__eq__ is not object.__eq__ or not kind.__weakrefoffset__ or issubclass(kind, Enum):
+        return None
+    return Weakly(x)
+
+
+def again(x: Any) -> Callable[[], Any]:
+    """What gives x again, or None when it is gone; what is told by its parts is held."""
+    kind = type(x)
+    try:
+        if kind is types.MethodType:
+            return weakref.WeakMethod(x)
+        return weakref.ref(x) if weakly(x) is not None else lambda: x
+    except TypeError:
+        return lambda: x
+
+
 def value_of(key: Any) -> Any:
     """For people: the value that a key stands for; of dataclasses and containers that can be changed, their parts."""
     if type(key) is not tuple:
@@ -131,7 +176,7 @@ def value_of(key: Any) -> Any:
     if issubclass(kind, (tuple, list)) or _is_generated(kind.__eq__):
         return tuple(map(value_of, parts))
     value = parts[0] if kind is float else parts[-1]
-    return value.x if type(value) is Itself else value
+    return value.x if type(value) is Itself else value.ref() if type(value) is Weakly else value
 
 
 # ---------------------------------------------------------------- numbers and containers

@@ -22,6 +22,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from funcad.host.where import strip_traceback
+
 MISSING: Any = object()
 _operate: Any = staticmethod(operator.call)
 
@@ -229,6 +231,13 @@ class HookTable:
     def _iterate_each(self, value: Any, depths: tuple[int, ...]) -> tuple[Any, ...]:
         """The value of `a = b, c = value`, for each target."""
         return tuple([self._hooks.iterate(value, depth) if depth else value for depth in depths])
+
+    @staticmethod
+    def _caught() -> None:
+        """A handler begins, or a `finally`: the user's code may look at the traceback, which shows no frames of hooks."""
+        error = sys.exception()
+        if error is not None:
+            error.__traceback__ = strip_traceback(error.__traceback__)
 
     @staticmethod
     def _boxed(value: Any) -> types.SimpleNamespace:

@@ -267,6 +267,21 @@ class Rewriter(ast.NodeTransformer):
         node.body = self._statements(node.body)
         return node
 
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        node.type = node.type and self.visit(node.type)
+        node.body = [*self._caught(node), *self._statements(node.body)]
+        return node
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        self.generic_visit(node)
+        node.finalbody = [*(self._caught(node.finalbody[0]) if node.finalbody else []), *node.finalbody]
+        return node
+
+    visit_TryStar = visit_Try
+
+    def _caught(self, at: ast.AST) -> list[ast.stmt]:
+        return [ast.copy_location(ast.Expr(self._hook("caught", at)), at)] if self._live else []
+
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         self.generic_visit(node)
         if self._live:

@@ -25,6 +25,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from funcad.memo import table
@@ -211,17 +212,17 @@ def rewritten_code(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
                 found: Rewritten | Untwinnable = _searched(code, globals_)
             except Untwinnable as error:
                 found = Untwinnable(*error.args)  # a new one: what it was raised among would be kept with it
-            identity = id(code)
-            known = _codes[identity] = (weakref.ref(code, lambda gone: _forget(identity, gone)), found)
+            forget = partial(_forget, identity=id(code), codes=_codes)  # for codes that live until Python takes modules apart
+            known = _codes[id(code)] = (weakref.ref(code, forget), found)
     if isinstance(known[1], Untwinnable):
         raise Untwinnable(*known[1].args)
     return known[1]
 
 
-def _forget(identity: int, gone: weakref.ref) -> None:
-    known = _codes.get(identity)
+def _forget(gone: weakref.ref, identity: int, codes: dict[int, Any]) -> None:
+    known = codes.get(identity)
     if known is not None and known[0] is gone:
-        del _codes[identity]
+        del codes[identity]
 
 
 def _searched(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:

@@ -8,7 +8,8 @@ read inside a twin gives the user's. Functions that a twin makes are twins with 
 
 Traps: an inner function may outlive its trace and meet the next one. It is then made anew there, with hooks of that trace.
 Python's garbage collector does not look into code objects, and hooks stand in them: whatever hooks hold would live as long as
-such a function, and in a circle with it for ever. Therefore twins are closed when their trace ends, and hooks let go.
+such a function, and in a circle with it for ever: an error's traceback holds codes. Therefore twins are closed when their trace
+ends, and they and their hooks let go.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Twins:
 
     def close(self) -> None:
         """Twins that have escaped go on, doing what Python does."""
+        self._hooks_for = Hooks
         self._made.clear()
         while self._hooks:
             self._hooks.pop().close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 import funcad as fc
 from funcad.host import progress
 from funcad.show.compile_log import log
+from tests.unseen import unseen
 
 
 class Stream(io.StringIO):
@@ -156,10 +158,17 @@ def test_what_cannot_be_counted_says_that_it_runs(time: Any, monkeypatch: pytest
     err = stream(monkeypatch)
     monkeypatch.setattr(progress, "DELAY", 0.0)
 
+    def waits(error: type[BaseException] | None = None) -> None:
+        assert err.said.wait(30)  # while it is traced
+        time.seconds += 0.0 if error else 7.0
+        if error:
+            raise error
+
+    waiting = unseen(waits)
+
     @fc.jit
     def slow(x: Any) -> Any:
-        assert err.said.wait(30)  # while it is traced
-        time.seconds += 7.0
+        waiting()
         return x + 1.0
 
     assert slow(1.0) == 2.0
@@ -169,8 +178,7 @@ def test_what_cannot_be_counted_says_that_it_runs(time: Any, monkeypatch: pytest
 
     @fc.jit
     def failing(x: Any) -> Any:
-        assert err.said.wait(30)
-        raise ArithmeticError
+        waiting(ArithmeticError)
 
     with pytest.raises(ArithmeticError):
         failing(1.0)
@@ -302,9 +310,13 @@ def test_a_static_argument_whose_repr_raises_is_traced_as_any_other() -> None:
         def __repr__(self) -> str:
             raise ArithmeticError
 
-    f = fc.jit(lambda x, config: x * config.n, static_argnums=1)
-    assert [f(2.0, Silent(n)) for n in (1, 2, 3)] == [2.0, 4.0, 6.0]
+    f, one, other = fc.jit(lambda x, config: x * config.n, static_argnums=1), Silent(1), Silent(2)
+    assert [f(2.0, config) for config in (one, other)] == [2.0, 4.0]
     assert "a Silent (its repr raises ArithmeticError)" in fc.debug.compile_log()[-1].why
+    assert f(2.0, Silent(3)) == 6.0
+    gc.collect()
+    assert f(2.0, Silent(4)) == 8.0
+    assert "what 1 dropped programs depended on, such as a static argument, is gone" in (fc.debug.compile_log()[-1].why)
 
 
 def test_texts_are_made_of_the_nearest_program_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,3 +233,34 @@ def test_errors_of_the_function_are_its_own() -> None:
         np.testing.assert_array_equal(program(X), made.f(X))
         with pytest.raises(ValueError, match="the user"):
             program(X[None])
+
+
+def test_inputs_are_handed_in_the_order_in_which_they_are_read() -> None:
+    """Not in that of the closure's variables, and of two that hold one object the one that is read first."""
+
+    class Held:
+        k = 2.0
+
+    def make() -> tuple[Any, Any]:
+        a, b = 2.0, 10.0
+
+        def f(x: Any) -> Any:
+            return x * b - a
+
+        def change(u: float, v: float) -> None:
+            nonlocal a, b
+            a, b = u, v
+
+        return f, change
+
+    f, change = make()
+    g = jit(f)
+    for i in range(8):
+        change(2.0 + i, 10.0 * i)
+        assert g(3.0) == f(3.0)
+    held = Held()
+    table = [held]
+    h = jit(lambda x: x * table[0].k + held.k)
+    for i in range(4):
+        held.k = float(i)
+        assert h(3.0) == 4.0 * i
