@@ -31,6 +31,7 @@ from funcad.reads.attributes import is_users_function, method_of
 from funcad.reads.calls import called, refusal_of
 from funcad.reads.code_reads import MISSING, content, is_library, reads_of
 from funcad.reads.observer import Observer
+from funcad.reads.replays import is_replayed
 from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
 from funcad.twin.net import Net
