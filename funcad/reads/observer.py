@@ -176,7 +176,8 @@ class Observer:
         """Another comparison at a place, which is made at each call."""
         if place in self.stored_places or place in self.constants or place.parent in self.constants:
             return
-        if place.check is not None and (place.check, type(place.known)) != (check, type(known)):
+        other = place.check is not None and (place.check, type(place.known)) != (check, type(known))
+        if other or check == "alias" and place.check is None and place is not self.places[-1]:  # what it is comes before it
             place = self.place(place, "again", check, place.label)
         if place.check is None:
             place.check, place.known = check, known
@@ -267,7 +268,7 @@ class Observer:
             place.check = None
             self.constants.add(place)
 
-    def missing(self, parent: Place, step: str, key: Any, label: str) -> None:
+    def missing(self, parent: Place | None, step: str, key: Any, label: str) -> None:
         """Something was looked for, and is not there: a guard that it is not."""
         self.guard(self.place(parent, step, key, label), "is", False if step == "has" else MISSING)
 

@@ -325,7 +325,11 @@ def _by_traced(observer: Observer, x: Any, key: Any) -> Any:
     """A list or an array at a traced place: all of it is read."""
     if type(x) is not np.ndarray:
         observer.spread(x)
-    return x[key]
+        return x[key]
+    found = x[key]
+    if type(found) is not Tracer:  # Python has asked for the index, and NumPy has read the elements
+        observer.content(x)
+    return found
 
 
 def _of_array(observer: Observer, place: Place, x: np.ndarray, key: Any) -> Any:
