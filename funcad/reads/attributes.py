@@ -240,3 +240,38 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
     if hasattr(way, "__get__"):
         return MISSING
     return observer.read(at.parent, "raw", name, f"{at.label}", raw, name)
+
+
+def store_attribute(x: Any, name: str, value: Any) -> None:
+    """`x.name = value`"""
+    observer = state.observer
+    if observer is not None and type(x) is not Tracer:
+        kind = type(x)
+        base, raw = raw_of(kind, name)
+        if type(raw) is property and is_users_function(raw.fset):
+            through(observer, of_class(observer, base, name), "fset", raw.fset)
+            twin_of(raw.fset)(x, value)
+            return
+        way = raw_of(type(raw), "__set__")[1]
+        if is_users_function(way):
+            observer.guard(of_class(observer, base, name), *reference(raw))
+            twin_of(way)(raw, x, value)
+            return
+        setter = method_of(observer, kind, "__setattr__")
+        if setter is not None:
+            setter(x, name, value)
+            return
+        observer.stores.attribute(x, name)
+    setattr(x, name, value)
+
+
+def delete_attribute(x: Any, name: str) -> None:
+    """`del x.name`"""
+    observer = state.observer
+    if observer is not None and type(x) is not Tracer:
+        deleter = method_of(observer, type(x), "__delattr__")
+        if deleter is not None:
+            deleter(x, name)
+            return
+        observer.stores.attribute(x, name)
+    delattr(x, name)

@@ -36,7 +36,15 @@ import numpy as np
 
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
-from funcad.reads.attributes import attribute, is_users_function, method_of, raw_of, twin_of
+from funcad.reads.attributes import (
+    attribute,
+    delete_attribute,
+    is_users_function,
+    method_of,
+    raw_of,
+    store_attribute,
+    twin_of,
+)
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
@@ -85,8 +93,8 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
 )
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
-    list: "append extend insert pop remove clear sort reverse".split(),
-    dict: "update setdefault pop popitem clear".split(),
+    list: "append extend insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__ __imul__".split(),
+    dict: "update setdefault pop popitem clear __setitem__ __delitem__ __ior__ move_to_end".split(),
     set: "add discard remove pop clear update difference_update intersection_update symmetric_difference_update".split(),
     collections.deque: "append appendleft pop popleft extend extendleft rotate clear".split(),
     np.ndarray: "fill sort partition itemset setflags resize put byteswap".split(),
@@ -278,6 +286,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
     elif observer.of(x) is not None:
         if hasattr(kind, "__next__"):
             observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
+        observer.stores.entrusted(x, f)
         if type(f) in _HASHABLE and f in _SHALLOW:
             return observer.handed(x)
         elif callable(x) and str(getattr(f, "__module__", None)).partition(".")[0] == "funcad":  # which calls it, as its twin
@@ -350,6 +359,9 @@ def _given_function(observer: Observer, x: Any, f: Any) -> Any:
 def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
     """A method of a library's: MISSING if nothing is to be done but to call it."""
     kind, name = type(owner), getattr(f, "__name__", "")
+    if name in ("__setattr__", "__delattr__") and type(f) is types.MethodWrapperType:
+        observer.stores.attribute(owner, args[0])  # of `super()`
+        return f(*args)
     place = observer.of(owner)
     if issubclass(kind, random.SystemRandom) or issubclass(kind, random.Random) and owner is random.random.__self__:
         observer.refuse(f"{name} moves a generator of Python's random module")
@@ -367,7 +379,7 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         get = observer.place(place, "attribute", "get", place.label)
         return observer.read(get, "call", None, f"{place.label}.get()", f(*args))
     if issubclass(kind, os._Environ) or issubclass(kind, (dict, types.MappingProxyType)):
-        return _of_mapping(observer, f, owner, name, args)
+        return _of_mapping(observer, f, owner, name, args, kwargs)
     changing = next((names for base, names in _CHANGING.items() if issubclass(kind, base)), ())
     if name in changing:
         observer.stores.method(owner, name, args)
@@ -381,7 +393,7 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
     return MISSING
 
 
-def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple) -> Any:
+def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
     place: Any = observer.of(owner)
     if name in ("get", "__getitem__") and args and is_scalar(args[0]):
         label = f"{place.label}[{args[0]!r:.40}]"
@@ -390,8 +402,7 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple) 
         observer.missing(place, "has", args[0], label)
         return MISSING
     if name in _CHANGING[dict]:
-        observer.stores.method(owner, name, args)
-        return MISSING
+        return _changed_mapping(observer, place, f, owner, name, args, kwargs)
     if name in ("keys", "__iter__"):
         observer.stores.measured(owner)
         observer.keys(place, owner)
@@ -404,6 +415,42 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple) 
     else:
         observer.spread(owner)
     return MISSING
+
+
+_BY_ENTRIES = frozenset(["pop", "setdefault", "clear", "update"])
+
+
+def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    """A method that changes a mapping, entry by entry, where it is Python's own; others read what they like."""
+    stores = observer.stores
+    if name in ("__setitem__", "__delitem__") and type(f) is types.MethodWrapperType:
+        stores.item(owner, args[0], None)
+        return f(*args)
+    if type(f) is not types.BuiltinFunctionType or not issubclass(type(owner), dict) or name not in _BY_ENTRIES:
+        stores.whole(owner)
+        return MISSING
+    if name in ("pop", "setdefault"):
+        if not args or type(args[0]) is Tracer:
+            return MISSING
+        key, label = args[0], f"{place.label}[{args[0]!r:.40}]"
+        if key not in owner:
+            observer.missing(place, "has", key, label)
+            stores.item(owner, key, None)
+            return MISSING
+        found = observer.read(place, "item", key, label, dict.__getitem__(owner, key))
+        if name == "pop":
+            stores.item(owner, key, None)
+            dict.pop(owner, key)
+        return found
+    if name == "clear":
+        for key in list(owner):
+            stores.item(owner, key, None)
+        return MISSING
+    given = dict(*[observer.handed(a) for a in args], **kwargs)
+    for key, value in given.items():
+        stores.item(owner, key, value)
+        dict.__setitem__(owner, key, value)
+    return None
 
 
 # -- functions that read by other ways than they seem to
@@ -421,7 +468,16 @@ def _hasattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
 
 
 def _setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if len(args) == 3 and type(args[0]) is not Tracer:
+    return store_attribute(*args) if len(args) == 3 and type(args[1]) is str else MISSING
+
+
+def _delattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    return delete_attribute(*args) if len(args) == 2 and type(args[1]) is str else MISSING
+
+
+def _plain_setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    """`object.__setattr__(x, name, value)` and its like, which ask no method of the user's."""
+    if len(args) > 1 and type(args[0]) is not Tracer:
         observer.stores.attribute(args[0], args[1])
     return MISSING
 
@@ -461,7 +517,7 @@ def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
     module = observer.found_nowhere(os, "os")
     if module is not None and args:
         observer.known_as(os.environ, observer.place(module, "attribute", "environ", "os.environ"))
-        return _of_mapping(observer, os.environ.get, os.environ, "get", args)
+        return _of_mapping(observer, os.environ.get, os.environ, "get", args, kwargs)
     return MISSING
 
 
@@ -494,6 +550,8 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     getattr: _getattr,
     hasattr: _hasattr,
     setattr: _setattr,
+    delattr: _delattr,
+    **{(None, f"{kind}.__{name}attr__"): _plain_setattr for kind in ("object", "type") for name in ("set", "del")},
     next: _next,
     vars: _vars,
     os.getenv: _getenv,

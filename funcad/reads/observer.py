@@ -38,6 +38,7 @@ from funcad.reads.places import (
     array_of,
     bytes_of,
     dict_of,
+    elements_of,
     is_number,
     is_scalar,
     key_of,
@@ -174,7 +175,9 @@ class Observer:
 
     def guard(self, place: Place, check: str, known: Any) -> None:
         """Another comparison at a place, which is made at each call."""
-        if place in self.stored_places or place in self.constants or place.parent in self.constants:
+        if place in self.stored_places or place.parent in self.stores.told:
+            return
+        if place in self.constants or place.parent in self.constants:
             return
         other = place.check is not None and (place.check, type(place.known)) != (check, type(known))
         if other or check == "alias" and place.check is None and place is not self.places[-1]:  # what it is comes before it
@@ -190,7 +193,7 @@ class Observer:
         if kind is Tracer:
             return x
         place = self.place(parent, step, key, label)
-        if place in self.stored_places or self.stores.renamed(place, x):
+        if place in self.stored_places or parent in self.stores.told or self.stores.renamed(place, x):
             return x
         before = self.values.get(place, MISSING)
         self.last = place if before is MISSING else None
@@ -355,10 +358,7 @@ class Observer:
         elif place is None:
             return
         elif issubclass(kind, (set, frozenset)):
-            if not all(map(is_scalar, x)):
-                self.guard(place, *reference(x))
-            else:
-                self.guard(place, "set", (kind, {same_key(v) for v in x}))
+            self.guard(self.place(place, "again", "set", place.label), "set", elements_of(x))
         elif issubclass(kind, (bytearray, memoryview)) or kind.__module__ == "array":
             self.refuse(f"the contents of {place.label}, a {kind.__name__}, are read")
         else:

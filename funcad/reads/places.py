@@ -42,9 +42,13 @@ def is_number(x: Any) -> bool:
     return type(x) in (float, complex) or is_a(x, np.number) and x.dtype.kind in "iufc"
 
 
+def elements_of(x: Any, elements: Any = None) -> tuple[type, set[Any]]:
+    """What tells a set: scalars, and tuples of such, by their bits, other elements by identity."""
+    return type(x), {key_of(v) for v in (x if elements is None else elements)}
+
+
 def same_elements(x: Any, known: Any) -> bool:
-    """Two sets of scalars; known: (type, keys of its elements)."""
-    return type(x) is known[0] and len(x) == len(known[1]) and {same_key(v) for v in x} == known[1]
+    return type(x) is known[0] and len(x) == len(known[1]) and elements_of(x) == known
 
 
 def keys_of(x: dict[Any, Any]) -> list[Any]:

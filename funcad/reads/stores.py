@@ -24,12 +24,13 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content
-from funcad.reads.places import Place, dict_of, is_scalar, reference, value_at
+from funcad.reads.places import Place, dict_of, elements_of, is_scalar, keys_of, reference, value_at
 from funcad.tree.same import same
 
 if TYPE_CHECKING:
     from funcad.reads.observer import Observer
 
+_GROWING = frozenset(["append", "extend", "iadd"])  # methods that leave what is there where it is
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
 
@@ -75,6 +76,7 @@ class Stores:
         self.before: dict[int, tuple[Any, Place, Any]] = {}  # by identity: what was changed, where it is, what it held
         self.names: dict[Place, tuple[Any, Any]] = {}  # of globals and cells: the table or the cell, and what it held
         self.by_method: set[int] = set()  # of these: not item by item
+        self.told: set[Place] = set()  # of containers whose items are all guarded, as they were before
         self.advancing: set[str] = set()  # labels of what was read and then stored
 
     # -- told by the hooks, before it happens
@@ -104,11 +106,35 @@ class Stores:
         place = self._changes(x)
         if place is None:
             return
+        if is_a(x, collections.deque) or is_a(x, list) and (type(key) is not int or key < 0):
+            self.whole(x)
+            return
         label = f"{place.label}[{key!r:.40}]"
-        if is_a(x, list) and (type(key) is not int or key < 0):
-            observer.refuse(f"{label} is stored")
         for step in ("item", "entry", "has"):
             self._mark(place, step, key, label)
+
+    def whole(self, x: Any) -> None:
+        """x is changed in a way that reads it: all its items, as they were before, are guarded, and read as they are then."""
+        place = self._changes(x)
+        if place is None or place in self.told:
+            return
+        self.by_method.add(id(x))
+        observer, before = self.observer, self.before[id(x)][2]
+        if is_a(x, dict):
+            observer.guard(observer.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(before))
+            found = [(k, v, "entry") for k, v in before.items()]
+        elif is_a(x, (list, collections.deque)):
+            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(before))
+            found = [(i, v, "item") for i, v in enumerate(before)]
+        elif is_a(x, set):
+            observer.guard(observer.place(place, "again", "set", place.label), "set", elements_of(x, before))
+            found = []
+        else:
+            found = [(k, v, "own") for k, v in before.items()]
+        for k, v, step in found:
+            if observer.is_input(observer.read(place, step, k, f"{place.label}[{k!r:.40}]", v)):
+                raise observer.not_placed(observer.values[observer.place(place, step, k, "")])
+        self.told.add(place)
 
     def method(self, x: Any, name: str, args: tuple) -> None:
         if is_a(x, np.ndarray):
@@ -116,8 +142,20 @@ class Stores:
             if place is not None:
                 self.observer.refuse(f"{place.label}.{name} writes in place")
             return
-        if self._changes(x) is not None:
+        if name not in _GROWING:
+            self.whole(x)
+        elif self._changes(x) is not None:
             self.by_method.add(id(x))
+
+    def entrusted(self, x: Any, f: Any) -> None:
+        """x goes into a library's function, which may change it."""
+        module = getattr(f, "__module__", None)
+        if module == "builtins" or str(module).partition(".")[0] == "funcad":
+            return
+        if is_a(x, (list, dict, set, collections.deque)):
+            self.whole(x)
+        elif hasattr(f, "__objclass__"):  # a method of a class of Python's: `object.__setattr__`
+            self._changes(x)
 
     def _mark(self, place: Place, step: str, key: Any, label: str) -> None:
         self.observer.stored_places.add(self.observer.place(place, step, key, label))
@@ -142,9 +180,14 @@ class Stores:
             return before.keys() != now.keys() or any([now[k] is not v for k, v in before.items()])
         return len(before) != len(now) or any([a is not b for a, b in zip(before, now)])
 
+    def length(self, x: Any) -> int:
+        """How long a list was before the function changed it."""
+        known = self.before.get(id(x))
+        return len(x) if known is None or known[1] in self.told else len(known[2])
+
     def rearranged(self, x: Any) -> bool:
         """Has it changed what x holds in another way than item by item?"""
-        if id(x) not in self.before or not self.changed(x):
+        if id(x) not in self.before or self.before[id(x)][1] in self.told or not self.changed(x):
             return False
         before, now = self.before[id(x)][2], _copied(x)
         keys = before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
