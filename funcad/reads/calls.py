@@ -21,6 +21,7 @@ import functools
 import inspect
 import io
 import itertools
+import operator
 import os
 import random
 import sys
@@ -167,6 +168,11 @@ def _class(observer: Observer, f: type) -> Any:
     return make
 
 
+def _top(x: Any) -> str:
+    """The package that a function or a class says it is of."""
+    return str(getattr(x, "__module__", None)).partition(".")[0]
+
+
 def _named(f: Any) -> tuple[Any, Any]:
     """By what a function is told from others whose module may never be imported."""
     return getattr(f, "__module__", None), getattr(f, "__qualname__", None)
@@ -216,6 +222,8 @@ class LibraryCall:
             found = _method(observer, f, owner, args, kwargs)
             if found is not MISSING:
                 return found
+        elif type(f) not in _HASHABLE and id(f) in observer.origin and _top(type(f)) != "funcad":
+            observer.spread(f, 3)  # an object that can be called, which reads what it holds
         _writes(observer, f, args, kwargs)
         traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
         args = tuple([_given(observer, a, traced, f) for a in args])
@@ -289,9 +297,9 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         observer.stores.entrusted(x, f)
         if type(f) in _HASHABLE and f in _SHALLOW:
             return observer.handed(x)
-        elif callable(x) and str(getattr(f, "__module__", None)).partition(".")[0] == "funcad":  # which calls it, as its twin
+        elif callable(x) and _top(f) == "funcad":  # which calls it, as its twin
             return x
-        elif issubclass(kind, CONTAINERS) and (traced or str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"):
+        elif issubclass(kind, CONTAINERS) and (traced or _top(f) == "funcad"):
             return observer.handed(x, _DEEP)
         else:
             observer.content(x)
@@ -373,7 +381,7 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         observer.refuse(f"{place.label} draws, which moves the generator")
     if issubclass(kind, io.IOBase) or hasattr(kind, "__next__"):
         observer.refuse(f"{place.label} moves on")
-    if kind.__module__.partition(".")[0] in _SHARED and kind is not threading.local:
+    if _top(kind) in _SHARED and kind is not threading.local:
         observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
     if kind is contextvars.ContextVar and name == "get":
         get = observer.place(place, "attribute", "get", place.label)
@@ -388,9 +396,15 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
             observer.content(owner)
     elif issubclass(kind, CONTAINERS):
         observer.spread(owner)
-    elif kind.__module__.partition(".")[0] != "funcad" and not isinstance(owner, type):
+    elif _top(kind) != "funcad" and not isinstance(owner, type):
         observer.spread(owner, 3)
     return MISSING
+
+
+def _entry_of(x: Any) -> tuple[str, Callable[[Any, Any], Any]]:
+    """The step to an entry of a mapping as Python's own methods read it: not by a `__getitem__` of the user's."""
+    plain = is_users_function(raw_of(type(x), "__getitem__")[1])
+    return ("entry", dict.__getitem__) if plain else ("item", operator.getitem)
 
 
 def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
@@ -398,7 +412,8 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, 
     if name in ("get", "__getitem__") and args and is_scalar(args[0]):
         label = f"{place.label}[{args[0]!r:.40}]"
         if args[0] in owner:
-            return observer.read(place, "item", args[0], label, owner[args[0]])
+            step, get = _entry_of(owner)
+            return observer.read(place, step, args[0], label, get(owner, args[0]))
         observer.missing(place, "has", args[0], label)
         return MISSING
     if name in _CHANGING[dict]:
@@ -437,7 +452,7 @@ def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: s
             observer.missing(place, "has", key, label)
             stores.item(owner, key, None)
             return MISSING
-        found = observer.read(place, "item", key, label, dict.__getitem__(owner, key))
+        found = observer.read(place, _entry_of(owner)[0], key, label, dict.__getitem__(owner, key))
         if name == "pop":
             stores.item(owner, key, None)
             dict.pop(owner, key)

@@ -234,6 +234,9 @@ class Observer:
             self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
             self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
             self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
+        elif issubclass(kind, weakref.ref):
+            self.guard(place, *reference(x))
+            self.read(place, "call", None, f"{place.label}()", x())
         elif kind is np.ndarray:
             self.guard(place, "array", array_of(x))
             if type(x.base) is np.ndarray:  # whose memory other views show, too
@@ -359,14 +362,26 @@ class Observer:
             return
         elif issubclass(kind, (set, frozenset)):
             self.guard(self.place(place, "again", "set", place.label), "set", elements_of(x))
+            self._keyed(x, place)
         elif issubclass(kind, (bytearray, memoryview)) or kind.__module__ == "array":
-            self.refuse(f"the contents of {place.label}, a {kind.__name__}, are read")
+            self.guard(self.place(place, "memory", None, f"the contents of {place.label}"), "scalar", memoryview(x).tobytes())
         else:
             yield from self._attributes(place, x, kind)
 
     def keys(self, place: Place, x: Any) -> None:
         """The keys of a dict are read, in their order."""
+        self._keyed(dict.keys(x) if issubclass(type(x), dict) else x, place)
         self.guard(self.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(x))
+
+    def _keyed(self, keys: Any, place: Place) -> None:
+        """Keys and elements that are told by identity were there before, and may change."""
+        for k in keys:
+            if type(k) is tuple:
+                self._keyed(k, place)
+            elif not is_scalar(k):
+                self._held(k, f"a key of {place.label}")
+                if issubclass(type(k), weakref.ref) and k() is not None:
+                    self._held(k(), f"a key of {place.label}")
 
     def _attributes(self, place: Place, x: Any, kind: type) -> Iterator[Any]:
         if draws(kind) or kind.__module__.partition(".")[0] == "funcad":

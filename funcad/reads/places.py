@@ -143,6 +143,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "again": (lambda x, key: x, "{p}"),  # the same place, for another comparison
     "has": (lambda x, key: key in x, "({c} in {p})"),
     "length": (lambda x, key: len(x), "len({p})"),
+    "memory": (lambda x, key: memoryview(x).tobytes(), "memoryview({p}).tobytes()"),
     "call": (lambda x, key: x(), "{p}()"),
     "operated": (lambda x, key: operated(x, key), "_operated({p}, {c})"),  # a number that was computed of an input
     "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere

@@ -369,8 +369,10 @@ def iterated(x: Any, depth: int) -> Any:
     elif issubclass(kind, dict):
         observer.stores.measured(x)
         observer.keys(place, x)
-    else:
+    elif issubclass(kind, CONTAINERS):
         return observer.handed(x, depth)
+    else:
+        observer.content(x)
     return x
 
 

@@ -23,13 +23,14 @@ from funcad import tree
 from funcad.errors import UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, content
+from funcad.reads.code_reads import MISSING, content, is_library
 from funcad.reads.places import Place, dict_of, elements_of, is_scalar, keys_of, reference, value_at
 from funcad.tree.same import same
 
 if TYPE_CHECKING:
     from funcad.reads.observer import Observer
 
+_HOLDING = (dict, list, set, collections.deque)
 _GROWING = frozenset(["append", "extend", "iadd"])  # methods that leave what is there where it is
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
@@ -62,9 +63,9 @@ def _copied(x: Any) -> Any:
     if is_a(x, dict):
         return dict(dict.items(x))
     if is_a(x, (list, collections.deque)):
-        return list(x)
+        return list(list.__iter__(x) if is_a(x, list) else collections.deque.__iter__(x))
     if is_a(x, set):
-        return set(x)
+        return set(set.__iter__(x))
     return _attributes(x)
 
 
@@ -73,7 +74,8 @@ class Stores:
 
     def __init__(self, observer: Observer):
         self.observer = observer
-        self.before: dict[int, tuple[Any, Place, Any]] = {}  # by identity: what was changed, where it is, what it held
+        # by identity, of the attributes of containers with a word: what was changed, where it is, what it held
+        self.before: dict[Any, tuple[Any, Place, Any]] = {}
         self.names: dict[Place, tuple[Any, Any]] = {}  # of globals and cells: the table or the cell, and what it held
         self.by_method: set[int] = set()  # of these: not item by item
         self.told: set[Place] = set()  # of containers whose items are all guarded, as they were before
@@ -90,7 +92,7 @@ class Stores:
         self.names.setdefault(place, (cell, content(cell)))
 
     def attribute(self, x: Any, name: str) -> None:
-        place = self._changes(x)
+        place = self._changes(x, True)
         if place is not None:
             step = "raw" if isinstance(x, type) else "attribute"
             self._mark(place, step, name, f"{place.label}.{name}")
@@ -100,7 +102,7 @@ class Stores:
         observer = self.observer
         if is_a(x, np.ndarray):
             place = observer.of(x)
-            if place is not None and type(value) is not Tracer and type(key) is not Tracer:
+            if place is not None:
                 observer.refuse(f"{place.label} is written in place")
             return
         place = self._changes(x)
@@ -152,20 +154,21 @@ class Stores:
         module = getattr(f, "__module__", None)
         if module == "builtins" or str(module).partition(".")[0] == "funcad":
             return
-        if is_a(x, (list, dict, set, collections.deque)):
+        if is_a(x, _HOLDING):
             self.whole(x)
-        elif hasattr(f, "__objclass__"):  # a method of a class of Python's: `object.__setattr__`
+        elif not is_library(type(x)) and not isinstance(x, type):
             self._changes(x)
 
     def _mark(self, place: Place, step: str, key: Any, label: str) -> None:
         self.observer.stored_places.add(self.observer.place(place, step, key, label))
 
-    def _changes(self, x: Any) -> Place | None:
+    def _changes(self, x: Any, attributes: bool = False) -> Place | None:
         place = self.observer.origin.get(id(x))
-        if place is not None and id(x) not in self.before:
-            if is_a(x, (types.ModuleType, types.FunctionType)) or place.label == "os.environ":
+        key = (id(x), "attributes") if attributes and is_a(x, _HOLDING) else id(x)
+        if place is not None and key not in self.before:
+            if is_a(x, types.ModuleType) or place.label == "os.environ":
                 self.observer.refuse(f"{place.label} is changed")
-            self.before[id(x)] = x, place, _copied(x)
+            self.before[key] = x, place, _copied(x) if key == id(x) else _attributes(x)
         return place
 
     # -- asked by the hooks
@@ -212,8 +215,8 @@ class Stores:
             if before is now:
                 return
             step = {"cell": "cell", "global": "item"}.get(how, how)
-            read = self.observer.place_if_known(place, step, key)
-            if read is not None and read in self.observer.values:
+            known = [self.observer.place_if_known(place, s, key) for s in ((step, "entry") if step == "item" else (step,))]
+            for read in [p for p in known if p is not None and p in self.observer.values]:
                 if type(self.observer.values[read]) is not Tracer and not (is_scalar(now) and same(now, before)):
                     self.advancing.update([p.label for p in self.observer.values if _is_below(p, read)])
             leaves, make = self._made(label, now)
@@ -224,10 +227,10 @@ class Stores:
             is_cell = type(table) is types.CellType
             now = content(table) if is_cell else table.get(place.key, MISSING)
             put(place.parent, "cell" if is_cell else "global", place.key, place.label, before, now)  # type: ignore[arg-type]
-        for x, place, before in self.before.values():
-            now = _copied(x)
-            if is_a(x, dict) or not is_a(x, (list, set, collections.deque)):
-                how = "item" if is_a(x, dict) else "raw" if isinstance(x, type) else "attribute"
+        for at, (x, place, before) in self.before.items():
+            now = _copied(x) if type(at) is int else _attributes(x)
+            if is_a(x, dict) or type(at) is not int or not is_a(x, _HOLDING):
+                how = "raw" if isinstance(x, type) else "item" if is_a(x, dict) and type(at) is int else "attribute"
                 for key in {**before, **now}:
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
@@ -269,13 +272,10 @@ class Stores:
         """What was there before holds again what it held."""
         for place, (table, before) in self.names.items():
             _put(table, "cell" if type(table) is types.CellType else "item", place.key, before)
-        for x, _, before in self.before.values():
-            if is_a(x, dict):
-                dict.clear(x)
-                dict.update(x, before)
-            elif is_a(x, (list, collections.deque, set)):
-                x.clear()
-                (x.update if is_a(x, set) else x.extend)(before)
+        for at, (x, _, before) in self.before.items():
+            if is_a(x, _HOLDING) and type(at) is int:
+                _own(x, "clear")(x)
+                _own(x, "update" if is_a(x, (dict, set)) else "extend")(x, before)
             else:
                 now = _attributes(x)
                 for name in {**before, **now}:
@@ -299,6 +299,11 @@ def _is_number(x: Any) -> bool:
     )
 
 
+def _own(x: Any, name: str) -> Any:
+    """A method of Python's of a container, not what a class of the user's makes of it."""
+    return next(base.__dict__[name] for base in type(x).__mro__ if name in base.__dict__ and is_library(base))
+
+
 def _put(x: Any, how: str, key: Any, value: Any) -> None:
     if how == "cell":
         if value is MISSING:
@@ -306,12 +311,12 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
         else:
             x.cell_contents = value
     elif how == "append":
-        x.append(value)
+        _own(x, "append")(x, value)
     elif how in ("item", "global"):
         if value is MISSING:
-            del x[key]
+            _own(x, "__delitem__")(x, key)
         else:
-            x[key] = value
+            _own(x, "__setitem__")(x, key, value)
     else:
         set_, delete = (type.__setattr__, type.__delattr__) if isinstance(x, type) else (object.__setattr__, object.__delattr__)
         if value is MISSING:

@@ -531,7 +531,7 @@ def comprehensions(jit: Any) -> Program:
     def f(x: Any) -> Any:
         by_name = {n: w for n, w in zip(names, weights) if n not in skip}
         pairs = [(w, x * w) for w in by_name.values()]
-        return sum(y for _, y in pairs), np.stack([y * i for i, (_, y) in enumerate(pairs)]), sorted(by_name)
+        return sum(y for _, y in pairs), np.stack([y * i for i, (_, y) in enumerate(pairs)]), len(sorted(by_name))
 
     def change(i: int) -> None:
         weights[i % 3] += 1.5
@@ -964,7 +964,7 @@ def groups_by_unique(jit: Any) -> Program:
     def f(x: Any) -> Any:
         names, where = np.unique(groups, return_inverse=True)
         means = [x[where == k].mean() for k in range(len(names))]
-        return np.stack(means), list(names)
+        return np.stack(means) * len("".join(names))
 
     return jit(f), lambda i: operator.setitem(groups, i % 3, "abc"[i % 3])
 
@@ -1446,8 +1446,8 @@ def text_and_numbers(jit: Any) -> Program:
 
 @program
 def polynomial_object(jit: Any) -> Program:
-    held = {"p": np.polynomial.Polynomial([1.0, 2.0])}
-    return jit(lambda x: held["p"](x) + held["p"].deriv()(2.0)), lambda i: held.update(p=np.polynomial.Polynomial([1.0, 2.0, 3.0 + i]))
+    held = {"p": np.polynomial.Polynomial([1.0, 2.0, 0.5])}
+    return jit(lambda x: x * held["p"].deriv()(2.0) + held["p"].degree() + held["p"].coef), lambda i: held.update(p=np.polynomial.Polynomial([1.0, 2.0, 3.0 + i]))
 
 
 @program
