@@ -13,6 +13,7 @@ what they like.
 
 from __future__ import annotations
 
+import collections
 import importlib
 import types
 from collections.abc import Callable, Iterator
@@ -31,12 +32,16 @@ from funcad.reads.refusals import Refusal
 
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into
+_WHOLE = (list, set, collections.deque)
 _DEEP = 3  # containers in containers
 
 
 @contextmanager
-def nothing_left(found: Found) -> Iterator[None]:
-    """A `with` block in which a function is traced, that was looked at before."""
+def nothing_left(found: Found, twinned: bool) -> Iterator[None]:
+    """A `with` block in which a function is traced, that was looked at before.
+
+    Where it has no twin, nobody replays what it stores: whatever has changed is a reason not to compile it.
+    """
     kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
     kept += [_Kept(label, table, names) for label, table, names in found.stores()]
     generators = [(label, *state) for label, state in _generators(found) if state is not None]
@@ -44,11 +49,11 @@ def nothing_left(found: Found) -> Iterator[None]:
         yield
     except BaseException:
         for k in kept:
-            k.restore(k.traced())
+            k.restore(k.left(twinned))
         raise
     problem = None
     for k in kept:
-        names = k.traced()
+        names = k.left(twinned)
         if names and problem is None:
             problem = _stored(k.label_of(names[0]), names[0], k.is_object, found)
         k.restore(names)
@@ -84,7 +89,7 @@ def _holds(x: Any, wanted: Any) -> bool:
 
 
 def _length(x: Any) -> int:
-    return len(x) if type(x) in (list, dict, set) else 0
+    return len(x) if type(x) in (*_WHOLE, dict) else 0
 
 
 def _holds_traced(x: Any, deep: int = _DEEP) -> bool:
@@ -101,7 +106,7 @@ class _Kept:
 
     def __init__(self, label: str, x: Any, names: frozenset[str] | None = None):
         self.label, self.x = label, x
-        self.is_object = type(x) not in (list, set, dict) and names is None
+        self.is_object = type(x) not in (*_WHOLE, dict) and names is None
         self.names = names
         self.before = self.items()
 
@@ -109,7 +114,7 @@ class _Kept:
         x = self.x
         if type(x) is types.CellType:
             return {None: content(x)} if content(x) is not MISSING else {}
-        if type(x) in (list, set):
+        if type(x) in _WHOLE:
             return dict(enumerate(x))
         if type(x) is dict:
             return dict(x) if self.names is None else {n: x[n] for n in self.names if n in x}
@@ -118,6 +123,13 @@ class _Kept:
     def traced(self) -> list[Any]:
         """Where there is a traced value now that was not there before."""
         return [k for k, v in self.items().items() if v is not self.before.get(k, MISSING) and _holds_traced(v)]
+
+    def left(self, twinned: bool) -> list[Any]:
+        """Where something is left behind."""
+        if twinned:
+            return self.traced()
+        now = self.items()
+        return [k for k in {**self.before, **now} if now.get(k, MISSING) is not self.before.get(k, MISSING)]
 
     def label_of(self, name: Any) -> str:
         if self.is_object and type(self.x) is not types.CellType:
@@ -128,9 +140,9 @@ class _Kept:
 
     def restore(self, names: list[Any]) -> None:
         x = self.x
-        if type(x) in (list, set) and names:
+        if type(x) in _WHOLE and names:
             x.clear()
-            (x.extend if type(x) is list else x.update)(self.before.values())
+            (x.update if type(x) is set else x.extend)(self.before.values())
             return
         for n in names:
             if type(x) is types.CellType:
