@@ -160,6 +160,12 @@ class TwinRun:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
             return result
+        except Exception as error:
+            if observer.stores.some and not self.inputs and not type(error).__module__.startswith("funcad"):
+                if not getattr(getattr(observer.trace, "recorder", None), "had_effects", False):
+                    reason = f"it fails while jit looks at what it reads, {type(error).__name__}: {error}"
+                    raise Refusal(reason, "", once=True) from error
+            raise
         finally:
             observer.stores.undo()
             observer.forget()

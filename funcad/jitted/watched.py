@@ -301,7 +301,8 @@ class Found:
         found = []
         for w, x in self.live.values():
             kind = type(x)
-            if kind in (list, dict, set, collections.deque) or self.stored_attributes and not is_library(kind) and not issubclass(kind, type):
+            mine = kind in _RECORDS or not is_library(kind)
+            if kind in (list, dict, set, collections.deque) or self.stored_attributes and mine and not issubclass(kind, type):
                 found.append((w.label.removeprefix("global ").removeprefix("closure variable ") or "the function", x))
         return found
 

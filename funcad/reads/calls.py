@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import contextlib
 import contextvars
 import datetime
 import functools
@@ -51,6 +52,7 @@ from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
 
+_MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
 _CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time thread_time localtime gmtime".split()
 # what is refused before it runs -> why
@@ -189,6 +191,11 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
         observer.refuse(reason)
     if id(f) in observer.origin and (type(f) is types.FunctionType or type(f).__module__.partition(".")[0] == "funcad"):
         observer.reached(f)
+    if type(f) is types.FunctionType and f.__code__ is _MANAGED and is_users_function(f.__wrapped__):
+        place = observer.origin.get(id(f))
+        if place is not None:
+            observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
+        return contextlib.contextmanager(twin_of(f.__wrapped__))
     if f is builtins.globals:
         table = caller.__globals__
         of = observer.found_nowhere(caller, caller.__qualname__)

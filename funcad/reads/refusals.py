@@ -43,8 +43,9 @@ def _is_theirs(filename: str) -> bool:
 class Refusal(BaseException):
     """f does what can be neither read again nor replayed: its calls are to run un-jitted. No `except Exception` takes it."""
 
-    def __init__(self, reason: str, where: str):
+    def __init__(self, reason: str, where: str, once: bool = False):
         super().__init__(f"{reason}, at {where}" if where else reason)
+        self.once = once  # only this call, which raises as f does
 
 
 class Unplaced(Exception):

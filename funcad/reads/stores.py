@@ -47,8 +47,8 @@ class Store(NamedTuple):
 
 
 def _attributes(x: Any) -> dict[str, Any]:
-    inside = dict(x.__dict__) if isinstance(x, type) else dict_of(x).copy()
-    for base in type(x).__mro__ if not isinstance(x, type) else ():
+    inside = dict(x.__dict__) if is_a(x, type) else dict_of(x).copy()
+    for base in type(x).__mro__ if not is_a(x, type) else ():
         for name, raw in base.__dict__.items():
             if type(raw) is types.MemberDescriptorType:
                 try:
@@ -94,7 +94,7 @@ class Stores:
     def attribute(self, x: Any, name: str) -> None:
         place = self._changes(x, True)
         if place is not None:
-            step = "raw" if isinstance(x, type) else "attribute"
+            step = "raw" if is_a(x, type) else "attribute"
             self._mark(place, step, name, f"{place.label}.{name}")
             self._mark(place, "own", name, f"{place.label}.{name}")
 
@@ -156,7 +156,7 @@ class Stores:
             return
         if is_a(x, _HOLDING):
             self.whole(x)
-        elif not is_library(type(x)) and not isinstance(x, type):
+        elif not is_library(type(x)) and not is_a(x, type):
             self._changes(x)
 
     def _mark(self, place: Place, step: str, key: Any, label: str) -> None:
@@ -172,6 +172,10 @@ class Stores:
         return place
 
     # -- asked by the hooks
+
+    @property
+    def some(self) -> bool:
+        return bool(self.before or self.names)
 
     def changed(self, x: Any) -> bool:
         """Has the function changed what x holds?"""
@@ -230,7 +234,7 @@ class Stores:
         for at, (x, place, before) in self.before.items():
             now = _copied(x) if type(at) is int else _attributes(x)
             if is_a(x, dict) or type(at) is not int or not is_a(x, _HOLDING):
-                how = "raw" if isinstance(x, type) else "item" if is_a(x, dict) and type(at) is int else "attribute"
+                how = "raw" if is_a(x, type) else "item" if is_a(x, dict) and type(at) is int else "attribute"
                 for key in {**before, **now}:
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
@@ -318,7 +322,7 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
         else:
             _own(x, "__setitem__")(x, key, value)
     else:
-        set_, delete = (type.__setattr__, type.__delattr__) if isinstance(x, type) else (object.__setattr__, object.__delattr__)
+        set_, delete = (type.__setattr__, type.__delattr__) if is_a(x, type) else (object.__setattr__, object.__delattr__)
         if value is MISSING:
             delete(x, key)
         else:
