@@ -64,12 +64,12 @@ class Attempt(NamedTuple):
         """What the program depends on, once it is traced."""
         run = self.run
         if run is None:
-            return self.found.settle(f, moved)
+            return self.found.settle(f, moved, True)
         guards = run.guards or Guards([])
         if run.unseen or keeps_functions(jaxpr):
             if guards.inputs:  # what the walk compares may be one of them
                 raise Unplaced("")
-            guards = guards.joined(self.found.settle(f, moved))
+            guards = guards.joined(self.found.settle(f, moved, run.unseen))
         return guards if guards.places else None
 
     def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:

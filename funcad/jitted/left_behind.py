@@ -29,6 +29,7 @@ from funcad.jitted.watched import Found
 from funcad.reads.code_reads import MISSING, content, stores_attribute
 from funcad.reads.places import dict_of
 from funcad.reads.refusals import Refusal
+from funcad.reads.stores import own_method
 
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into
@@ -47,17 +48,16 @@ def nothing_left(found: Found, twinned: bool) -> Iterator[None]:
     generators = [(label, *state) for label, state in _generators(found) if state is not None]
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         for k in kept:
-            k.restore(k.left(twinned))
+            k.restore(k.left(twinned and not isinstance(error, Refusal)))  # after which f runs once more, as it is
         raise
-    problem = None
-    for k in kept:
-        names = k.left(twinned)
-        if names and problem is None:
-            problem = _stored(k.label_of(names[0]), names[0], k.is_object, found)
-        k.restore(names)
-    if problem is not None:
+    left = [(k, names) for k in kept if (names := k.left(twinned))]
+    if left:
+        first, names = left[0]
+        problem = _stored(first.label_of(names[0]), names[0], first.is_object, found)
+        for k in kept:
+            k.restore(k.left(False))
         raise problem
     for label, read, write, before in generators:
         if not _same(read(), before):
@@ -106,7 +106,7 @@ class _Kept:
 
     def __init__(self, label: str, x: Any, names: frozenset[str] | None = None):
         self.label, self.x = label, x
-        self.is_object = type(x) not in (*_WHOLE, dict) and names is None
+        self.is_object = not is_a(x, (*_WHOLE, dict)) and names is None
         self.names = names
         self.before = self.items()
 
@@ -114,10 +114,12 @@ class _Kept:
         x = self.x
         if type(x) is types.CellType:
             return {None: content(x)} if content(x) is not MISSING else {}
-        if type(x) in _WHOLE:
-            return dict(enumerate(x))
-        if type(x) is dict:
-            return dict(x) if self.names is None else {n: x[n] for n in self.names if n in x}
+        if is_a(x, _WHOLE):
+            return dict(enumerate(own_method(x, "__iter__")(x)))
+        if is_a(x, dict):
+            return dict(dict.items(x)) if self.names is None else {n: x[n] for n in self.names if n in x}
+        if is_a(x, type):
+            return {n: v for n, v in x.__dict__.items() if n[:2] != "__"}
         return {**dict_of(x), **dict(_slots(x))}
 
     def traced(self) -> list[Any]:
@@ -140,9 +142,9 @@ class _Kept:
 
     def restore(self, names: list[Any]) -> None:
         x = self.x
-        if type(x) in _WHOLE and names:
-            x.clear()
-            (x.update if type(x) is set else x.extend)(self.before.values())
+        if is_a(x, _WHOLE) and names:
+            own_method(x, "clear")(x)
+            own_method(x, "update" if is_a(x, set) else "extend")(x, self.before.values())
             return
         for n in names:
             if type(x) is types.CellType:
@@ -150,11 +152,13 @@ class _Kept:
                     x.cell_contents = self.before[n]
                 else:
                     del x.cell_contents
-            elif type(x) is dict:
+            elif is_a(x, dict):
                 if n in self.before:
-                    x[n] = self.before[n]
+                    own_method(x, "__setitem__")(x, n, self.before[n])
                 else:
-                    del x[n]
+                    own_method(x, "__delitem__")(x, n)
+            elif is_a(x, type):
+                type.__setattr__(x, n, self.before[n]) if n in self.before else type.__delattr__(x, n)
             elif n in self.before:
                 object.__setattr__(x, n, self.before[n])
             else:

@@ -165,7 +165,8 @@ def passed(observer: Observer, classes: Sequence[type], base: type | None, name:
         if c is base:
             return
         if not is_library(c):
-            observer.missing(observer.origin.get(id(c)) or observer.found_nowhere(c, c.__name__), "own", name, f"{c.__name__}.{name}")
+            place = observer.origin.get(id(c)) or observer.found_nowhere(c, c.__name__)
+            observer.missing(place, "own", name, f"{c.__name__}.{name}")
 
 
 def method_of(observer: Observer, kind: type, name: str) -> Any:

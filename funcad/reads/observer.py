@@ -48,7 +48,7 @@ from funcad.reads.places import (
     reference,
 )  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
-from funcad.tree.same import same, same_key
+from funcad.tree.same import same
 from funcad.twin.twins import Untwinnable, is_twin
 
 LISTS = (list, tuple, collections.deque)

@@ -278,8 +278,8 @@ class Stores:
             _put(table, "cell" if type(table) is types.CellType else "item", place.key, before)
         for at, (x, _, before) in self.before.items():
             if is_a(x, _HOLDING) and type(at) is int:
-                _own(x, "clear")(x)
-                _own(x, "update" if is_a(x, (dict, set)) else "extend")(x, before)
+                own_method(x, "clear")(x)
+                own_method(x, "update" if is_a(x, (dict, set)) else "extend")(x, before)
             else:
                 now = _attributes(x)
                 for name in {**before, **now}:
@@ -303,7 +303,7 @@ def _is_number(x: Any) -> bool:
     )
 
 
-def _own(x: Any, name: str) -> Any:
+def own_method(x: Any, name: str) -> Any:
     """A method of Python's of a container, not what a class of the user's makes of it."""
     return next(base.__dict__[name] for base in type(x).__mro__ if name in base.__dict__ and is_library(base))
 
@@ -315,12 +315,12 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
         else:
             x.cell_contents = value
     elif how == "append":
-        _own(x, "append")(x, value)
+        own_method(x, "append")(x, value)
     elif how in ("item", "global"):
         if value is MISSING:
-            _own(x, "__delitem__")(x, key)
+            own_method(x, "__delitem__")(x, key)
         else:
-            _own(x, "__setitem__")(x, key, value)
+            own_method(x, "__setitem__")(x, key, value)
     else:
         set_, delete = (type.__setattr__, type.__delattr__) if is_a(x, type) else (object.__setattr__, object.__delattr__)
         if value is MISSING:

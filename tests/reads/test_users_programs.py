@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from funcad import NotCompiledWarning, jit
-from tests.reads.test_found_probes import same
 from tests.reads import users_data, users_functions, users_stores
+from tests.reads.test_found_probes import same
 from tests.reads.users_programs import PROGRAMS
 
 TABLES = (users_data, users_functions, users_stores)  # which fill it, as they are imported

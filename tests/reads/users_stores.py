@@ -1,4 +1,4 @@
-"""Programs as users write them that change what they found by other ways than `x.a = v`, and classes that change beside them."""
+"""Programs as users write them that change what they found by other ways than `x.a = v`; classes that change meanwhile."""
 
 from __future__ import annotations
 
