@@ -82,8 +82,8 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
         builtins.callable,
         builtins.range,
     ]
-    + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe, inspect.stack]
-    + [warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
+    + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
+    + [inspect.stack, warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
 )
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
