@@ -163,11 +163,24 @@ class _Kept:
                 else:
                     del x[n]
             elif is_a(x, np.ndarray):
-                x[n] = self.before[n]
+                _write(x, self.before[n])
             elif n in self.before:
                 (type if isinstance(x, type) else object).__setattr__(x, n, self.before[n])
             else:
                 (type if isinstance(x, type) else object).__delattr__(x, n)
+
+
+def _write(x: Any, elements: Any) -> None:
+    """Write into an array that the trace may have locked since (host/locks.py)."""
+    chain = [x]
+    while is_a(chain[-1].base, np.ndarray):
+        chain.append(chain[-1].base)
+    locked = [a for a in reversed(chain) if not a.flags.writeable]
+    for a in locked:
+        a.flags.writeable = True
+    x[...] = elements
+    for a in reversed(locked):
+        a.flags.writeable = False
 
 
 def _slots(x: Any) -> Iterator[tuple[str, Any]]:
