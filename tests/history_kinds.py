@@ -1,8 +1,7 @@
 """Kinds of surroundings that a program may depend on: the parts of which tests/histories.py makes programs with a history.
 
 A `Kind` is one way to depend on something beside the arguments, or to be interrupted. A program has the kind that it is asked
-for and a few of PLAIN, which jit has always answered. KNOWN are the kinds that jit answers otherwise: the tests hold that it is
-these and no others, so that the list can only become shorter.
+for and a few of PLAIN.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["KINDS", "KNOWN", "PLAIN", "Kind"]
+__all__ = ["KINDS", "PLAIN", "Kind"]
 
 
 class Kind(NamedTuple):
@@ -692,9 +691,3 @@ def _parsed(table: str) -> dict[str, Kind]:
 
 
 KINDS = _parsed(TABLE)
-
-
-# -- what jit answers otherwise today
-
-# kind -> why. A kind that jit answers as plain Python does has no place here: the tests fail until it is taken out.
-KNOWN = dict.fromkeys(["state before an error", "argument written before an error", "print"], "not known here")

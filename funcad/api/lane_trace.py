@@ -104,13 +104,16 @@ def asked(x: Value, how: str) -> Value:
     return x if type(x) is not Tracer or x.owner.recorder is None else x.owner.recorder.answer(x, how)
 
 
-def _shown(x: Value, text: bool = True) -> Value:
+def shown_value(x: Value, text: bool = True) -> Value:
     """`concrete_value`, for a text that the program makes, or for who only looks (`repr`)."""
     value = concrete_value(x)
-    if type(value) is not Tracer or value.owner.recorder is None:
+    if type(value) is not Tracer:
         return value
-    shown: Value = value.owner.recorder.shown(value, text)
-    return value if shown is value else _shown(shown, text)
+    recorder, observer = value.owner.recorder, state.observer
+    shown: Value = value if recorder is None else recorder.shown(value, text)
+    if shown is value and text and observer is not None and value.owner is observer.trace:
+        observer.refuse("the text of a traced array is made" if value.aval.shape else "the text of a traced value is made")
+    return value if shown is value else shown_value(shown, text)
 
 
 def _offers(name: str) -> bool:
@@ -165,19 +168,19 @@ def trunc_(x: Tracer) -> int:
 
 
 def format_(x: Tracer, spec: str) -> str:
-    value = _shown(x)
+    value = shown_value(x)
     if type(value) is Tracer and spec:  # whoever asks for digits uses them
         value = complex_(x) if x.dtype.kind == "c" else int_(x) if x.dtype.kind in "iu" else float_(x)
     return format(value, spec) if type(value) is not Tracer else repr(value)
 
 
 def str_(x: Tracer) -> str:
-    value = _shown(x)
+    value = shown_value(x)
     return str(value) if type(value) is not Tracer else repr(value)
 
 
 def repr_(x: Tracer) -> str:
-    value = _shown(x, False)
+    value = shown_value(x, False)
     if state.unread and type(value) is Tracer and value.atom in state.unread:
         raise no_array("str", value.aval, "it stands for a number", False, _offers)
     inner = f", value={value!r}" if type(value) is not Tracer else ""

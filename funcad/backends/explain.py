@@ -32,7 +32,8 @@ class Explanation:
     The same as data: `engine` ("native" if the whole is one native function, "cupy" on a device, else "numpy" or "interpreter")
     and `why` it is that one; `counts`, the equations before and after the passes, loop bodies included; `rolled`, the loops
     that were found in what repeats itself; `groups` and `alone`, lists of dicts; `reasons` why something is not native; `blas`,
-    how many threads BLAS takes, "" if it is called for nothing that would wake several.
+    how many threads BLAS takes, "" if it is called for nothing that would wake several; `outside`, what the function reads
+    beside its arguments and stores there: `what`, `how` ("read", "compared" or "stored" at each call) and the `line`.
 
     Engine "cuda": a group has its `kernels`, in the order in which they start, each with `blocks` and `threads` and, where
     NVRTC is installed, `registers`, `stack` and `spills` (bytes of a thread) and `shared` (bytes of a block), as compiled for
@@ -52,6 +53,7 @@ class Explanation:
         self.reasons: list[str] = []
         self.rolled: list[str] = []
         self.blas = self.graphs = ""
+        self.outside: list[dict[str, str]] = []  # set by whoever knows the function (jitted/jit_inspect.py)
         self.fast_math = bool(program.jaxpr.memo.get("fast_math"))
         size_of = importlib.import_module("funcad.passes.rewrite").size_of
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
@@ -206,7 +208,7 @@ class Explanation:
             for (what, line, why), count in self._rows():
                 times = f"{count} x " if count > 1 else ""
                 lines.append(f"  {times}{what}  {line}  ({why})")
-        lines += [*self._ends(), *filter(None, (self.graphs, self.blas))]
+        lines += [*self._ends(), *filter(None, (self.graphs, self.blas)), *outside_lines(self.outside)]
         if self.reasons:
             lines += [f"{self._why_not()}:", *[f"  {reason}" for reason in self.reasons]]
         return "\n".join(lines)
@@ -230,9 +232,19 @@ class Explanation:
             found = [(what, f"{count}", why, line) for (what, line, why), count in self._rows()]
             parts.append(html_table(("alone", "times", "why", "line"), found))
         parts += [f"<div>{escape(line)}</div>" for line in [*self._ends(), *filter(None, (self.graphs, self.blas))]]
+        if self.outside:
+            rows = [tuple(o.values()) for o in self.outside]
+            parts.append(html_table(("beside the arguments", "at each call", "line"), rows))
         if self.reasons:
             parts.append(html_table((self._why_not(),), [(reason,) for reason in self.reasons]))
         return "".join(parts)
+
+
+def outside_lines(outside: Sequence[dict[str, str]]) -> list[str]:
+    """What a function reads beside its arguments, one line each."""
+    if not outside:
+        return []
+    return ["beside the arguments, at each call:", *[f"  {o['how']:8} {o['what']}  {o['line']}".rstrip() for o in outside]]
 
 
 def _launch(kernel: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import state, user_source
 from funcad.ir.aval import Aval
 from funcad.ir.trace import plain_values
-from funcad.primitives.host import HostCall, random_draw_p
+from funcad.primitives.host import HostCall, random_draw_p, rewinding
 
 _own: list[np.random.RandomState] = []  # draws that nobody sees; made when the first is needed
 
@@ -59,7 +59,8 @@ def drawing(name: str, original: Callable[..., Any]) -> Answer:
         aval = _aval(_example(short, args, kwargs))
         if aval is None:
             return original(*args, **kwargs)
-        call = HostCall(name, lambda: [original(*args, **kwargs)], [aval], [f"a draw of {name}"])
+        rewind = rewinding(np.random.mtrand._rand)
+        call = HostCall(name, lambda: [original(*args, **kwargs)], [aval], [f"a draw of {name}"], rewind)
         return random_draw_p(call=call)[0]
 
     is_for_us: Any = lambda args, kwargs: state.abstract is not None and is_tracing()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.lane_trace import as_truth
+from funcad.errors import FuncadError
 from funcad.host.where import setting, state
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.ir.tracer import Tracer
@@ -28,7 +29,7 @@ from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
 from funcad.reads.code_reads import content, is_library, reads_of
 from funcad.reads.places import Guards
-from funcad.reads.refusals import Refusal, Unplaced
+from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
 from funcad.tree.same import again
 from funcad.unjitted.strides import Given
@@ -191,6 +192,10 @@ class TwinRun:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
             return result
+        except Exception as error:
+            if observer.stores.any() and not isinstance(error, (FuncadError, Unplaced)):
+                raise Raised(error) from error
+            raise
         finally:
             observer.stores.undo()
             observer.forget()

@@ -45,7 +45,7 @@ from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
-from funcad.reads.refusals import Refusal, Unplaced, warn_once
+from funcad.reads.refusals import Raised, Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
 
 _MOST_TRIES = 8  # calls of one call, because others changed what it reads
@@ -410,24 +410,32 @@ class Core:
             self.cache.refuser = refusal.code or getattr(self.f, "__code__", None)
 
     def runs_un_jitted(self, refusal: Refusal, args: tuple, kwargs: dict) -> Any:
-        self.refused(refusal)
-        return self._un_jitted(args, kwargs)
+        if type(refusal) is not Raised:
+            self.refused(refusal)
+        return self._un_jitted(args, kwargs, refusal)
 
-    def _un_jitted(self, args: tuple, kwargs: dict) -> Any:
+    def _un_jitted(self, args: tuple, kwargs: dict, refusal: Refusal | None = None) -> Any:
         """The function itself, and a warning, once, when its result stands."""
         if state.observer is not None:  # where it is a part of a function that is traced, that is not compiled either
             return state.observer.runs_as(self.f)(*args, **kwargs)
         reason, policy = self.cache.refused, self.not_compiled or config.not_compiled
-        text = (
+        if policy == "raise" and reason is not None:
+            raise NotCompiledWarning(self._reason(reason))
+        result = self.f(*args, **kwargs)
+        if type(refusal) is Raised:  # the function itself raises nothing
+            self.refused(refusal)
+            reason = str(refusal)
+            if policy == "raise":
+                raise NotCompiledWarning(self._reason(reason))
+        if policy == "warn" and reason is not None:
+            warn_once(self.cache.refuser, reason, self._reason(reason))
+        return result
+
+    def _reason(self, reason: str) -> str:
+        return (
             f"jit of {name_of(self.f)} is not compiled: {reason}. Its calls run un-jitted, and are right.\n"
             "Remedy: pass what changes as an argument; or funcad.constant(x) for what is to stay as it is now."
         )
-        if policy == "raise":
-            raise NotCompiledWarning(text)
-        result = self.f(*args, **kwargs)
-        if policy == "warn" and reason is not None:
-            warn_once(self.cache.refuser, reason, text)
-        return result
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""
@@ -555,6 +563,8 @@ class Core:
         """The leaves and the program for somebody who wants to see it: that there is none is an error."""
         try:
             return self.traced(args, kwargs)[:2]
+        except Raised as raised:
+            raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
             raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
 

@@ -25,10 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.control.call import forget_interned
+from funcad.errors import FuncadError
 from funcad.ir.jaxpr import Jaxpr
 from funcad.memo import CacheLine, after_switch, further, line_of, weak_table
 from funcad.primitives.axis_env import over_processes
 from funcad.reads.places import Guards
+from funcad.reads.refusals import Raised
 from funcad.reads.stores import Store
 from funcad.show.compile_log import html_table
 from funcad.tree.same import Weakly
@@ -89,7 +91,12 @@ class Writes:
 
         def run(*leaves: Any) -> list:
             before = [(x.owner, x.atom) for x in leaves]
-            outs = flat(*leaves)
+            try:
+                outs = flat(*leaves)
+            except Exception as error:
+                if any([x.atom is not atom for x, (_, atom) in zip(leaves, before)]) and not isinstance(error, FuncadError):
+                    raise Raised(error) from error
+                raise
             self.written = [i for i, x in enumerate(leaves) if (x.owner, x.atom) != before[i]]
             self.returned = {k: i for k, o in enumerate(outs) for i in self.written if o is leaves[i]}
             return [*outs, *[leaves[i] for i in self.written]]

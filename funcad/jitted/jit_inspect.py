@@ -25,6 +25,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Entry
+from funcad.jitted.path_report import outside
 from funcad.primitives.placement import put
 
 
@@ -85,7 +86,9 @@ def explained(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
     """What the compiler made of the program; shapes without arrays are a GPU's where the engine is for those alone."""
     values = [*entry.consts, *leaves]
     shapes = any([isinstance(x, ShapeDtypeStruct) for x in leaves])
-    return importlib.import_module("funcad.backends.explain").Explanation(program_of(entry.jaxpr), values, name, shapes)
+    found = importlib.import_module("funcad.backends.explain").Explanation(program_of(entry.jaxpr), values, name, shapes)
+    found.outside = outside(entry)
+    return found
 
 
 def profiled(entry: Entry, leaves: Sequence[Any], name: str) -> Any:

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,11 +35,13 @@ from funcad.ir.aval import Params, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
+from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.python_numbers import NotTheSame
+from funcad.reads.refusals import Raised, Refusal
 from funcad.tree.same import same_key
 
 
@@ -76,6 +80,7 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "float": (_number("float"), _bits),
     "complex": (_number("complex"), _bits),
     "item": (_number("item"), _bits),
+    "text": (lambda value: _number("text")(concrete_value(_here(value))), lambda value: _bits(concrete_value(value))),
     # whole arrays of integers or bools
     "indices": (lambda value: np.array(_here(value)), lambda value: np.asarray(_here(value)).tobytes()),
     "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
@@ -116,6 +121,8 @@ class Recorder:
         self._outside = (state.abstract, state.staging, state.running)
         self._trace: Any = None
         self.had_effects = bool(chain) and any([node.has_effects for node, _, _ in chain])
+        self._later: list[Callable[[], Any]] = []  # what is said when the function has returned
+        self._rewound: list[Callable[[], Any]] = []  # what puts the generators back that were moved
         self._begin()
 
     def _begin(self) -> None:
@@ -145,21 +152,56 @@ class Recorder:
             self._inside = True
             try:
                 outs = flat(*tracers)
+            except Refusal as refusal:
+                if self.had_effects and type(refusal) is Raised:  # it cannot be run again
+                    self._say()
+                    raise refusal.__cause__ from None
+                self._take_back()
+                raise
             except (_Escaped, Exception) as error:
                 self._inside = False
                 if self._escaped is not None:
+                    self._say()
                     raise self._escaped from None
                 if self.started and not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
                     self._catch_up()  # what comes before the error happens before it
+                    self._say()
                 raise
             self._inside = False
             if self.started:
                 self._finish(outs)
+                self._say()
             elif self.root is not None:
                 raise self._other()
             return outs
 
         return run
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """A `with` block in which operations run, where the function's trace would record them."""
+        saved = state.abstract, state.staging, state.running, state.source, state.observer
+        state.abstract, state.staging, state.running = self._outside
+        state.observer = None  # what a callback does is done at each call
+        token = suppress_warnings()
+        try:
+            yield
+        finally:
+            restore_warnings(token)
+            state.abstract, state.staging, state.running, state.source, state.observer = saved
+
+    def _say(self) -> None:
+        self.had_effects = self.had_effects or bool(self._later) or bool(self._rewound)
+        if self._later:
+            with self._at_once():
+                while self._later:
+                    self._later.pop(0)()
+
+    def _take_back(self) -> None:
+        """Nothing has happened: the function is run again."""
+        self._later.clear()
+        while self._rewound:
+            self._rewound.pop()()
 
     def _start_again(self, trace: Any) -> None:
         """The function was started again because it needs buffers; what it records is another program from now on."""
@@ -168,6 +210,7 @@ class Recorder:
                 "a function was to be started again, with buffers that can be written, after it had effects.\n"
                 "Remedy: call it again."
             )
+        self._take_back()
         self.chain, self.env, self.root, self.started, self.anew = [], {}, None, False, True
         self._begin()
         self._start = self._done = self._ran = len(trace.equations)
@@ -227,8 +270,11 @@ class Recorder:
         return out
 
     def shown(self, x: Tracer, text: bool) -> Any:
-        """The value behind x, for a text: no guard, because what is printed decides nothing."""
-        if not self.started:
+        """The value behind x: for a text it is asked for, for who only looks (`repr`) it is no guard."""
+        if text and not x.aval.shape:
+            value = self.answer(x, "text")
+            return value if x.aval.weak or type(value) is Tracer else x.aval.dtype.type(value)
+        if text or not self.started:
             return x
         self._catch_up()
         return self._value(self._name(x.atom))
@@ -268,16 +314,11 @@ class Recorder:
         return known
 
     def _run_to(self, end: int) -> None:
-        saved = state.abstract, state.staging, state.running, state.source, state.observer
-        state.abstract, state.staging, state.running = self._outside
-        state.observer = None  # what a callback does is done at each call
         equations = self._trace.equations
-        token = suppress_warnings()
-        try:
+        with self._at_once():
             while self._ran < end:
                 equation = equations[self._ran]
                 self._ran += 1  # whatever comes: it is never run twice
-                self.had_effects = self.had_effects or equation_has_effects(equation)
                 outputs = [self._name(v) for v in equation.outputs]
                 lost = [a for a in equation.inputs if type(a) is Var and self._name(a) in self.failed] if self.failed else ()
                 if lost:  # recorded before it was known that there is no such value
@@ -293,14 +334,21 @@ class Recorder:
                         self._escaped = error
                         raise _Escaped from None
                     raise
-        finally:
-            restore_warnings(token)
-            state.abstract, state.staging, state.running, state.source, state.observer = saved
 
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation
         operands = [a.value if type(a) is Literal else self._value(self._name(a)) for a in atoms]
         state.source = source
+        if equation_has_effects(equation):
+            call = params.get("call")
+            if primitive is debug_callback_p:  # nobody reads what it gives
+                self._later.append(partial(bind, primitive, *operands, **params))
+                return
+            if type(call) is HostCall and call.rewind is not None:
+                self._rewound.append(call.rewind())
+            elif primitive is not host_read_p:
+                self._say()
+                self.had_effects = True
         try:
             out = bind(primitive, *operands, **params)
         except Exception as error:

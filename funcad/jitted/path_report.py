@@ -5,6 +5,7 @@ Idea: a path is told by what Python asked, where, and the answer; a loop asks th
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -42,8 +43,15 @@ class Path(NamedTuple):
     raises: str
 
 
+def outside(entry: Entry) -> list[dict[str, str]]:
+    """What the program reads beside its arguments and stores there: what, how, and the line."""
+    found = entry.watched.listed() if entry.watched is not None else []
+    found += [(store.label, "stored", "") for store in entry.stores]
+    return [dict(zip(("what", "how", "line"), one)) for one in found]
+
+
 class PathsExplanation:
-    """The paths of a jitted function for one signature, those taken most often first: `.paths`, `.segments`."""
+    """The paths of a jitted function for one signature, those taken most often first: `.paths`, `.segments`; `.outside`."""
 
     def __init__(self, entry: Entry, name: str):
         trie = entry.paths.trie
@@ -53,6 +61,7 @@ class PathsExplanation:
             leaves = list(_leaves(trie.root)) if trie.root is not None else []
             self.paths = sorted([_path(node, leaf) for node, leaf in leaves], key=lambda path: -path.taken)
         self.recorded = entry.paths.unknown
+        self.outside = outside(entry)
 
     def __str__(self) -> str:
         n = len(self.paths)
@@ -63,6 +72,7 @@ class PathsExplanation:
             lines += [f"  {condition}" for condition in path.conditions]
         if n > MOST_SHOWN:
             lines.append(f"and {n - MOST_SHOWN} more")
+        lines += importlib.import_module("funcad.backends.explain").outside_lines(self.outside)
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -13,6 +13,7 @@ reuses must not change a program's values. Un-jitted it runs in the user's own `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -45,6 +46,8 @@ def _given(x: Any) -> Any:
 def _returned(x: Any, aval: Aval, what: str) -> Any:
     """A result as the declared aval says: checked and copied."""
     kind = type(x)
+    if aval.weak and kind in _PYTHON_KINDS and np.dtype(kind) == aval.dtype and not aval.shape:
+        return x
     if kind in _PYTHON_KINDS and aval.dtype.kind in _PYTHON_KINDS[kind]:
         x = aval.dtype.type(x)
     elif not (hasattr(x, "dtype") and hasattr(x, "shape")):
@@ -64,12 +67,23 @@ def _on_device(xp: Any, results: list[Any]) -> list[Any]:
 
 
 class HostCall:
-    """A Python function on flat arrays, with the avals and the labels of its results."""
+    """A Python function on flat arrays, with the avals and the labels of its results.
 
-    __slots__ = ("name", "function", "avals", "labels")
+    `rewind`, of a function that moves a generator alone: notes where it is, and gives what puts it back there.
+    """
 
-    def __init__(self, name: str, function: Callable[..., Sequence[Any]], avals: Sequence[Aval], labels: Sequence[str]):
+    __slots__ = ("name", "function", "avals", "labels", "rewind")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Sequence[Any]],
+        avals: Sequence[Aval],
+        labels: Sequence[str],
+        rewind: Callable[[], Callable[[], Any]] | None = None,
+    ):
         self.name = name
+        self.rewind = rewind
         self.function = function
         self.avals = avals
         self.labels = labels
@@ -162,6 +176,30 @@ random_draw_p = Primitive(
     multiple=True,
     effect=True,
     fresh=True,
+    silent=True,
+)
+
+
+def rewinding(generator: Any) -> Callable[[], Callable[[], Any]]:
+    """Of a generator of NumPy's or of Python's, see `HostCall`."""
+
+    def rewind() -> Callable[[], Any]:
+        if hasattr(generator, "bit_generator"):
+            bits = generator.bit_generator
+            return partial(setattr, bits, "state", bits.state)
+        read, write = ("get_state", "set_state") if hasattr(generator, "get_state") else ("getstate", "setstate")
+        return partial(getattr(generator, write), getattr(generator, read)())
+
+    return rewind
+
+
+# a clock, a generator of the user's: read at each run, once for all examples, as Python does
+host_read_p = Primitive(
+    "host_read",
+    lambda xp, *, call: _on_device(xp, call()),
+    lambda *, call: list(call.avals),
+    multiple=True,
+    effect=True,
     silent=True,
 )
 

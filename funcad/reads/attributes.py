@@ -20,7 +20,7 @@ from funcad.host.where import state
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, is_library
 from funcad.reads.observer import Observer
-from funcad.reads.places import Place, is_scalar, own, reference
+from funcad.reads.places import Place, has_dict, is_scalar, own, reference
 
 _MEMORY = frozenset(["flat", "data", "ctypes", "__array_interface__", "__array_struct__", "__buffer__"])
 _CODES = frozenset([types.FunctionType, types.BuiltinFunctionType, types.ModuleType])
@@ -89,7 +89,8 @@ def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
     try:
         found = getattr(x, name)
     except AttributeError:
-        observer.missing(place, "own", name, f"{place.label}.{name}")
+        if has_dict(x):
+            observer.missing(place, "own", name, f"{place.label}.{name}")
         if default is MISSING:
             raise
         return default

@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.real_types import is_a
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import attribute, is_users_function, method_of, raw_of, twin_of
@@ -41,9 +42,10 @@ from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
+from funcad.reads.replays import replayed, spoken, told_key
+from funcad.reads.stores import copied
 
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
-_CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time thread_time localtime gmtime".split()
 # what is refused before it runs -> why
 _REFUSED: dict[Any, str] = {
     builtins.eval: "eval runs code that cannot be seen",
@@ -59,10 +61,7 @@ _REFUSED: dict[Any, str] = {
     **{f: f"os.{f.__name__} reads what nobody can read again" for f in (os.listdir, os.scandir, os.stat)},
     **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
     **{f: f"np.{f.__name__} reads a file" for f in (np.load, np.loadtxt, np.genfromtxt, np.fromfile)},
-    **{
-        getattr(time, name): f"time.{name} gives another answer at each call"
-        for name in _CLOCKS
-    },
+    **{f: f"time.{f.__name__} gives another answer at each call" for f in (time.localtime, time.gmtime, time.ctime)},
 }  # fmt: skip
 # the same, of modules that a program may never import
 _REFUSED_BY_NAME = {
@@ -83,7 +82,7 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
         builtins.range,
     ]
     + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
-    + [inspect.stack, warnings.warn, builtins.print, builtins.object, builtins.__build_class__]
+    + [inspect.stack, builtins.object, builtins.__build_class__]
 )
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
@@ -216,16 +215,55 @@ class LibraryCall:
             place = observer.origin.get(id(f))
             return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
         owner = getattr(f, "__self__", None)
-        if owner is not None and type(owner) is not types.ModuleType:
-            found = _method(observer, f, owner, args, kwargs)
+        if args and type(args[0]) is Tracer and (f is builtins.hash or issubclass(type(owner), dict)):
+            args = (told_key(observer, args[0]), *args[1:])
+        if type(owner) is str and owner is not f:  # "{}".format(x)
+            args, kwargs = tuple([spoken(observer, a) for a in args]), {k: spoken(observer, a) for k, a in kwargs.items()}
+        found = replayed(observer, f, owner, args, kwargs)
+        if found is not MISSING:
+            return found
+        x, name, rest = _changed_by(f, owner, args)
+        if x is not None and type(x) is not Tracer:
+            _changes(observer, x, name, rest)
+            found = _method(observer, f, x, rest, kwargs) if x is owner or issubclass(type(x), tuple(_CHANGING)) else MISSING
             if found is not MISSING:
                 return found
         _writes(observer, f, args, kwargs)
+        held = [(x, copied(x)) for x in (owner, *args, *kwargs.values()) if observer.stores.may_change(x)]
         traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
-        return tracing.door_of(f)(*args, **kwargs)
+        result = tracing.door_of(f)(*args, **kwargs)
+        observer.stores.unchanged(held, getattr(f, "__name__", type(f).__name__))
+        return result
+
+
+def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:
+    """What a method belongs to, its name, its further arguments: of `x.m(v)`, `type(x).m(x, v)`, functions of operator."""
+    name = getattr(f, "__name__", "")
+    if owner is not None and type(owner) is not types.ModuleType:
+        return owner, name, args
+    if args and type(f) in (types.WrapperDescriptorType, types.MethodDescriptorType):
+        return args[0], name, args[1:]
+    if args and getattr(f, "__module__", None) == "_operator" and (name in ("setitem", "delitem") or name in _IN_PLACE):
+        return args[0], f"__{name}__", args[1:]
+    return None, "", ()
+
+
+def _changes(observer: Observer, x: Any, name: str, args: tuple) -> None:
+    """A special method that changes x, called by its name."""
+    if name == "__setitem__" and len(args) == 2:
+        observer.stores.item(x, *args)
+    elif name == "__delitem__" and len(args) == 1:
+        observer.stores.deleted(x, *args)
+    elif name in ("__setattr__", "__delattr__") and args and type(args[0]) is str:
+        observer.stores.attribute(x, args[0])
+    elif name.strip("_") in _IN_PLACE and name[:2] == "__":
+        observer.stores.method(x, name.strip("_"), args)
+
+
+_IN_PLACE = frozenset("iadd iconcat imul isub iand ior ixor itruediv ifloordiv imod ipow ilshift irshift imatmul".split())
 
 
 handing.add(LibraryCall.__call__.__code__)
@@ -236,12 +274,31 @@ def _writes(observer: Observer, f: Any, args: tuple, kwargs: dict) -> None:
     if any(map(_is_traced, args)):
         return
     out = kwargs.get("out")
-    for x in (out if type(out) is tuple else (out,)) if out is not None else ():
-        observer.stores.item(x, None, None)
+    for x in (*(out if type(out) is tuple else (out,)), *args[_place_of_out(f) :][: max(1, getattr(f, "nout", 1))]):
+        if is_a(x, np.ndarray):
+            observer.stores.item(x, None, None)
     scatters = type(getattr(f, "__self__", None)) is np.ufunc and f.__name__ == "at"
     if args and (scatters or type(f) in _HASHABLE and f in _WRITERS):
         if type(args[0]) is np.ndarray:
             observer.stores.item(args[0], None, None)
+
+
+def _place_of_out(f: Any) -> int:
+    """Where NumPy's function or method takes `out` by position."""
+    if type(f) is np.ufunc:
+        return f.nin
+    is_method = type(getattr(f, "__self__", None)) is np.ndarray
+    function = getattr(np, f.__name__, None) if is_method else f
+    if function is np.dot:
+        return 2 - is_method
+    if type(function) is type(np.copyto):
+        try:
+            names = [*inspect.signature(function).parameters]
+        except ValueError:  # written in C
+            names = []
+        if "out" in names:
+            return names.index("out") - is_method
+    return sys.maxsize
 
 
 _WRITERS = frozenset([np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis])
@@ -261,7 +318,9 @@ def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
     return observer.results[key]
 
 
-_HASHABLE = frozenset([types.BuiltinFunctionType, types.FunctionType, type, np.ufunc, functools._lru_cache_wrapper])
+_HASHABLE = frozenset(
+    [types.BuiltinFunctionType, types.FunctionType, type, np.ufunc, functools._lru_cache_wrapper, type(np.copyto)]
+)
 
 
 def _is_traced(x: Any) -> bool:
@@ -283,6 +342,9 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
             return door
     if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
         return _given_function(observer, x, f)
+    if kind is types.BuiltinFunctionType and not _is_funcads(f) and observer.of(x.__self__) is not None:
+        if x.__name__ in _CHANGING.get(type(x.__self__), ()):  # map(found.append, ...)
+            observer.refuse(f"{observer.origin[id(x.__self__)].label} is changed by {x.__name__}, which is handed over")
     if kind is np.ndarray:
         by_reference = traced and x.dtype.kind not in "bi" or _takes_by_reference(f)
         if not by_reference:
@@ -292,9 +354,9 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
             observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
         if type(f) in _HASHABLE and f in _SHALLOW:
             return observer.handed(x)
-        elif callable(x) and str(getattr(f, "__module__", None)).partition(".")[0] == "funcad":  # which calls it, as its twin
+        elif callable(x) and _is_funcads(f):  # which calls it, as its twin
             return x
-        elif issubclass(kind, CONTAINERS) and (traced or str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"):
+        elif issubclass(kind, CONTAINERS) and (traced or _is_funcads(f)):
             return observer.handed(x, _DEEP)
         else:
             observer.content(x)
@@ -379,7 +441,7 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         get = observer.place(place, "attribute", "get", place.label)
         return observer.read(get, "call", None, f"{place.label}.get()", f(*args))
     if issubclass(kind, os._Environ) or issubclass(kind, (dict, types.MappingProxyType)):
-        return _of_mapping(observer, f, owner, name, args)
+        return _of_mapping(observer, f, owner, name, args, kwargs)
     changing = next((names for base, names in _CHANGING.items() if issubclass(kind, base)), ())
     if name in changing:
         observer.stores.method(owner, name, args)
@@ -393,14 +455,28 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
     return MISSING
 
 
-def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple) -> Any:
+def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
     place: Any = observer.of(owner)
+    if name == "update" and kwargs and (not args or type(args[0]) is dict):
+        args = ({**(args[0] if args else {}), **kwargs},)
     if name in ("get", "__getitem__") and args and is_scalar(args[0]):
         label = f"{place.label}[{args[0]!r:.40}]"
         if args[0] in owner:
             return observer.read(place, "item", args[0], label, owner[args[0]])
         observer.missing(place, "has", args[0], label)
         return MISSING
+    if name in ("pop", "setdefault") and args and is_scalar(args[0]) and isinstance(owner, dict):
+        key, label = args[0], f"{place.label}[{args[0]!r:.40}]"
+        found = MISSING
+        if key in owner:
+            found = observer.read(place, "item", key, label, owner[key])
+        else:
+            observer.missing(place, "has", key, label)
+        if (name == "pop") == (found is not MISSING):
+            observer.stores.item(owner, key, None)
+        if found is not MISSING:
+            getattr(owner, name)(*args)
+        return found
     if name in _CHANGING[dict]:
         observer.stores.method(owner, name, args)
         return MISSING
@@ -435,6 +511,16 @@ def _hasattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
 def _setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if len(args) == 3 and type(args[0]) is not Tracer:
         observer.stores.attribute(args[0], args[1])
+    return MISSING
+
+
+def _is_funcads(f: Any) -> bool:
+    return str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"
+
+
+def _delattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 2 and type(args[0]) is not Tracer:
+        observer.stores.attribute(*args)
     return MISSING
 
 
@@ -473,7 +559,7 @@ def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
     module = observer.found_nowhere(os, "os")
     if module is not None and args:
         observer.known_as(os.environ, observer.place(module, "attribute", "environ", "os.environ"))
-        return _of_mapping(observer, os.environ.get, os.environ, "get", args)
+        return _of_mapping(observer, os.environ.get, os.environ, "get", args, {})
     return MISSING
 
 
@@ -502,10 +588,17 @@ def _constant(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _text(f: Any) -> Callable[[Observer, tuple, dict], Any]:
+    """str, repr, format or ascii."""
+    return lambda observer, args, kwargs: f(spoken(observer, args[0]), *args[1:], **kwargs) if args else MISSING
+
+
 _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
+    **{f: _text(f) for f in (builtins.str, builtins.repr, builtins.format, builtins.ascii)},
     getattr: _getattr,
     hasattr: _hasattr,
     setattr: _setattr,
+    delattr: _delattr,
     next: _next,
     vars: _vars,
     os.getenv: _getenv,

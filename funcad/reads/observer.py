@@ -18,13 +18,14 @@ import functools
 import sys
 import threading
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from funcad.host.where import Source, is_internal, state, tracing
+from funcad.host.where import Source, is_internal, state, tracing, user_source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
@@ -58,6 +59,11 @@ _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, 
 _DEEP = 6  # containers in containers that are told by their contents
 
 
+def outside() -> tuple[int, ...]:
+    """Where output and warnings go."""
+    return id(sys.stdout), id(sys.stderr), id(warnings.filters), id(warnings.showwarning)
+
+
 class Observer:
     """One run of a function's twin."""
 
@@ -88,6 +94,7 @@ class Observer:
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
+        self.outside = outside()
         self.root = self.place(None, "root", None, "")
         self._begin(f, self.root)
         for label, x in statics:
@@ -191,7 +198,7 @@ class Observer:
         if place.check is not None and (place.check, type(place.known)) != (check, type(known)):
             place = self.place(place, "again", check, place.label)
         if place.check is None:
-            place.check, place.known = check, known
+            place.check, place.known, place.source = check, known, user_source(3)
 
     # -- reads
 
@@ -261,10 +268,10 @@ class Observer:
         trace.captured[("read", id(variable))] = (variable, x)
         trace.stands_for[variable] = x
         if is_number(x):
-            place.check, place.known = "number", type(x)
+            place.check, place.known, place.source = "number", type(x), user_source(3)
             state.unread += (variable,)
         else:
-            place.check, place.known = "aval", (x.shape, x.dtype)
+            place.check, place.known, place.source = "aval", (x.shape, x.dtype), user_source(3)
         self.placed.append(place)
         self.values[place] = found = Tracer(trace, variable)
         (self.tracers if is_number(x) else self.arrays)[id(found)] = place

@@ -97,6 +97,15 @@ def dict_of(x: Any) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
+def has_dict(x: Any) -> bool:
+    """Has the object attributes of its own?"""
+    try:
+        object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return False
+    return True
+
+
 def own(x: Any, name: str) -> Any:
     """An attribute of the instance itself; MISSING if it has none of that name."""
     return dict_of(x).get(name, MISSING)
@@ -153,7 +162,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 class Place:
     """A step, and what was found there; without a `check` it is only on the way."""
 
-    __slots__ = ("parent", "step", "key", "label", "check", "known", "path")
+    __slots__ = ("parent", "step", "key", "label", "check", "known", "path", "source")
     path: Any
 
     def __init__(self, parent: Place | None, step: str, key: Any, label: str, check: str | None = None, known: Any = None):
@@ -163,6 +172,7 @@ class Place:
         self.label = label  # what the user calls it
         self.check = check
         self.known = known  # an "alias" knows the watch that found the same object
+        self.source: Any = None  # the user's line that read it
 
     def value(self, found: dict[Place, Any], f: Any) -> Any:
         return STEPS[self.step][0](f if self.parent is None else found[self.parent], self.key)
@@ -317,6 +327,15 @@ class Guards:
         if self._holds is None:
             self._holds = written_out(self.places, self.handed)
         return self._holds
+
+    def listed(self) -> list[tuple[str, str, str]]:
+        """(what is read, what is done with it at each call, the line that reads it), for people."""
+        found = {}
+        for w in self.places:
+            if w.label and w.check not in (None, "alias"):
+                how = "read" if w.check in (*INPUTS, "array") else "compared"
+                found.setdefault(w.label, (w.label, how, w.source.short() if w.source is not None else ""))
+        return list(found.values())
 
     def changed_numbers(self, f: Any) -> set[str]:
         """Labels of the numbers that are others now."""

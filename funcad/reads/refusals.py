@@ -58,6 +58,14 @@ class Refusal(BaseException):
         self.code = code  # that does it; None: the function's own
 
 
+class Raised(Refusal):
+    """f raised after it had stored something: this call is run un-jitted, and raises with what Python has stored by then."""
+
+    def __init__(self, error: Exception) -> None:
+        said = str(error).partition("\n")[0].rstrip(".")
+        super().__init__(f"it fails while it is traced, {type(error).__name__}: {said}", "")
+
+
 class Unplaced(Exception):
     """Python needs a number that was to be an input: it is a guard instead."""
 

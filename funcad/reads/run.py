@@ -21,7 +21,6 @@ import os
 import sys
 import threading
 import types
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -32,6 +31,7 @@ from funcad.reads.attributes import is_users_function, method_of
 from funcad.reads.calls import called, refusal_of
 from funcad.reads.code_reads import MISSING, content, is_library, reads_of
 from funcad.reads.observer import Observer
+from funcad.reads.replays import is_replayed
 from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
 from funcad.twin.net import Net
@@ -41,7 +41,7 @@ from funcad.twin.twins import Twins
 _FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
 _KINDS = {contextvars.ContextVar: "a context variable", array.array: "an array.array", bytearray: "a bytearray"}
 _KINDS |= {memoryview: "a memoryview", weakref.ref: "a weak reference", threading.local: "a threading.local"}
-_FUNCTIONS = {builtins.globals: "globals()", builtins.print: "print", warnings.warn: "warnings.warn", os.getenv: "os.getenv"}
+_FUNCTIONS = {builtins.globals: "globals()", os.getenv: "os.getenv"}
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodType)
 _MAKING = frozenset(["__init__", "__new__", "__post_init__", "__setstate__"])  # what these store in is new
 
@@ -148,6 +148,8 @@ def _reason(x: Any) -> str | None:
         reason = refusal_of(x) or (f"{_FUNCTIONS[x]} in a function without a source" if x in _FUNCTIONS else None)
     except TypeError:  # what cannot be hashed
         reason = None
+    if reason is None and is_replayed(x):
+        reason = f"{getattr(x, '__name__', 'sys.stdout')} in a function without a source"
     return "os.environ in a function without a source" if x is os.environ else reason
 
 

@@ -27,6 +27,7 @@ from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import Place, is_scalar, reference
+from funcad.reads.replays import spoken, told_key
 from funcad.twin.hooks import Hooks
 
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
@@ -142,6 +143,7 @@ class Seen(Hooks):
             if method is not None:
                 method(owner, key, value)
                 return
+            key = told_key(observer, key) if issubclass(type(owner), dict) else key
             _key(observer, key)
             observer.stores.item(owner, key, value)
         owner[key] = value
@@ -149,7 +151,8 @@ class Seen(Hooks):
     def delete_item(self, owner: Any, key: Any) -> None:
         observer = state.observer
         if observer is not None and type(owner) is not Tracer:
-            observer.stores.item(owner, key, None)
+            key = told_key(observer, key) if issubclass(type(owner), dict) else key
+            observer.stores.deleted(owner, key)
         del owner[key]
 
     # -- what runs, and over what
@@ -234,9 +237,7 @@ class Seen(Hooks):
 
     def text(self, value: Any) -> Any:
         observer = state.observer
-        if observer is not None:
-            observer.content(value)
-        return value
+        return value if observer is None else spoken(observer, value)
 
     # -- operators
 
@@ -410,6 +411,8 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
 def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     """An operator of two operands, comparisons too."""
     first, second = type(a), type(b)
+    if first is str and op is operator.mod:
+        b, second = spoken(observer, b), bool
     if observer.tracers and (id(a) in observer.tracers or id(b) in observer.tracers):
         return _of_inputs(observer, op, a, b)
     if first in _PLAIN and second in _PLAIN:

@@ -23,13 +23,14 @@ from funcad import tree
 from funcad.errors import UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, content
+from funcad.reads.code_reads import MISSING, content, is_library
 from funcad.reads.places import Place, dict_of, is_scalar, reference, value_at
 from funcad.tree.same import same
 
 if TYPE_CHECKING:
     from funcad.reads.observer import Observer
 
+_FIXED = (type, types.ModuleType, types.FunctionType, types.MethodType)
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
 
@@ -45,8 +46,8 @@ class Store(NamedTuple):
 
 
 def _attributes(x: Any) -> dict[str, Any]:
-    inside = dict(x.__dict__) if isinstance(x, type) else dict_of(x).copy()
-    for base in type(x).__mro__ if not isinstance(x, type) else ():
+    inside = dict(x.__dict__) if is_a(x, type) else dict_of(x).copy()
+    for base in type(x).__mro__ if not is_a(x, type) else ():
         for name, raw in base.__dict__.items():
             if type(raw) is types.MemberDescriptorType:
                 try:
@@ -56,7 +57,7 @@ def _attributes(x: Any) -> dict[str, Any]:
     return inside
 
 
-def _copied(x: Any) -> Any:
+def copied(x: Any) -> Any:
     """What x holds."""
     if is_a(x, dict):
         return dict(dict.items(x))
@@ -74,7 +75,6 @@ class Stores:
         self.observer = observer
         self.before: dict[int, tuple[Any, Place, Any]] = {}  # by identity: what was changed, where it is, what it held
         self.names: dict[Place, tuple[Any, Any]] = {}  # of globals and cells: the table or the cell, and what it held
-        self.by_method: set[int] = set()  # of these: not item by item
         self.advancing: set[str] = set()  # labels of what was read and then stored
 
     # -- told by the hooks, before it happens
@@ -90,7 +90,7 @@ class Stores:
     def attribute(self, x: Any, name: str) -> None:
         place = self._changes(x)
         if place is not None:
-            step = "raw" if isinstance(x, type) else "attribute"
+            step = "raw" if is_a(x, type) else "attribute"
             self._mark(place, step, name, f"{place.label}.{name}")
             self._mark(place, "own", name, f"{place.label}.{name}")
 
@@ -110,14 +110,41 @@ class Stores:
         for step in ("item", "entry", "has"):
             self._mark(place, step, key, label)
 
+    def deleted(self, x: Any, key: Any) -> None:
+        if is_a(x, list) and self._changes(x) is not None:
+            self.observer.refuse(f"an item of {self.observer.origin[id(x)].label} is deleted")
+        self.item(x, key, None)
+
     def method(self, x: Any, name: str, args: tuple) -> None:
+        """A method or an operator that changes x: a list that grows and a dict that is updated are replayed."""
         if is_a(x, np.ndarray):
             place = self.observer.of(x)
             if place is not None:
                 self.observer.refuse(f"{place.label}.{name} writes in place")
+        elif self._changes(x) is None:
             return
-        if self._changes(x) is not None:
-            self.by_method.add(id(x))
+        elif is_a(x, dict) and name in ("update", "ior") and len(args) == 1 and type(args[0]) is dict:
+            for key, value in args[0].items():
+                self.item(x, key, value)
+        elif not is_a(x, list) or name not in ("append", "extend", "iadd"):
+            self.observer.refuse(f"{self.observer.origin[id(x)].label}, a {type(x).__name__}, is changed by {name}")
+
+    def may_change(self, x: Any) -> bool:
+        """Is x a container or an object that was there before, which code that nobody sees may change?"""
+        if id(x) not in self.observer.origin or id(x) in self.before or is_scalar(x):
+            return False
+        if is_a(x, (list, dict, set, collections.deque)):
+            return True
+        return bool(dict_of(x)) and not is_a(x, _FIXED) and not is_library(type(x))
+
+    def unchanged(self, held: Sequence[tuple[Any, Any]], by: str) -> None:
+        """Such code has run: it is refused if it has changed one of these, of which it is known what they held."""
+        for x, known in held:
+            self.before[id(x)] = x, self.observer.origin[id(x)], known
+            if not self.changed(x):
+                del self.before[id(x)]
+            else:
+                self.observer.refuse(f"{self.observer.origin[id(x)].label} is changed by {by}")
 
     def _mark(self, place: Place, step: str, key: Any, label: str) -> None:
         self.observer.stored_places.add(self.observer.place(place, step, key, label))
@@ -127,7 +154,7 @@ class Stores:
         if place is not None and id(x) not in self.before:
             if is_a(x, (types.ModuleType, types.FunctionType)) or place.label == "os.environ":
                 self.observer.refuse(f"{place.label} is changed")
-            self.before[id(x)] = x, place, _copied(x)
+            self.before[id(x)] = x, place, copied(x)
         return place
 
     # -- asked by the hooks
@@ -137,7 +164,7 @@ class Stores:
         known = self.before.get(id(x))
         if known is None:
             return False
-        before, now = known[2], _copied(x)
+        before, now = known[2], copied(x)
         if isinstance(before, dict):
             return before.keys() != now.keys() or any([now[k] is not v for k, v in before.items()])
         return len(before) != len(now) or any([a is not b for a, b in zip(before, now)])
@@ -146,9 +173,8 @@ class Stores:
         """Has it changed what x holds in another way than item by item?"""
         if id(x) not in self.before or not self.changed(x):
             return False
-        before, now = self.before[id(x)][2], _copied(x)
-        keys = before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
-        return keys or id(x) in self.by_method
+        before, now = self.before[id(x)][2], copied(x)
+        return before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
 
     def measured(self, x: Any) -> None:
         if self.rearranged(x):
@@ -166,10 +192,11 @@ class Stores:
         outputs: list[Any] = []
 
         def put(place: Place, how: str, key: Any, label: str, before: Any, now: Any) -> None:
-            if before is now:
-                return
             step = {"cell": "cell", "global": "item"}.get(how, how)
             read = self.observer.place_if_known(place, step, key)
+            stored = how in ("cell", "global") or read in self.observer.stored_places
+            if before is now and (now is MISSING or not stored):
+                return
             if read is not None and read in self.observer.values:
                 if type(self.observer.values[read]) is not Tracer and not (is_scalar(now) and same(now, before)):
                     self.advancing.update([p.label for p in self.observer.values if _is_below(p, read)])
@@ -182,20 +209,17 @@ class Stores:
             now = content(table) if is_cell else table.get(place.key, MISSING)
             put(place.parent, "cell" if is_cell else "global", place.key, place.label, before, now)  # type: ignore[arg-type]
         for x, place, before in self.before.values():
-            now = _copied(x)
+            now = copied(x)
             if is_a(x, dict) or not is_a(x, (list, set, collections.deque)):
-                how = "item" if is_a(x, dict) else "raw" if isinstance(x, type) else "attribute"
+                how = "item" if is_a(x, dict) else "raw" if is_a(x, type) else "attribute"
                 for key in {**before, **now}:
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
-            elif is_a(x, list) and len(now) >= len(before) and all([a is b for a, b in zip(before, now)]):
-                for value in now[len(before) :]:
-                    put(place, "append", None, f"{place.label}[...]", MISSING, value)
-            elif is_a(x, list) and len(now) == len(before):
+            else:
                 for i, (old, new) in enumerate(zip(before, now)):
                     put(place, "item", i, f"{place.label}[{i}]", old, new)
-            elif now != before:
-                self.observer.refuse(f"{place.label}, a {type(x).__name__}, is changed")
+                for value in now[len(before) :]:
+                    put(place, "append", None, f"{place.label}[...]", MISSING, value)
         return stores, outputs
 
     def _made(self, label: str, value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
@@ -221,6 +245,10 @@ class Stores:
 
             return [x for x, known in zip(leaves, fixed) if known is MISSING], made
         return self.observer.refuse(f"{label} is stored, a {type(value).__name__}") or ([], lambda _: None)
+
+    def any(self) -> bool:
+        """Has the function stored something?"""
+        return bool(self.before or self.names)
 
     def undo(self) -> None:
         """What was there before holds again what it held."""
@@ -270,7 +298,7 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
         else:
             x[key] = value
     else:
-        set_, delete = (type.__setattr__, type.__delattr__) if isinstance(x, type) else (object.__setattr__, object.__delattr__)
+        set_, delete = (type.__setattr__, type.__delattr__) if is_a(x, type) else (object.__setattr__, object.__delattr__)
         if value is MISSING:
             delete(x, key)
         else:

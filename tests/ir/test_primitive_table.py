@@ -35,7 +35,7 @@ COVERED_BY_PROGRAMS = set(
     all_gather all_to_all psum_scatter""".split()
 )
 
-DRAWS = {"random_draw"}  # whose results differ from run to run: tests/jitted/test_random_draws.py
+DRAWS = {"random_draw", "host_read"}  # whose results differ from run to run: test_random_draws.py, reads/test_replays.py
 OVER_PROCESSES = ("exchange", "extremum", "gather", "permute", "scatter", "sum")
 ELSEWHERE = {  # made by one transformation of one kind of program, which has tests of its own
     "known_program": "tests/unjitted/test_mapped_gradients.py",
@@ -59,6 +59,7 @@ ABSENT_RULES: dict[tuple[str, str], str] = {
     ("custom_jvp", "batch"): "runs on values at once; a program holds custom_jvp_call instead",
     ("custom_vjp", "batch"): "runs on values at once; a program holds custom_vjp_call instead",
     ("pure_callback", "jvp"): "nothing is known of a Python function; the error says to give it a custom_jvp",
+    ("host_read", "batch"): "it has no operand that could be mapped, and is read once for all examples",
     ("io_callback", "jvp"): "nothing is known of a Python function; the error says to give it a custom_jvp",
     ("stack_empty", "batch"): "it has no operand that could be mapped",
     ("advance", "jvp"): "only odeint and solve_ivp take steps; they have derivative rules of their own",

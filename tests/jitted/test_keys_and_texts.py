@@ -40,10 +40,20 @@ def test_what_would_keep_the_key_is_refused():
         kept[k] = 1.0
         return x
 
-    for f in (stores, lambda x, k: x + len({x})):
-        with pytest.raises(TypeError, match="unhashable type: a traced"):
-            fc.jit(f)(1.0, 2)
-    assert kept == {}
+    with pytest.raises(TypeError, match="unhashable type: a traced"):
+        fc.jit(lambda x, k: x + len({x}))(1.0, 2)
+    g = fc.jit(stores)
+    g(1.0, 2), g(1.0, 3), g(1.0, 2)
+    assert kept == {2: 1.0, 3: 1.0} and {type(k) for k in kept} == {int}
+    table = {1: 2.0, 2: 3.0}
+    for f in (
+        lambda x, k: x * table.get(k, 5.0),
+        lambda x, k: x * table.setdefault(k, 7.0),
+        lambda x, k: x + hash(k),
+        lambda x, k: x * {1: 2.0}.pop(k, 4.0),
+    ):
+        g = fc.jit(f)
+        assert [g(1.0, k) for k in (1, 2, 5, 5, 1)] == [f(1.0, k) for k in (1, 2, 5, 5, 1)]
     assert fc.jit(lambda x, k: x * functools.lru_cache(lambda n: 2.0 * n)(k))(1.0, 2) == 4.0  # it is called without its cache
     with pytest.raises(TypeError, match=r"unhashable type: a traced i64\[\]"):
         fc.scan(lambda c, k: (c + {0: 1.0, 1: 2.0}[k], None), 0.0, np.arange(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def test_what_the_function_raises_comes_first() -> None:
     model = Model()
     with pytest.raises(RuntimeError, match="the user's"):
         jit(model.store_and_fail)(X)
-    assert model.h == 0.0
+    np.testing.assert_array_equal(model.h, X)  # as plain Python has stored it by then
 
 
 def test_plain_values_may_be_stored() -> None:
@@ -203,7 +204,7 @@ def test_a_generator_that_moves_moves_at_each_call(name: str) -> None:
     before = read()
     wanted = [f(X) for _ in range(4)]
     write(before)
-    with pytest.warns(funcad.NotCompiledWarning, match="generator"):
+    with pytest.warns(funcad.NotCompiledWarning, match="generator") if name in ("shuffle", "seed") else nullcontext():
         program = jit(f)
         found = [program(X) for _ in range(4)]
     np.testing.assert_array_equal(found, wanted)

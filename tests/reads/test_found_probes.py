@@ -503,13 +503,13 @@ def _file(jit: Any) -> Probe:
     return jit(lambda x: x * float(file.readline())), nothing
 
 
-@probe(compiled=False)
+@probe
 def _pythons_random(jit: Any) -> Probe:
     rnd.seed(3)
     return jit(lambda x: x * rnd.gauss(0, 1)), nothing
 
 
-@probe(compiled=False)
+@probe
 def _generator(jit: Any) -> Probe:
     rng = np.random.default_rng(3)
     return jit(lambda x: x * rng.normal()), nothing

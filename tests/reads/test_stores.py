@@ -306,3 +306,113 @@ def test_what_a_library_calls_and_stores_stops_it() -> None:
         for _ in range(4):
             np.testing.assert_array_equal(program(X), X)
     assert Key.calls >= before + 8
+
+
+# -- stores of what is there already, and methods that change a container
+
+
+def _stores(make: Callable[[], tuple[Any, Callable[[Any], Any]]], changes: list[Callable[[Any], Any]]) -> None:
+    """Calls, between which somebody else changes the state: it is what plain Python makes of it."""
+    (state, f), (wanted, g) = make(), make()
+    jitted = jit(f)
+    for change in [lambda s: None, *changes, *changes]:
+        change(state), change(wanted)
+        for call in (1.0, 2.0):
+            assert jitted(call) == g(call)
+            assert repr(state) == repr(wanted)
+
+
+class _Item:
+    def __init__(self) -> None:
+        self.flag, self.items = True, {"a": 1}
+
+    def __repr__(self) -> str:
+        return repr(self.__dict__)
+
+
+def _of(state: Any, body: Callable[[Any, Any], Any]) -> Callable[[], tuple[Any, Callable[[Any], Any]]]:
+    def make() -> tuple[Any, Callable[[Any], Any]]:
+        own = copy.deepcopy(state)
+        return own, lambda x: body(own, x) or x * 2.0
+
+    return make
+
+
+def _same_item(s: Any, x: Any) -> None:
+    s["n"] = 5
+
+
+def _same_attribute(s: Any, x: Any) -> None:
+    s.flag = True
+
+
+def _updates(s: Any, x: Any) -> None:
+    s.update({"n": 5}, k=3)
+
+
+def _ior(s: Any, x: Any) -> None:
+    s |= {"n": 5}
+
+
+def _default(s: Any, x: Any) -> Any:
+    return x * s.setdefault("n", 5)
+
+
+def _popped(s: Any, x: Any) -> Any:
+    return x * s.pop("n", 7)
+
+
+def _deleted(s: Any, x: Any) -> None:
+    if "n" in s:
+        del s["n"]
+
+
+def _set_dict(value: Any) -> Callable[[Any], Any]:
+    return lambda s: s.__setitem__("n", value)
+
+
+@pytest.mark.parametrize("body", [_same_item, _updates, _ior, _default, _popped, _deleted], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("state", [{"n": 5}, {"a": 1.0}, {}], ids=str)
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_dicts_end_as_in_plain_python(body: Callable[[Any, Any], Any], state: dict[str, Any]) -> None:
+    _stores(_of(state, body), [_set_dict(0), _set_dict(5), lambda s: s.clear(), _set_dict(2.5), lambda s: s.update(k=9)])
+
+
+def test_an_attribute_that_has_the_value_already() -> None:
+    _stores(_of(_Item(), _same_attribute), [lambda s: setattr(s, "flag", False), lambda s: setattr(s, "flag", None)])
+
+
+def _list(change: Callable[[Any, Any], Any]) -> Callable[[Any, Any], None]:
+    def body(s: Any, x: Any) -> None:
+        change(s, x)
+
+    return body
+
+
+LISTS: dict[str, Callable[[Any, Any], Any]] = {
+    "sort": lambda s, x: s.sort(),
+    "reverse": lambda s, x: s.reverse(),
+    "pop": lambda s, x: s and s.pop(),
+    "insert": lambda s, x: s.insert(0, 4.0),
+    "clear": lambda s, x: s.clear(),
+    "remove": lambda s, x: s.remove(3.0) if 3.0 in s else None,
+    "delete": lambda s, x: s.__delitem__(0) if s else None,
+    "extend": lambda s, x: s.extend([1.0, 2.0]),
+    "item": lambda s, x: s.__setitem__(0, 3.0) if s else None,
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_lists_end_as_in_plain_python(name: str) -> None:
+    changes = [lambda s: s.extend([3.0, 1.0, 2.0]), lambda s: s.sort(), lambda s: s.reverse(), lambda s: s.clear()]
+    for state in ([1.0, 2.0, 3.0], [3.0, 1.0], []):
+        _stores(_of(state, _list(LISTS[name])), changes)
+
+
+@pytest.mark.parametrize("change", ["add", "discard"])
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_sets_end_as_in_plain_python(change: str) -> None:
+    body = _list(lambda s, x: getattr(s, change)(5))
+    for state in ({5}, {1, 2}, set()):
+        _stores(_of(state, body), [lambda s: s.add(5), lambda s: s.discard(5)])

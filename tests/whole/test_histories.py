@@ -1,7 +1,6 @@
 """Jitted functions whose surroundings change between calls do what they do in plain Python (tests/histories.py).
 
-A kind of surroundings that jit answers otherwise stands in KNOWN; it must be answered otherwise, so that the list only becomes
-shorter. The slow tests make more than 20,000 calls of the other kinds.
+The slow tests make more than 20,000 calls.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ import pytest
 import funcad
 from tests import histories
 from tests.histories import CALLS, differences, history
-from tests.history_kinds import KINDS, KNOWN, PLAIN
+from tests.history_kinds import KINDS, PLAIN
 from tests.shards import shard
 
-RIGHT = [kind for kind in KINDS if kind not in KNOWN]
 FEW = 1  # histories of a kind
 MANY = 26
-UNTIL_ONE_DIFFERS = 20  # of a kind in KNOWN
 
 
 def check(seed: int, kind: str, folder: Path) -> None:
@@ -28,29 +25,22 @@ def check(seed: int, kind: str, folder: Path) -> None:
     assert found is None, f"{found}\n{case}"
 
 
-@pytest.mark.parametrize("kind", RIGHT)
+@pytest.mark.parametrize("kind", KINDS)
 def test_jit_does_what_plain_python_does(kind: str, tmp_path: Path) -> None:
     for seed in range(FEW):
-        check(seed, kind, tmp_path)
-
-
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="take what is right out of KNOWN in tests/history_kinds.py")
-@pytest.mark.parametrize("kind", KNOWN)
-def test_jit_answers_otherwise(kind: str, tmp_path: Path) -> None:
-    for seed in range(UNTIL_ONE_DIFFERS):
         check(seed, kind, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", shard(range(100, 100 + MANY)))
 def test_many_histories(seed: int, tmp_path: Path) -> None:
-    assert MANY * CALLS * len(RIGHT) >= 20_000
-    for kind in RIGHT:
+    assert MANY * CALLS * len(KINDS) >= 20_000
+    for kind in KINDS:
         check(seed, kind, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", shard(RIGHT))
+@pytest.mark.parametrize("kind", shard(list(KINDS)))
 def test_histories_under_audit(kind: str, tmp_path: Path) -> None:
     with funcad.config.set(audit=True):
         for seed in range(2):
@@ -70,7 +60,7 @@ def test_every_line_of_a_kind_is_drawn() -> None:
     for name, kind in KINDS.items():
         sources = [history(seed, name, 1).source for seed in range(12)]
         assert len(set(sources)) > len(kind.lines), name
-    assert set(PLAIN) <= set(RIGHT) and set(KNOWN) <= set(KINDS)
+    assert set(PLAIN) <= set(KINDS)
 
 
 def test_a_difference_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

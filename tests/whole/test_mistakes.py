@@ -183,7 +183,7 @@ def uses_a_value_later():
 
 def draws():
     rng = np.random.default_rng(0)
-    return jit(lambda x: x + rng.normal(), not_compiled="raise")(1.0)
+    return jit(lambda x: x + rng.permuted([1.0, 2.0], out=np.zeros(2)).sum(), not_compiled="raise")(1.0)
 
 
 def draws_before():
@@ -302,8 +302,9 @@ MISTAKES = [
             lambda: grad(lambda x: x.astype(np.float64) ** 2)(np.float64(3.0)), 6.0),
     Mistake("item", TypeError, lambda: grad(lambda x: x.sum().item())(X), ["x.item()", "f64[]", "carries a derivative"],
             "keep x as it is instead of x.item()", lambda: grad(lambda x: x.sum())(X), np.ones(3)),
-    Mistake("a text", TypeError, lambda: plainly(printed)(1.0), ["float(x)", "f64*[]"],
-            "funcad.debug.print('{:.3f}', x)", lambda: jit(lambda x: funcad.debug.print("{:.1f}", x) or x)(1.0), 1.0),
+    Mistake("a text", UserWarning, lambda: jit(printed, guards=False, not_compiled="raise")(1.0),
+            ["jit of printed", "the text of a traced value"],
+            "pass what changes as an argument", lambda: jit(lambda x: funcad.debug.print("{:.1f}", x) or x)(1.0), 1.0),
     Mistake("np.testing", TypeError, lambda: grad(lambda x: (np.testing.assert_allclose(x, X), x.sum())[1])(X), ["f64[3]"],
             "np.testing.assert_allclose(funcad.stop_gradient(x), ...)",
             lambda: grad(lambda x: (np.testing.assert_allclose(funcad.stop_gradient(x), X), x.sum())[1])(X), np.ones(3)),
@@ -340,7 +341,7 @@ MISTAKES = [
     Mistake("a leak out of grad", RuntimeError, uses_a_value_later, ["f64*[]", "had returned", "It was made at"],
             "return the value from the function",
             lambda: grad(lambda x: (x * x, x * 2.0), has_aux=True)(1.0)[1] + 1.0, 3.0),
-    Mistake("a generator's draw", UserWarning, draws, ["jit of <lambda>", "variable rng draws"],
+    Mistake("a generator's draw", UserWarning, draws, ["jit of <lambda>", "variable rng.permuted"],
             "pass what changes as an argument", draws_before, 1.0),
     Mistake("a draw under vmap", RuntimeError, lambda: vmap(lambda x: x + np.random.normal())(X),
             ["numpy.random.normal", "vmap"], "draw for all examples outside",

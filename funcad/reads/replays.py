@@ -1,0 +1,239 @@
+"""What a function says and what it reads that is another at each time: done again at each call of its program, in order.
+
+Idea: a print, a log message, a warning and a line written to sys.stdout are effects of the program (primitives/host.py) with
+that call's values; so are draws from a generator that was there before and readings of a clock, whose results are values of the
+program. Invariant: nothing is said or drawn while f is traced.
+
+Traps: a value that Python's `str` would look into (an object of the user's that holds a traced value) cannot be said later, so
+it is refused. Output that goes elsewhere while f runs (`redirect_stdout`, `catch_warnings`) would go astray. In bodies of
+loops, which run once for all turns, Python does these things once, as without jit.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import operator
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.api.lane_trace import shown_value
+from funcad.host.real_types import is_a
+from funcad.host.where import state, users_frame
+from funcad.ir.aval import Aval
+from funcad.ir.tracer import Tracer
+from funcad.primitives.host import HostCall, debug_callback, host_read_p, rewinding
+from funcad.reads.code_reads import MISSING, draws
+from funcad.reads.observer import Observer, outside
+from funcad.reads.places import is_scalar, reference
+
+_CLOCKS = [name + end for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time") for end in ("", "_ns")]
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50, "fatal": 50}  # logging's
+_NUMBERS = {float: Aval((), np.dtype(float), True), int: Aval((), np.dtype(int), True), bool: Aval((), np.dtype(bool))}
+
+
+def told_key(observer: Observer, x: Any) -> Any:
+    """A key of a dict: a traced integer or truth is asked for its value."""
+    if type(x) is not Tracer or x.aval.shape or x.aval.dtype.kind not in "biu" or state.abstract is not observer.trace:
+        return x
+    if id(x) in observer.tracers:
+        raise observer.not_placed(x)
+    value = bool(x) if x.aval.dtype.kind == "b" else operator.index(x)
+    return value if x.aval.weak or type(value) is bool else x.aval.dtype.type(value)
+
+
+def is_replayed(f: Any) -> bool:
+    """Is it a function that says something or reads a clock? Of a generator's or a stream's methods, their objects tell."""
+    name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
+    if f is builtins.print or f is warnings.warn or f is sys.stdout or f is sys.stderr:
+        return True
+    return module == "time" and name in _CLOCKS or module == "logging" and (name in _LEVELS or name in ("log", "exception"))
+
+
+def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
+    """What a call of a library's function gives that is done again at each call; MISSING if it is none of these."""
+    name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
+    if state.abstract is not observer.trace:  # in the body of a loop
+        return MISSING
+    if owner is None or type(owner) is types.ModuleType:
+        if f is builtins.print:
+            return _print(observer, args, kwargs)
+        if f is warnings.warn:
+            return _warn(observer, *args, **kwargs)
+        if module == "time" and name in _CLOCKS:
+            return _read_anew(f"time.{name}", lambda: f(), f())
+        if module == "logging" and (name in _LEVELS or name in ("log", "exception")):
+            return _logged(observer, sys.modules["logging"].getLogger(), name, args, kwargs)  # the root logger
+        return MISSING
+    kind = type(owner)
+    if (owner is sys.stdout or owner is sys.stderr) and name in ("write", "flush"):
+        return _written(observer, owner, name, args)
+    if kind.__module__ == "logging" and hasattr(kind, "makeRecord") and (name in _LEVELS or name in ("log", "exception")):
+        return _logged(observer, owner, name, args, kwargs)
+    if draws(kind):
+        return _drawn(observer, f, owner, name, args, kwargs)
+    return MISSING
+
+
+# -- what is said
+
+
+def spoken(observer: Observer, x: Any) -> Any:
+    """x on its way into a text: traced numbers are asked for, also those in containers."""
+    if type(x) is Tracer:
+        if id(x) in observer.tracers:
+            raise observer.not_placed(x)
+        return shown_value(x) if state.abstract is observer.trace else x
+    if type(x) in (list, tuple, dict) and any([type(v) is Tracer for v in tree.leaves(x)]):
+        return tree.map(lambda v: spoken(observer, v), x)
+    observer.content(x)
+    return x
+
+
+def _effect(name: str, say: Callable[..., Any], args: tuple, kwargs: dict) -> None:
+    """`say(*args, **kwargs)` whenever the program runs; traced values among the arguments are those of that run."""
+    leaves, structure = tree.flatten((args, kwargs))
+    traced = [type(x) is Tracer for x in leaves]
+    weak = [x.aval.weak for x in leaves if type(x) is Tracer]
+
+    def flat(*values: Any) -> list[Any]:
+        found = iter([v.item() if number and is_a(v, np.generic) else v for v, number in zip(values, weak)])
+        given, keywords = structure.unflatten([next(found) if t else x for t, x in zip(traced, fixed)])
+        say(*given, **keywords)
+        return []
+
+    fixed = [None if t else x.copy() if type(x) is np.ndarray else x for t, x in zip(traced, leaves)]
+    debug_callback(HostCall(name, flat, (), ()), *[x for x in leaves if type(x) is Tracer])
+
+
+def _seen(observer: Observer, what: str, said: Any) -> None:
+    """What is said is told by what it holds now; what Python's `str` looks into later than that is refused."""
+    for x in tree.leaves(said):
+        if type(x) is Tracer or is_scalar(x) or isinstance(x, (type, types.FunctionType)):
+            continue
+        if is_a(x, np.ndarray) and not x.dtype.hasobject:
+            observer.content(x)
+        else:
+            observer.refuse(f"{what} shows an object, a {type(x).__name__}")
+    observer.content(said)
+
+
+_SAID = ("pathlib", "datetime", "decimal", "fractions", "uuid")  # modules of classes whose objects never change
+
+
+def _said(x: Any) -> Any:
+    """A text in the place of an error or of an object that never changes."""
+    if is_a(x, BaseException) and not any([type(v) is Tracer for v in tree.leaves(x.args)]) or type(x).__module__ in _SAID:
+        return str(x)
+    return x
+
+
+def _print(observer: Observer, args: tuple, kwargs: dict) -> None:
+    file = kwargs.get("file")
+    _stays(observer, "print")
+    args = tuple(map(_said, args))
+    if file is not None and file is not sys.stdout and file is not sys.stderr:
+        observer.refuse("print writes into a file")
+    _seen(observer, "print", [args, {k: v for k, v in kwargs.items() if k != "file"}])
+    error = file is not None and file is sys.stderr
+    kwargs = {k: v for k, v in kwargs.items() if k != "file"}
+    _effect("print", lambda *args, **kw: builtins.print(*args, file=sys.stderr if error else sys.stdout, **kw), args, kwargs)
+
+
+def _written(observer: Observer, stream: Any, name: str, args: tuple) -> Any:
+    _stays(observer, f"{name} of a stream")
+    error = stream is sys.stderr
+    if any([type(x) is not str for x in args]):
+        return MISSING  # an error
+    _effect(name, lambda *args: getattr(sys.stderr if error else sys.stdout, name)(*args), args, {})
+    return len(args[0]) if args else None
+
+
+def _warn(observer: Observer, message: Any, category: Any = None, stacklevel: int = 1, **others: Any) -> None:
+    _stays(observer, "warnings.warn")
+    if others or type(message) is not str and not is_a(message, Warning) or type(stacklevel) is not int:
+        observer.refuse("warnings.warn is given what cannot be said later")
+    frame: Any = users_frame(2)
+    for _ in range(stacklevel - 1):
+        frame = frame.f_back or frame
+    names, where, line = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
+    module = names.get("__name__", "<string>")
+    kind = type(message) if is_a(message, Warning) else category or UserWarning
+
+    def say() -> None:
+        warnings.warn_explicit(message, kind, where, line, module, names.setdefault("__warningregistry__", {}))
+
+    _effect("warnings.warn", say, (), {})
+
+
+def _logged(observer: Observer, logger: Any, name: str, args: tuple, kwargs: dict) -> None:
+    if name == "exception" or kwargs.keys() - {"extra"} or not args:
+        observer.refuse(f"logging's {name} is given what cannot be said later")
+    level, args = (args[0], args[1:]) if name == "log" else (_LEVELS[name], args)
+    if type(level) is not int or not args:
+        observer.refuse(f"logging's {name} is given what cannot be said later")
+    args = tuple(map(_said, args))
+    _seen(observer, f"logging's {name}", [args, kwargs])
+    place = observer.of(logger)
+    if place is not None:
+        observer.guard(place, *reference(logger))
+    frame: Any = users_frame(2)
+    where, line, function = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+    def say(message: Any, *values: Any, extra: Any = None) -> None:
+        if logger.isEnabledFor(level):
+            logger.handle(logger.makeRecord(logger.name, level, where, line, message, values, None, function, extra))
+
+    _effect(f"logging.{name}", say, args, kwargs)
+
+
+def _stays(observer: Observer, what: str) -> None:
+    """Does what is said go where it goes when f is called?"""
+    if observer.outside != outside():
+        observer.refuse(f"{what} is led elsewhere while the function runs")
+
+
+# -- what is read anew
+
+
+def _aval(x: Any) -> Aval | None:
+    """Of what was read; None if a program has no such values."""
+    if type(x) in _NUMBERS:
+        return _NUMBERS[type(x)]
+    return Aval(x.shape, x.dtype) if is_a(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc" else None
+
+
+def _read_anew(name: str, read: Callable[[], Any], example: Any, rewind: Any = None) -> Any:
+    """The program's value for what `read()` gives at each call; MISSING if it is none of numbers."""
+    leaves, structure = tree.flatten(example)
+    avals = [_aval(x) for x in leaves]
+    if None in avals or not avals:
+        return MISSING
+    call = HostCall(name, lambda: tree.leaves(read()), avals, [f"what {name} gives"] * len(avals), rewind)  # type: ignore[arg-type]
+    return structure.unflatten(host_read_p(call=call))
+
+
+def _drawn(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    """A draw from the user's own generator, of which one was there before."""
+    shared = getattr(sys.modules["random"].random, "__self__", None) is owner
+    place = observer.of(owner)
+    if place is None and not shared or type(owner).__module__ == "random" and type(owner).__name__ == "SystemRandom":
+        return MISSING
+    label = f"random.{name}" if place is None else f"{place.label}.{name}"
+    if any([type(x) is Tracer for x in tree.leaves((args, kwargs))]) or kwargs.get("out") is not None:
+        observer.refuse(f"{label} is given a traced value, or an array to write into")
+    before = copy.deepcopy((args, kwargs))
+    example = getattr(copy.deepcopy(owner), name)(*before[0], **before[1])  # the user's own does not move
+    if place is not None:
+        observer.guard(place, *reference(owner))
+    observer.content([args, kwargs])
+    found = _read_anew(label, lambda: getattr(owner, name)(*args, **kwargs), example, rewinding(owner))
+    if found is MISSING:
+        observer.refuse(f"{label} moves the generator, and gives no numbers")
+    return found

@@ -1,0 +1,115 @@
+"""Ways to change what was there before: whatever f calls for it, the state after each call is plain Python's."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+import heapq
+import operator
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from funcad import jit
+
+pytestmark = pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    n: int = 0
+
+    def advance(self) -> None:
+        object.__setattr__(self, "n", self.n + 1)
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.k: Any = 1.0
+        self.items = [1.0, 2.0]
+        self.table: dict[str, float] = {}
+
+
+class Setting(Owner):
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+
+
+class State:
+    """One of each kind of object."""
+
+    def __init__(self) -> None:
+        self.o, self.s, self.frozen = Owner(), Setting(), Frozen()
+        self.d, self.l, self.set, self.array = {"n": 1.0}, [1.0, 2.0], set[int](), np.zeros(3)
+        self.counter, self.deque = collections.Counter[str](), collections.deque([1.0], maxlen=3)
+        self.default: Any = collections.defaultdict(float)
+
+    def __repr__(self) -> str:
+        return repr([vars(self.o), vars(self.s), *list(vars(self).values())[2:]])
+
+    def change(self, i: int) -> None:
+        """What somebody else does between two calls."""
+        if i == 1:
+            self.o.k, self.l[:], self.d["n"] = 1.0, [1.0, 2.0], 1.0
+        elif i == 2:
+            self.o.__dict__["k"] = 2.0
+            self.d.clear(), self.counter.clear(), self.l.append(9.0)
+        elif i == 3:
+            self.l.sort(), self.deque.clear(), self.o.items.clear()
+        elif i == 4:
+            self.default.clear(), self.set.clear(), self.array.fill(0.0)
+
+
+WAYS: dict[str, Callable[[State, Any], Any]] = {
+    "object.__setattr__": lambda s, x: object.__setattr__(s.o, "k", 7.0),
+    "frozen dataclass": lambda s, x: (s.frozen.advance(), x * s.frozen.n)[1],
+    "__dict__": lambda s, x: s.o.__dict__.__setitem__("k", 5.0),
+    "vars": lambda s, x: (vars(s.o).update(k=9.0), x * s.o.k)[1],
+    "__setitem__": lambda s, x: s.l.__setitem__(0, 5.0),
+    "__delitem__": lambda s, x: s.d.__delitem__("n") if "n" in s.d else None,
+    "operator.setitem": lambda s, x: operator.setitem(s.l, 1, 8.0),
+    "operator.iadd": lambda s, x: operator.iadd(s.l, [1.0]) and None,
+    "__iadd__": lambda s, x: (s.l.__iadd__([3.0]), x * len(s.l))[1],
+    "list.append": lambda s, x: list.append(s.l, 4.0),
+    "dict.__setitem__": lambda s, x: dict.__setitem__(s.d, "n", 3.0),
+    "dict.update": lambda s, x: dict.update(s.d, {"n": 3.0}),
+    "map": lambda s, x: list(map(s.l.append, [1.0, 2.0])) and None,
+    "generator": lambda s, x: (s.l.extend(v for v in (1.0, 2.0)), x * sum(s.l))[1],
+    "own __setattr__": lambda s, x: (setattr(s.s, "k", s.s.k + 1), x * s.s.k)[1],
+    "delattr": lambda s, x: delattr(s.o, "k") if hasattr(s.o, "k") else None,
+    "Counter.update": lambda s, x: (s.counter.update(["a"]), x * s.counter["a"])[1],
+    "Counter item": lambda s, x: s.counter.__setitem__("a", s.counter["a"] + 1),
+    "__missing__": lambda s, x: x * (s.default["q"] + 1.0),
+    "deque": lambda s, x: (s.deque.append(2.0), x * sum(s.deque))[1],
+    "clear": lambda s, x: s.d.clear(),
+    "set": lambda s, x: (s.set.add(len(s.set)), x * len(s.set))[1],
+    "array item": lambda s, x: (s.array.__setitem__(0, 4.0), x * s.array[0])[1],
+    "array __iadd__": lambda s, x: (s.array.__iadd__(1.0), x * np.sum(s.array))[1],
+    "np.copyto": lambda s, x: np.copyto(s.array, 3.0),
+    "of an attribute": lambda s, x: (s.o.items.append(1.0), s.o.table.__setitem__("a", 2.0), x * len(s.o.items))[2],
+    "heapq": lambda s, x: heapq.heappush(s.l, 0.5),
+    "bisect": lambda s, x: bisect.insort(s.l, 1.5),
+    "random.shuffle": lambda s, x: random.Random(0).shuffle(s.l),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_state_is_plain_pythons(way: str) -> None:
+    def all_of(transform: Callable[[Any], Any]) -> list[Any]:
+        s, seen = State(), []
+
+        def f(x: Any) -> Any:
+            y = WAYS[way](s, x)
+            return x * 2.0 if y is None else y
+
+        g = transform(f)
+        for i in range(6):
+            seen.append((g(2.0), repr(s)))
+            s.change(i)
+        return seen
+
+    assert all_of(jit) == all_of(lambda f: f)

@@ -1,0 +1,348 @@
+"""What a jitted function says and draws happens at each call, as in plain Python: prints, logs, warnings, clocks, draws."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import itertools
+import logging
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import NotCompiledWarning, grad, jit, vmap
+
+LOGGER = logging.getLogger("funcad.tests.replays")
+VALUES = (1.5, 2.5, 2.5, -3.0)
+
+
+def with_numbers(x: Any) -> Any:
+    print("x =", x, 3, None, "text", sep="|", end=";\n")
+    return x * 2.0
+
+
+def to_streams(x: Any) -> Any:
+    sys.stdout.write("to stdout\n")
+    print("to stderr", x, file=sys.stderr)
+    return x * 2.0
+
+
+def of_containers(x: Any) -> Any:
+    print({"b": x, "a": [x, (1, "c")]}, np.ones(2))
+    return x + 1.0
+
+
+def with_texts(x: Any) -> Any:
+    print(f"{x}", str(x), repr(x), f"{x!r:>8}", "%s %g" % (x, x), f"{x:.3f} {x}", str([x]), f"{x:.1e}")  # noqa: UP031
+    return x * len(f"{x}")
+
+
+def on_branches(x: Any) -> Any:
+    print("before")
+    if x > 2.0:
+        print("large", x)
+    elif x < 0.0:
+        raise ValueError(f"negative: {x}")
+    print("after")
+    return x
+
+
+def caught(x: Any) -> Any:
+    try:
+        print("trying")
+        y = 1.0 / (x - 2.5)
+        print("divided")
+    except ZeroDivisionError as error:
+        print("caught", error)
+        y = 0.0
+    return y
+
+
+def into_buffers(x: Any) -> Any:
+    print("begin")
+    out = np.zeros(2)
+    if x > 0.0:
+        out[0] = x
+    out[1] = 2.0 * x
+    print("end", out)
+    return out
+
+
+@pytest.mark.parametrize(
+    "f", [with_numbers, to_streams, of_containers, with_texts, on_branches, caught, into_buffers], ids=lambda f: f.__name__
+)
+def test_prints_are_plain_pythons(f: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+    def all_of(f: Callable[..., Any]) -> tuple[Any, list[Any]]:
+        results: list[Any] = []
+        for v in VALUES * 2:
+            try:
+                results.append(f(v))
+            except ValueError as error:
+                results.append(str(error))
+        return capsys.readouterr(), results
+
+    (said, found), (wanted, plain) = all_of(jit(f)), all_of(f)
+    assert said == wanted
+    for a, b in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_is_said_is_said_by_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not by its trace: a known signature prints without Python, `lower` prints nothing, transforms print the primal once."""
+    f = jit(with_numbers)
+    f.lower(1.5)
+    assert capsys.readouterr().out == ""
+    assert [f(1.5), f(2.5)] == [3.0, 5.0] and f.cache_info().misses == 1
+    assert capsys.readouterr().out == "x =|1.5|3|None|text;\nx =|2.5|3|None|text;\n"
+    assert grad(f)(2.0) == 2.0
+    assert capsys.readouterr().out == "x =|2.0|3|None|text;\n"
+    np.testing.assert_array_equal(vmap(f)(np.array([1.0, 2.0])), [2.0, 4.0])
+    assert capsys.readouterr().out == "x =|1.0|3|None|text;\nx =|2.0|3|None|text;\n"
+
+
+def test_arrays_are_printed_as_they_are_at_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    captured = np.array([1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        print(captured, x, np.sum(x * captured))
+        return x * captured
+
+    g = jit(f)
+    for value in (1.0, 5.0, 1.0):
+        captured[0] = value
+        for call in (g, f):
+            call(np.ones(2))
+        first, second = capsys.readouterr().out.splitlines()
+        assert first == second
+
+
+def test_output_that_is_led_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            print("hidden", x)
+        return x * len(text.getvalue())
+
+    with pytest.warns(NotCompiledWarning, match="print is led elsewhere"):
+        assert [jit(f)(v) for v in (1.0, 22.0)] == [f(1.0), f(22.0)]
+    text = io.StringIO()
+    g = jit(with_numbers)
+    g(1.0)
+    with contextlib.redirect_stdout(text):  # outside it is followed
+        g(2.0)
+    assert "x =|2.0" in text.getvalue() and "2.0" not in capsys.readouterr().out
+
+
+class Shown:
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __str__(self) -> str:
+        return f"<{self.x}>"
+
+
+def test_objects_are_not_said_later(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        print(Shown(x))
+        return x
+
+    g = jit(f)
+    with pytest.warns(NotCompiledWarning, match="print shows an object, a Shown"):
+        g(1.0)
+    g(2.0)
+    assert capsys.readouterr().out == "<1.0>\n<2.0>\n"
+
+
+def test_logs(caplog: pytest.LogCaptureFixture) -> None:
+    def f(x: Any) -> Any:
+        LOGGER.info("x is %s of %d", x, 3)
+        LOGGER.debug("unseen %s", x)
+        logging.warning("of the root %.1f", x)
+        LOGGER.log(35, "level", extra={"mine": 1})
+        return x
+
+    def said(f: Callable[..., Any]) -> list[Any]:
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            f(1.0), f(2.5)
+        return [
+            (r.name, r.levelno, r.getMessage(), r.pathname, r.lineno, r.funcName, r.__dict__.get("mine"))
+            for r in caplog.records
+        ]
+
+    jitted, plain = said(jit(f)), said(f)
+    assert jitted == plain and len(plain) == 6
+
+
+def test_warnings_come_from_their_line() -> None:
+    def f(x: Any) -> Any:
+        warnings.warn("mind this", stacklevel=1)
+        warnings.warn(DeprecationWarning("old"), stacklevel=1)
+        return x
+
+    def said(f: Callable[..., Any], action: Any) -> list[Any]:
+        globals().pop("__warningregistry__", None)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter(action)
+            f(1.0), f(2.0)
+        return [(str(w.message), w.category, w.filename, w.lineno) for w in found]
+
+    for action, n in (("always", 4), ("default", 2), ("ignore", 0)):
+        assert said(jit(f), action) == (plain := said(f, action)) and len(plain) == n
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="mind this"):
+            jit(f)(1.0)
+
+
+DRAWS: dict[str, Callable[[Any], Any]] = {
+    "number": lambda r: r.normal(),
+    "array": lambda r: r.normal(size=3),
+    "integers": lambda r: r.integers(10) if hasattr(r, "integers") else r.randint(10),
+    "choice": lambda r: r.choice([1.0, 2.0, 5.0]),
+    "permutation": lambda r: r.permutation(4),
+    "several": lambda r: r.normal() * r.uniform(1.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState], ids=["Generator", "RandomState"])
+def test_draws_of_a_captured_generator(name: str, make: Callable[[int], Any]) -> None:
+    draw = DRAWS[name]
+    a, b = make(5), make(5)
+    f, g = jit(lambda x: x + draw(a)), lambda x: x + draw(b)
+    for _ in range(4):
+        found, wanted = f(1.0), g(1.0)
+        np.testing.assert_array_equal(found, wanted)
+        assert type(found) is type(wanted)
+    assert f.cache_info().misses == 1
+    assert a.random() == b.random()
+
+
+def test_draws_of_pythons_random() -> None:
+    own, other = random.Random(3), random.Random(3)
+
+    def f(x: Any, r: Any = own) -> Any:
+        return x * random.random() + random.gauss(0.0, 1.0) + sum(random.sample([1, 2, 3, 4], 2)) + r.uniform(0.0, 1.0)
+
+    g = jit(f)
+    random.seed(4)
+    found = [g(2.0) for _ in range(4)]
+    random.seed(4)
+    assert found == [f(2.0, other) for _ in range(4)] and len(set(found)) == 4
+    assert g.cache_info().misses == 1
+
+
+def test_draws_under_transforms() -> None:
+    def made(seed: int) -> Callable[[Any], Any]:
+        rng = np.random.default_rng(seed)
+        return lambda x: x * rng.normal()
+
+    for transform in (
+        lambda f: lambda: grad(f)(1.0),
+        lambda f: lambda: vmap(f)(np.ones(3)),
+        lambda f: lambda: jit(lambda x: f(x))(1.0),
+    ):
+        a, b = transform(jit(made(1))), transform(made(1))
+        for _ in range(3):
+            np.testing.assert_array_equal(a(), b())
+
+
+def test_another_generator_is_seen() -> None:
+    class Model:
+        rng = np.random.default_rng(1)
+
+    model = Model()
+    f = jit(lambda x: x + model.rng.normal())
+    f(0.0)
+    model.rng = np.random.default_rng(7)
+    assert f(0.0) == np.random.default_rng(7).normal()
+
+
+def test_what_cannot_be_drawn_later_is_not_compiled() -> None:
+    rng, own = np.random.default_rng(0), np.random.default_rng(0)
+
+    def f(x: Any, rng: Any = rng) -> Any:
+        items = [1, 2, 3, 4]
+        rng.shuffle(items)
+        return x * items[0] + rng.normal(x)
+
+    with pytest.warns(NotCompiledWarning):
+        g = jit(f)
+        assert [g(1.0) for _ in range(3)] == [f(1.0, own) for _ in range(3)]
+
+
+def test_nothing_happens_twice_where_a_call_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The function has asked for values, so its first call runs while it is recorded; then it comes to what is refused."""
+
+    def made() -> Callable[[Any], Any]:
+        rng, it = np.random.default_rng(2), itertools.count(1)
+
+        def f(x: Any) -> Any:
+            print("once")
+            y = x if x > 0.0 else -x
+            z = y * rng.normal() + random.random()
+            return z * next(it) if z < 1e9 else z
+
+        return f
+
+    found, plain = jit(made()), made()
+    random.seed(1)
+    with pytest.warns(NotCompiledWarning, match="iterator"):
+        results = [found(v) for v in VALUES]
+    said = capsys.readouterr()
+    random.seed(1)
+    assert results == [plain(v) for v in VALUES]
+    assert said == capsys.readouterr()
+
+
+def test_clocks_are_read_at_each_call(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        begun = time.perf_counter()
+        y = np.sin(x)
+        print("took", time.perf_counter() - begun)
+        return y, time.time_ns()
+
+    g = jit(f)
+    stamps = [g(1.0)[1] for _ in range(3)]
+    assert stamps == sorted(set(stamps)) and all([type(v) is int for v in stamps])
+    took = [float(line.split()[1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(took) == 3 and all([0.0 <= t < 10.0 for t in took])
+    assert g.cache_info().misses == 1
+
+
+def test_in_the_body_of_a_loop_things_happen_as_without_jit(capsys: pytest.CaptureFixture[str]) -> None:
+    def body(c: Any, x: Any) -> Any:
+        print("body")
+        return c + x, None
+
+    def f(x: Any) -> Any:
+        return funcad.scan(body, x, np.ones(3))[0]
+
+    assert jit(f)(1.0) == 4.0
+    said = capsys.readouterr()
+    assert f(1.0) == 4.0
+    assert said == capsys.readouterr()
+
+
+def test_the_names_are_those_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `print` of the user's own is a function like others."""
+    said: list[Any] = []
+    monkeypatch.setitem(globals(), "print", lambda *args: said.append(args[1]))
+    f = jit(with_numbers_by_name)
+    assert [f(1.0), f(2.0)] == [1.0, 2.0] and said == [1.0, 2.0]
+    monkeypatch.delitem(globals(), "print")
+    assert print is builtins.print
+
+
+def with_numbers_by_name(x: Any) -> Any:
+    print("x", x)
+    return x
