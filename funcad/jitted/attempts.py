@@ -8,6 +8,7 @@ function with guards is attempted once for each of its paths.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from funcad.api.lane_trace import as_truth
 from funcad.errors import FuncadError
 from funcad.host.where import setting, state
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
+from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left
 from funcad.jitted.path_segments import Leaf
@@ -116,8 +118,6 @@ class Attempts:
         reason = _running().unplaceable(found) if found.alone else None
         if reason is not None:
             raise Refusal(reason, "")
-        if not self.twinned and found.unlooked:
-            raise Refusal(f"{found.unlooked[0]} holds more than is compared in a function without a source", "")
         run = TwinRun(statics, self.numbers, self.unseen) if self.twinned else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
@@ -134,6 +134,31 @@ class Attempts:
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         flat = flat if run is None else run.storing(flat)
         return Attempt(flat, store, writes, given, self.in_tree, self.title, found, run)
+
+
+def untwinned(observer: Any, f: Any) -> Any:
+    """A function of the user's that has no twin, called by one that has: what it can reach is looked at around its call."""
+    walks: list[Found] = []
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        outside = [x for x in (*args, *kwargs.values()) if type(x) is not Tracer and observer.of(x) is not None]
+        for x in outside:
+            observer.content(x)
+        found = walks[0] if walks and not outside else look(f, [("an argument", x) for x in outside])
+        walks[:] = walks or [found] * (not outside)
+        found.alone = True
+        reason = _running().unplaceable(found)
+        if reason is not None:
+            observer.refuse(reason)
+        try:
+            with nothing_left(found):
+                return f(*args, **kwargs)
+        except Refusal as refusal:
+            observer.refused = observer.refused or refusal
+            raise
+
+    return run
 
 
 class TwinRun:
@@ -153,7 +178,7 @@ class TwinRun:
         """The result of f, whose stores are taken back and noted."""
         running = _running()
         observer = running.begin(f, self.statics, self.inputs)  # anew: the function may be started again
-        observer.trace = state.running
+        observer.trace, observer.untwinned = state.running, untwinned
         try:
             with running.under(observer, self.known) as twin:
                 result = twin(f)(*args, **kwargs)

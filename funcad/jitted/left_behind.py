@@ -166,13 +166,26 @@ class _Kept:
                 else:
                     own_method(x, "__delitem__")(x, n)
             elif is_a(x, np.ndarray):
-                x[...] = self.before[n]
+                _write(x, self.before[n])
             elif is_a(x, type):
                 type.__setattr__(x, n, self.before[n]) if n in self.before else type.__delattr__(x, n)
             elif n in self.before:
                 object.__setattr__(x, n, self.before[n])
             else:
                 object.__delattr__(x, n)
+
+
+def _write(x: Any, elements: Any) -> None:
+    """Write into an array that the trace may have locked since (host/locks.py)."""
+    chain = [x]
+    while is_a(chain[-1].base, np.ndarray):
+        chain.append(chain[-1].base)
+    locked = [a for a in reversed(chain) if not a.flags.writeable]
+    for a in locked:
+        a.flags.writeable = True
+    x[...] = elements
+    for a in reversed(locked):
+        a.flags.writeable = False
 
 
 def _slots(x: Any) -> Iterator[tuple[str, Any]]:

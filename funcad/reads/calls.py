@@ -92,9 +92,8 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
         builtins.range,
     ]
     + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
-    + [builtins.object, builtins.__build_class__]
+    + [inspect.stack, builtins.object, builtins.__build_class__]
 )
-_LOOKING = frozenset(["inspect", "traceback"])  # modules whose functions look at their caller
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
     list: "append extend insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__ __imul__".split(),
@@ -198,7 +197,7 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
     reason = refusal_of(f)
     if reason is not None:
         observer.refuse(reason)
-    if getattr(f, "__module__", None) in _LOOKING:
+    if getattr(f, "__module__", None) == "traceback":  # it looks at its caller, too
         return f
     if id(f) in observer.origin and (type(f) is types.FunctionType or type(f).__module__.partition(".")[0] == "funcad"):
         observer.reached(f)

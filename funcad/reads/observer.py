@@ -91,6 +91,7 @@ class Observer:
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
         self.method_of: Callable[..., Any] = lambda observer, kind, name: None  # see attributes.py
+        self.untwinned: Callable[..., Any] = lambda observer, f: f  # see jitted/attempts.py
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
@@ -461,11 +462,11 @@ class Observer:
             table.clear()
 
     def twin(self, f: Any) -> Any:
-        """The twin of a function of the user's; f itself where it can have none, which the net sees."""
+        """The twin of a function of the user's; where it can have none, f with a look at what it can reach."""
         try:
             return self.twins.of(f)
         except Untwinnable:
-            return f
+            return self.untwinned(self, f)
 
     def runs_as(self, f: Any) -> Any:
         """What funcad calls in the place of a function that it was given: the twin of one of the user's."""

@@ -123,6 +123,8 @@ def under(observer: Observer, known: list[bool]) -> Iterator[Callable[[Any], Any
 
 def unplaceable(found: Any) -> str | None:
     """Why a function that is looked at by the walk alone cannot be compiled; None if there is no reason."""
+    if found.unlooked:
+        return f"{found.unlooked[0]} holds more than is compared in a function without a source"
     for place, x in found.live.values():
         owner = getattr(x, "__self__", x) if type(x) in _BOUND else x
         kind = type(owner)

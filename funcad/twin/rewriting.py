@@ -272,7 +272,7 @@ class Rewriter(ast.NodeTransformer):
         node.body = [*self._caught(node), *self._statements(node.body)]
         return node
 
-    def visit_Try(self, node: ast.Try) -> ast.AST:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> ast.AST:
         self.generic_visit(node)
         node.finalbody = [*(self._caught(node.finalbody[0]) if node.finalbody else []), *node.finalbody]
         return node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ REFUSED = {
         "",
         "c is a",
     ),
-    "attribute": ("class O:\n    n = 0\no = O()\ndef f(x):\n    o.n += 1\n    return x * o.n", "", "o.n is stored"),
+    "stored attribute": ("class O:\n    n = 0\no = O()\ndef f(x):\n    o.n += 1\n    return x * o.n", "", "o.n is stored"),
     "class attribute": ("class O:\n    n = 0\ndef f(x):\n    O.n += 1\n    return x * O.n", "", "O.n is stored"),
     "its own attribute": ("def f(x):\n    f.n += 1\n    return x * f.n\nf.n = 0", "", "n is stored"),
     "setattr": (
@@ -55,8 +56,8 @@ REFUSED = {
         "",
         "o.n is stored",
     ),
-    "global": ("n = 0\ndef f(x):\n    global n\n    n += 1\n    return x * n", "", "global n is stored"),
-    "cell": (
+    "stored global": ("n = 0\ndef f(x):\n    global n\n    n += 1\n    return x * n", "", "global n is stored"),
+    "stored cell": (
         "def make(n):\n  def f(x):\n    nonlocal n\n    n += 1\n    return x * n\n  return f\nf = make(0)",
         "",
         "closure variable n is stored",
@@ -102,6 +103,19 @@ def test_what_cannot_runs_un_jitted(name: str) -> None:
         for _ in range(4):
             np.testing.assert_array_equal(program(X), plain.f(X))
             exec(change), exec(change.replace("made", "plain"))
+
+
+@pytest.mark.parametrize("name", [*PLACED, *REFUSED])
+def test_a_function_with_a_source_that_calls_one_without(name: str) -> None:
+    text, change = {**PLACED, **REFUSED}[name][:2]
+    made, plain = module(text, source=False), module(text, source=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", funcad.NotCompiledWarning)
+        program = jit(lambda x: np.sin(made.f(x)) * 2.0)
+        for _ in range(5):
+            np.testing.assert_allclose(program(X), np.sin(plain.f(X)) * 2.0, rtol=1e-14)
+            exec(change), exec(change.replace("made", "plain"))
+    assert name not in PLACED or program.cache_info().currsize >= 1
 
 
 _PROGRAM = """
