@@ -395,7 +395,9 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         observer.refuse(f"{place.label} moves on")
     if _top(kind) in _SHARED and kind is not threading.local:
         observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
-    if kind is contextvars.ContextVar and name == "get":
+    if kind is contextvars.ContextVar and name != "get":
+        observer.refuse(f"{place.label}.{name} changes what others read")
+    if kind is contextvars.ContextVar:
         get = observer.place(place, "attribute", "get", place.label)
         return observer.read(get, "call", None, f"{place.label}.get()", f(*args))
     if issubclass(kind, os._Environ) or issubclass(kind, (dict, types.MappingProxyType)):
