@@ -61,7 +61,7 @@ class Attempt(NamedTuple):
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
         identities = any([reads_of(code).truths for code in self.found.codes])
-        with nothing_left(self.found, self.run is not None), setting(unread=state.unread, identities=identities):
+        with nothing_left(self.found), setting(unread=state.unread, identities=identities):
             yield
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:

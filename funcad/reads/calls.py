@@ -13,6 +13,7 @@ the function itself.
 
 from __future__ import annotations
 
+import array
 import builtins
 import collections
 import contextlib
@@ -476,6 +477,8 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         return observer.read(get, "call", None, f"{place.label}.get()", f(*args))
     if issubclass(kind, os._Environ) or issubclass(kind, (dict, types.MappingProxyType)):
         return _of_mapping(observer, f, owner, name, args, kwargs)
+    if issubclass(kind, (bytearray, memoryview, array.array)) and name not in _READING:
+        observer.stores.whole(owner)
     changing = next((names for base, names in _CHANGING.items() if issubclass(kind, base)), ())
     if name in changing:
         observer.stores.method(owner, name, args)
@@ -520,6 +523,7 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, 
     return MISSING
 
 
+_READING = frozenset("decode hex find rfind index count startswith endswith tobytes tolist __getitem__ __len__".split())
 _BY_ENTRIES = frozenset(["pop", "setdefault", "clear", "update"])
 
 
@@ -626,6 +630,13 @@ def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _memory(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    place = observer.of(args[0]) if args else None
+    if place is not None:
+        observer.refuse(f"memoryview hands out the memory of {place.label}")
+    return MISSING
+
+
 def _errors(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if not {"raise", "call"}.isdisjoint([v for v in (*args, *kwargs.values()) if type(v) is str]):
         observer.refuse("errors of arithmetic are raised, or call a function")
@@ -664,6 +675,7 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     delattr: _delattr,
     **{(None, f"{kind}.__{name}attr__"): _plain_setattr for kind in ("object", "type") for name in ("set", "del")},
     next: _next,
+    memoryview: _memory,
     vars: _vars,
     os.getenv: _getenv,
     len: _length,

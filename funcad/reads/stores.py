@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import threading
 import types
+from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -166,7 +167,7 @@ class Stores:
         place = self.observer.origin.get(id(x))
         key = (id(x), "attributes") if attributes and is_a(x, _HOLDING) else id(x)
         if place is not None and key not in self.before:
-            if is_a(x, types.ModuleType) or place.label == "os.environ":
+            if is_a(x, (types.ModuleType, bytearray, memoryview, array)) or place.label == "os.environ":
                 self.observer.refuse(f"{place.label} is changed")
             self.before[key] = x, place, _copied(x) if key == id(x) else _attributes(x)
         return place
