@@ -8,7 +8,6 @@ function with guards is attempted once for each of its paths.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +20,8 @@ from funcad.api.lane_trace import as_truth
 from funcad.errors import FuncadError
 from funcad.host.where import setting, state, tracing
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
-from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Writes
-from funcad.jitted.left_behind import arguments_kept, nothing_left
+from funcad.jitted.left_behind import arguments_kept, nothing_left, untwinned
 from funcad.jitted.path_segments import Leaf
 from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
@@ -135,31 +133,6 @@ class Attempts:
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         flat = flat if run is None else run.storing(flat)
         return Attempt(flat, store, writes, given, self.in_tree, self.title, found, run)
-
-
-def untwinned(observer: Any, f: Any) -> Any:
-    """A function of the user's that has no twin, called by one that has: what it can reach is looked at around its call."""
-    walks: list[Found] = []
-
-    @functools.wraps(f)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        outside = [x for x in (*args, *kwargs.values()) if type(x) is not Tracer and observer.of(x) is not None]
-        for x in outside:
-            observer.content(x)
-        found = walks[0] if walks and not outside else look(f, [("an argument", x) for x in outside])
-        walks[:] = walks or [found] * (not outside)
-        found.alone = True
-        reason = _running().unplaceable(found)
-        if reason is not None:
-            observer.refuse(reason)
-        try:
-            with nothing_left(found):
-                return f(*args, **kwargs)
-        except Refusal as refusal:
-            observer.refused = observer.refused or refusal
-            raise
-
-    return run
 
 
 class TwinRun:

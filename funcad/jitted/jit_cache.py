@@ -29,11 +29,10 @@ from funcad.errors import FuncadError
 from funcad.ir.jaxpr import Jaxpr
 from funcad.memo import CacheLine, after_switch, further, line_of, weak_table
 from funcad.primitives.axis_env import over_processes
-from funcad.reads.places import Guards
+from funcad.reads.places import Guards, held_weakly
 from funcad.reads.refusals import Raised
 from funcad.reads.stores import Store
 from funcad.show.compile_log import html_table
-from funcad.tree.same import Weakly
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
 
@@ -301,7 +300,7 @@ class Cache:
                 self.entries.popitem(last=False)
             gone = partial(_gone, weakref.ref(self))
             objects = entry.watched.objects() if entry.watched is not None else []
-            objects += [x for part in _flat(key.statics) if type(part) is Weakly and (x := part.ref()) is not None]
+            objects += held_weakly(key.statics)
             entry.living = tuple([weakref.ref(x, gone) for x in objects if x is not None])
 
     def drop_dead(self) -> None:
@@ -386,15 +385,6 @@ def _gone(cache: weakref.ref[Cache], _: Any) -> None:
                 found.drop_dead()
             finally:
                 found.lock.release()
-
-
-def _flat(key: Any) -> Iterator[Any]:
-    """The parts of the key of static arguments."""
-    if type(key) is tuple or type(key) is frozenset:
-        for part in key:
-            yield from _flat(part)
-    else:
-        yield key
 
 
 _caches = weak_table(

@@ -26,7 +26,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.host.where import Source
 from funcad.ir.tracer import Tracer
-from funcad.jitted.watched import Found
+from funcad.jitted.watched import Found, look
 from funcad.reads.code_reads import MISSING, content, stores_attribute
 from funcad.reads.places import bytes_of, dict_of
 from funcad.reads.refusals import Refusal
@@ -65,6 +65,31 @@ def nothing_left(found: Found) -> Iterator[None]:
         if not _same(read(), before):
             write(before)
             raise Refusal(f"{label} draws, which moves the generator", "")
+
+
+def untwinned(observer: Any, f: Any) -> Any:
+    """A function of the user's that has no twin, called by one that has: what it can reach is looked at around its call."""
+    walks: list[Found] = []
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        outside = [x for x in (*args, *kwargs.values()) if type(x) is not Tracer and observer.of(x) is not None]
+        for x in outside:
+            observer.content(x)
+        found = walks[0] if walks and not outside else look(f, [("an argument", x) for x in outside])
+        walks[:] = walks or [found] * (not outside)
+        found.alone = True
+        reason = importlib.import_module("funcad.reads.run").unplaceable(found)
+        if reason is not None:
+            observer.refuse(reason)
+        try:
+            with nothing_left(found):
+                return f(*args, **kwargs)
+        except Refusal as refusal:
+            observer.refused = observer.refused or refusal
+            raise
+
+    return run
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.memo import remembers
 from funcad.reads.code_reads import MISSING
-from funcad.tree.same import again, same, same_key, weakly
+from funcad.tree.same import Weakly, again, same, same_key, weakly
 
 INPUTS = ("number", "aval")  # checks of what is read again as an input of the program
 _HASHED = 1 << 20  # bytes of an array, beyond which they are told by a hash
@@ -90,6 +90,13 @@ def reference(x: Any) -> tuple[str, Any]:
 def found_as(x: Any, label: str) -> Place:
     """The place of what is reached by no steps: it is held weakly, where Python can."""
     return Place(None, "constant", x, label) if weakly(x) is None else Place(None, "weak", again(x), label)
+
+
+def held_weakly(key: Any) -> list[Any]:
+    """The objects that the key of static arguments holds weakly."""
+    if type(key) is tuple or type(key) is frozenset:
+        return [x for part in key for x in held_weakly(part)]
+    return [key.ref()] if type(key) is Weakly else []
 
 
 def dict_of(x: Any) -> dict[str, Any]:
