@@ -202,6 +202,9 @@ class Jitted(Remade):
         what runs together, what runs alone and why. `print` it; `.engine`, `.groups`, `.alone`, `.reasons` are data. With
         `config.engine = "cuda"` the kernels, registers and bytes, too, and by `.at(bandwidth)` the time; see help(found).
 
+        `.outside` lists what the function reads beside its arguments and stores there, with what is done with it at each call
+        ("read", "compared" or "stored") and the line. A function that is not compiled raises NotCompiledWarning, with the reason.
+
         >>> import numpy as np, funcad
         >>> with funcad.config.set(engine="numpy"):
         ...     found = funcad.jit(lambda x: np.exp(-x) * x).explain(funcad.ShapeDtypeStruct((1000,), np.float64))
