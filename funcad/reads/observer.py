@@ -32,7 +32,6 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, draws, is_imported, is_library
 from funcad.reads.places import (
-    CHECKS,
     INPUTS,
     Guards,
     Place,
@@ -46,7 +45,6 @@ from funcad.reads.places import (
     key_of,
     keys_of,
     needed,
-    operated,
     reference,
 )  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
@@ -80,7 +78,6 @@ class Observer:
         self.constants: set[Place] = set()  # what stays as it is now, because the user says so
         self.last: Place | None = None  # where the last value was loaded, if it was met there for the first time
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
-        self.numbers: dict[int, Any] = {}  # what these are now
         self.placed: list[Place] = []  # the inputs, in the order in which the program has them
         self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
@@ -282,7 +279,6 @@ class Observer:
         self.placed.append(place)
         self.values[place] = found = Tracer(trace, variable)
         (self.tracers if is_number(x) else self.arrays)[id(found)] = place
-        self.numbers[id(found)] = x
         return found
 
     def constant(self, x: Any) -> None:
@@ -415,21 +411,11 @@ class Observer:
         """Does x stand for what is read again at each call?"""
         return type(x) is Tracer and (id(x) in self.tracers or id(x) in self.arrays)
 
-    def derived(self, x: Any, of: Any = None, key: tuple[Any, Any, bool] | None = None) -> None:
+    def derived(self, x: Any) -> None:
         """x was computed of numbers that are inputs, and stands for a number of Python's as they do."""
         if type(x) is Tracer:
-            place = self.tracers.get(id(of)) if key is not None else None
-            self.tracers[id(x)] = None if place is None else self.place(place, "operated", key, place.label)
+            self.tracers[id(x)] = None
             self.keep.append(x)
-            if key is not None and id(of) in self.numbers:
-                self.numbers[id(x)] = operated(self.numbers[id(of)], key)
-
-    def asked(self, x: Any, check: str) -> None:
-        """A number that is an input, or was computed of one, must be as Python's arithmetic asks, now and at each call."""
-        place, value = self.tracers.get(id(x)), self.numbers.get(id(x))
-        if place is None or value is None or not CHECKS[check][0](value, None):
-            raise self.not_placed(x)
-        self.guard(place, check, None)
 
     # -- what stops it
 

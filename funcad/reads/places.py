@@ -73,12 +73,6 @@ def array_of(x: Any) -> tuple[Any, ...]:
     return weakref.ref(x), x.shape, x.dtype
 
 
-def operated(x: Any, key: tuple[Any, Any, bool]) -> Any:
-    """An operation of Python's on a number: (operator, the other operand, does that come first?)."""
-    op, other, first = key
-    return op(other, x) if first else op(x, other)
-
-
 def reference(x: Any) -> tuple[str, Any]:
     """The comparison by identity: weak, where Python can."""
     try:
@@ -144,8 +138,6 @@ CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
         "(type({x}) is _nd and {x}.shape == {k}[0] and {x}.dtype == {k}[1])",
     ),
     "names": (lambda x, known: keys_of(x) == known, "_keys_of({x}) == {k}"),
-    "nonzero": (lambda x, known: x != 0, "{x} != 0"),  # where Python divides by a number that is an input
-    "positive": (lambda x, known: x >= 0, "{x} >= 0"),
 }
 # name -> (the step, the same as text); {k} is the key as it is, {c} as a constant
 STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
@@ -166,7 +158,6 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "length": (lambda x, key: len(x), "len({p})"),
     "memory": (lambda x, key: memoryview(x).tobytes(), "memoryview({p}).tobytes()"),
     "call": (lambda x, key: x(), "{p}()"),
-    "operated": (lambda x, key: operated(x, key), "_operated({p}, {c})"),  # a number that was computed of an input
     "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere
 }
 
@@ -267,7 +258,7 @@ def written_out(watches: Sequence[Place], handed: Sequence[Place]) -> Callable[[
     """`holds(f)`: is everything as it was found? The inputs are returned, and then what is at the places that are `handed`."""
     scope: dict[str, Any] = {"_same": same, "_same_elements": same_elements, "_M": MISSING}
     scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
-    scope.update(_nd=np.ndarray, _keys_of=keys_of, _operated=operated)
+    scope.update(_nd=np.ndarray, _keys_of=keys_of)
     names: dict[int, str] = {}
     lines = ["def _holds(f):", "    try:"]
     for i, w in enumerate(watches):

@@ -31,11 +31,6 @@ from funcad.reads.replays import spoken, told_key
 from funcad.twin.hooks import Hooks
 
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
-_PARTIAL = {  # operations that Python refuses for some numbers, where arrays give inf or nan
-    operator.truediv: "nonzero", operator.floordiv: "nonzero", operator.mod: "nonzero",
-    operator.itruediv: "nonzero", operator.ifloordiv: "nonzero", operator.imod: "nonzero",
-}  # fmt: skip
-_POWERS = (operator.pow, operator.ipow)
 _SHIFTS = (operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
@@ -454,27 +449,13 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
 
 
 def _of_inputs(observer: Observer, op: Any, a: Any, b: Any) -> Any:
-    """Of numbers that are inputs Python's arithmetic is asked for: what it would refuse must stay refused."""
+    """Of numbers that are inputs: what Python's arithmetic would refuse is refused by the operation (python_numbers.py)."""
     numbers = all([type(x) in (int, float, bool, complex) or id(x) in observer.tracers for x in (a, b)])
-    if numbers:
-        needed = a if id(a) in observer.tracers else b
-        if op in _SHIFTS:
-            raise observer.not_placed(needed)
-        if op in _PARTIAL and type(b) is Tracer:
-            observer.asked(b, _PARTIAL[op])
-        if op in _POWERS:
-            if type(a) in (int, float) and 0 < a <= 1:
-                observer.asked(b, "positive")
-            elif not (type(b) is int and 0 <= b <= 3):
-                raise observer.not_placed(needed)
+    if numbers and op in _SHIFTS:
+        raise observer.not_placed(a if id(a) in observer.tracers else b)
     out = op(a, b)
     if numbers:
-        if type(a) is Tracer and type(b) is not Tracer:
-            observer.derived(out, a, (op, b, False))
-        elif type(b) is Tracer and type(a) is not Tracer:
-            observer.derived(out, b, (op, a, True))
-        else:
-            observer.derived(out)
+        observer.derived(out)
     return out
 
 
