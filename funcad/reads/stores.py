@@ -6,8 +6,8 @@ held. A call writes the outputs back when it has succeeded. What the function re
 value of the trace, so such places become inputs of the next trace (`advancing`).
 
 Traps: what a method or a library rearranges is guarded as a whole, as it was before (`told`), and is the function's own from
-then on; a list that grew is appended to, never replaced; all containers are found before the first is written, because one store
-may hide the next; what cannot be made anew at each call (an object made inside, a function) is refused.
+then on; a list that grew is appended to, never replaced; all containers are found before the first is written, because one
+store may hide the next; what cannot be made anew at each call (an object made inside, a function) is refused.
 """
 
 from __future__ import annotations
