@@ -112,6 +112,8 @@ def shown_value(x: Value, text: bool = True) -> Value:
     recorder, observer = value.owner.recorder, state.observer
     shown: Value = value if recorder is None else recorder.shown(value, text)
     if shown is value and text and observer is not None and value.owner is observer.trace:
+        if observer.inputs:  # a number is one that was to be an input
+            raise observer.not_placed()
         observer.refuse("the text of a traced array is made" if value.aval.shape else "the text of a traced value is made")
     return value if shown is value else shown_value(shown, text)
 

@@ -59,19 +59,19 @@ class Attempt(NamedTuple):
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
         identities = any([reads_of(code).truths for code in self.found.codes])
-        with nothing_left(self.found), setting(unread=state.unread, identities=identities):
+        with nothing_left(self.found, self.run is not None), setting(unread=state.unread, identities=identities):
             yield
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:
         """What the program depends on, once it is traced."""
         run = self.run
         if run is None:
-            return self.found.settle(f, moved)
+            return self.found.settle(f, moved, True)
         guards = run.guards or Guards([])
         if run.unseen or keeps_functions(jaxpr):
             if guards.inputs:  # what the walk compares may be one of them
                 raise Unplaced("")
-            guards = guards.joined(self.found.settle(f, moved))
+            guards = guards.joined(self.found.settle(f, moved, run.unseen))
         return guards if guards.places else None
 
     def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:
@@ -166,7 +166,7 @@ class TwinRun:
             self.guards, self.unseen = observer.guards(), observer.unseen
             return result
         except Exception as error:
-            if observer.stores.any() and not isinstance(error, (FuncadError, Unplaced)):
+            if observer.stores.some and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
                 raise Raised(error) from error
             raise
         finally:

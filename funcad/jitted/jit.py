@@ -28,7 +28,7 @@ from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted.attempts import Attempt, Attempts, has_twin
@@ -396,6 +396,8 @@ class Core:
             n = len(outs) - sum([store.count for store in entry.stores])
             outs = own_memory(outs, inputs)
             stored, outs = outs[n:], outs[:n]
+            if state.observer is None and any_tracer(stored):
+                stored = _apart(entry.jaxpr, n, inputs, name_of(self.f)) or stored
             if entry.written:
                 outs = commit(entry, leaves, inputs, outs, self._donated_ids(args, kwargs), name_of(self.f))
             write_back(entry.stores, self.f, stored, state.observer, name_of(self.f))
@@ -416,7 +418,7 @@ class Core:
 
     def _un_jitted(self, args: tuple, kwargs: dict, refusal: Refusal | None = None) -> Any:
         """The function itself, and a warning, once, when its result stands."""
-        if state.observer is not None:  # where it is a part of a function that is traced, that is not compiled either
+        if state.observer is not None:  # a part of a function that is traced, which is not compiled either
             return state.observer.runs_as(self.f)(*args, **kwargs)
         reason, policy = self.cache.refused, self.not_compiled or config.not_compiled
         if policy == "raise" and reason is not None:
@@ -687,6 +689,16 @@ class Core:
     def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:
         """Ids of the donated buffers that may really be written."""
         return writable(tree.leaves(self._chosen(args, kwargs)), inputs)
+
+
+def _apart(jaxpr: Jaxpr, n: int, inputs: Sequence[Any], name: str) -> list[Any] | None:
+    """The outputs from n on, of which none depends on what is being derived or mapped; None if some do."""
+    only = prune(jaxpr, [i >= n for i in range(len(jaxpr.outputs))], effects=False)
+    used = used_inputs(only)
+    given = [x for x, u in zip(inputs, used) if u]
+    if any_tracer(given):
+        return None
+    return call_of(Jaxpr(tuple([v for v, u in zip(only.inputs, used) if u]), only.equations, only.outputs), given, name)
 
 
 Jitted._kind = Core

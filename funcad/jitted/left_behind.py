@@ -6,8 +6,6 @@ closure cell means nothing once the trace has ended, and a number that was drawn
 both are reasons not to compile the function. What held the traced value holds again what it held before, also where the
 function itself failed.
 
-Of a function that has no twin every change is a reason, and all that it changed is as it was.
-
 Traps: a state of NumPy's takes 40 microseconds to read, so the module-level generators are looked at only where some code that
 can be reached speaks of them, and another thread may draw from them. Containers that the function made itself may hold
 what they like.
@@ -30,34 +28,37 @@ from funcad.host.where import Source
 from funcad.ir.tracer import Tracer
 from funcad.jitted.watched import Found, look
 from funcad.reads.code_reads import MISSING, content, stores_attribute
-from funcad.reads.places import dict_of
+from funcad.reads.places import bytes_of, dict_of
 from funcad.reads.refusals import Refusal
+from funcad.reads.stores import own_method
 
 _SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
 LONGEST = 10_000  # containers with more items are not looked into
+_WHOLE = (list, set, collections.deque)
 _DEEP = 3  # containers in containers
-_CONTAINERS = (list, dict, set, collections.deque)
 
 
 @contextmanager
-def nothing_left(found: Found) -> Iterator[None]:
-    """A `with` block in which a function is traced, that was looked at before."""
+def nothing_left(found: Found, twinned: bool) -> Iterator[None]:
+    """A `with` block in which a function is traced, that was looked at before.
+
+    Where it has no twin, nobody replays what it stores: whatever has changed is a reason not to compile it.
+    """
     kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
     kept += [_Kept(label, table, names) for label, table, names in found.stores()]
     generators = [(label, *state) for label, state in _generators(found) if state is not None]
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         for k in kept:
-            k.restore(k.traced())
+            k.restore(k.left(twinned and not isinstance(error, Refusal)))  # after which f runs once more, as it is
         raise
-    problem = None
-    for k in kept:
-        names = k.changed() if found.alone else k.traced()
-        if names and problem is None:
-            problem = _stored(k.label_of(names[0]), names[0], k.is_object, found)
-        k.restore(names)
-    if problem is not None:
+    left = [(k, names) for k in kept if (names := k.left(twinned))]
+    if left:
+        first, names = left[0]
+        problem = _stored(first.label_of(names[0]), names[0], first.is_object, found)
+        for k in kept:
+            k.restore(k.left(False))
         raise problem
     for label, read, write, before in generators:
         if not _same(read(), before):
@@ -81,7 +82,7 @@ def untwinned(observer: Any, f: Any) -> Any:
         if reason is not None:
             observer.refuse(reason)
         try:
-            with nothing_left(found):
+            with nothing_left(found, False):
                 return f(*args, **kwargs)
         except Refusal as refusal:
             observer.refused = observer.refused or refusal
@@ -114,7 +115,7 @@ def _holds(x: Any, wanted: Any) -> bool:
 
 
 def _length(x: Any) -> int:
-    return len(x) if type(x) in _CONTAINERS else 0
+    return len(x) if type(x) in (*_WHOLE, dict) else 0
 
 
 def _holds_traced(x: Any, deep: int = _DEEP) -> bool:
@@ -131,7 +132,7 @@ class _Kept:
 
     def __init__(self, label: str, x: Any, names: frozenset[str] | None = None):
         self.label, self.x = label, x
-        self.is_object = type(x) not in (*_CONTAINERS, np.ndarray) and names is None
+        self.is_object = not is_a(x, (*_WHOLE, dict, np.ndarray)) and names is None
         self.names = names
         self.before = self.items()
 
@@ -139,42 +140,44 @@ class _Kept:
         x = self.x
         if type(x) is types.CellType:
             return {None: content(x)} if content(x) is not MISSING else {}
-        if type(x) in (list, set, collections.deque):
-            return dict(enumerate(x))
+        if is_a(x, _WHOLE):
+            return dict(enumerate(own_method(x, "__iter__")(x)))
+        if is_a(x, dict):
+            return dict(dict.items(x)) if self.names is None else {n: x[n] for n in self.names if n in x}
         if is_a(x, np.ndarray):
             return {...: x.copy()}
-        if isinstance(x, type):
-            return dict(x.__dict__)
-        if type(x) is dict:
-            return dict(x) if self.names is None else {n: x[n] for n in self.names if n in x}
+        if is_a(x, type):
+            return {n: v for n, v in x.__dict__.items() if n[:2] != "__"}
         return {**dict_of(x), **dict(_slots(x))}
 
     def traced(self) -> list[Any]:
         """Where there is a traced value now that was not there before."""
         return [k for k, v in self.items().items() if v is not self.before.get(k, MISSING) and _holds_traced(v)]
 
-    def changed(self) -> list[Any]:
-        """Where there is something else than before; what a `cached_property` has kept is no change."""
+    def left(self, twinned: bool) -> list[Any]:
+        """Where something is left behind."""
+        if twinned:
+            return self.traced()
         now = self.items()
         if is_a(self.x, np.ndarray):
-            return [] if same_bits(now[...], self.before[...]) else [...]
-        names = [k for k in {**self.before, **now} if self.before.get(k, MISSING) is not now.get(k, MISSING)]
+            return [] if bytes_of(now[...]) == bytes_of(self.before[...]) else [...]
+        names = [k for k in {**self.before, **now} if now.get(k, MISSING) is not self.before.get(k, MISSING)]
         return [k for k in names if type(k) is not str or type(getattr(type(self.x), k, None)) is not functools.cached_property]
 
     def label_of(self, name: Any) -> str:
-        if is_a(self.x, (types.CellType, np.ndarray)):
+        if is_a(self.x, (set, types.CellType, np.ndarray)):
             return self.label
         if self.is_object:
             return f"{self.label}.{name}"
         if self.names is not None:
             return f"{self.label} {name}"
-        return self.label if type(self.x) is set else f"{self.label}[{name!r:.40}]"
+        return f"{self.label}[{name!r:.40}]"
 
     def restore(self, names: list[Any]) -> None:
         x = self.x
-        if type(x) in (list, set, collections.deque) and names:
-            x.clear()
-            (x.update if type(x) is set else x.extend)(self.before.values())
+        if is_a(x, _WHOLE) and names:
+            own_method(x, "clear")(x)
+            own_method(x, "update" if is_a(x, set) else "extend")(x, self.before.values())
             return
         for n in names:
             if type(x) is types.CellType:
@@ -182,17 +185,19 @@ class _Kept:
                     x.cell_contents = self.before[n]
                 else:
                     del x.cell_contents
-            elif type(x) is dict:
+            elif is_a(x, dict):
                 if n in self.before:
-                    x[n] = self.before[n]
+                    own_method(x, "__setitem__")(x, n, self.before[n])
                 else:
-                    del x[n]
+                    own_method(x, "__delitem__")(x, n)
             elif is_a(x, np.ndarray):
                 _write(x, self.before[n])
+            elif is_a(x, type):
+                type.__setattr__(x, n, self.before[n]) if n in self.before else type.__delattr__(x, n)
             elif n in self.before:
-                (type if isinstance(x, type) else object).__setattr__(x, n, self.before[n])
+                object.__setattr__(x, n, self.before[n])
             else:
-                (type if isinstance(x, type) else object).__delattr__(x, n)
+                object.__delattr__(x, n)
 
 
 def _write(x: Any, elements: Any) -> None:
@@ -224,10 +229,6 @@ def _stored(label: str, attribute: Any, is_object: bool, found: Found) -> Refusa
         if offset is not None:
             return Refusal(f"{label} is stored", str(Source(*offset)))
     return Refusal(f"{label} is stored", "")
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and (a.dtype.hasobject or a.tobytes() == b.tobytes())
 
 
 # -- random generators

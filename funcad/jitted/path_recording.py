@@ -213,8 +213,7 @@ class Recorder:
         self._take_back()
         self.chain, self.env, self.root, self.started, self.anew = [], {}, None, False, True
         self._begin()
-        self._start = self._done = self._ran = len(trace.equations)
-        self._consts_start = self._consts = len(trace.captured)
+        self._start = self._done = self._ran = len(trace.equations)  # what it captured stays captured
 
     def answer(self, x: Tracer, how: str) -> Any:
         """What Python asked of a value of the trace: a guard."""

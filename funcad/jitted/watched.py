@@ -30,8 +30,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, Reads, content, is_imported, is_library, reads_of
-from funcad.reads.places import Guards, Place, dict_of, evaluated, found_as, is_scalar, reference
-from funcad.tree.same import same_key
+from funcad.reads.places import Guards, Place, bytes_of, dict_of, elements_of, evaluated, found_as, is_scalar, reference
 
 MOST_SCALARS = 64  # in a container that is watched by content
 MOST_ITEMS = 256  # in a container whose items are looked at
@@ -40,6 +39,7 @@ _LISTS = (list, tuple, collections.deque)
 _NOT_READ = frozenset("__init__ __new__ __repr__ __str__ __eq__ __hash__ __del__ __init_subclass__ __class_getitem__".split())
 _RECORDS = (types.SimpleNamespace,)  # told by their class and the attributes that are read, as dataclasses are
 _DRAWING = ("numpy.random", "random")  # modules of generators
+_STORING = frozenset(["setattr", "delattr", "vars", "__dict__", "__setattr__", "__delattr__"])
 _WHOLE = frozenset(["asdict", "astuple", "fields", "vars", "__dict__"])  # whoever says so reads all attributes
 _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attributes of names which no code of the user's says
 
@@ -111,8 +111,9 @@ class Found:
             self._items(w, x)
         elif issubclass(kind, dict):
             self._keys(w, x)
-        elif kind in (set, frozenset) and len(x) <= MOST_SCALARS and all(map(is_scalar, x)):
-            w.check, w.known = "set", same_key(x, True)
+        elif kind in (set, frozenset) and len(x) <= MOST_ITEMS:
+            w.check, w.known = "set", elements_of(x)
+            self._told_by_identity(x)
         elif kind in (types.MethodType, functools.partial):  # made anew at each access
             w.check, w.known = "class", weakref.ref(kind)
         elif kind in _RECORDS or _raw(kind, "__dataclass_fields__") is not None:
@@ -137,6 +138,12 @@ class Found:
             self.unlooked.append(w.label)
         else:
             w.check, w.known = "keys", (type(x), tuple(keys))
+            self._told_by_identity(keys)
+
+    def _told_by_identity(self, keys: Iterable[Any]) -> None:
+        for k in keys:
+            if not is_scalar(k) and type(k) is not tuple and reference(k)[0] == "ref":
+                self.on_the_way(Place(None, "weak", weakref.ref(k), "a key"), k)
 
     # -- what is behind it
     def expand(self, w: Place, x: Any) -> None:
@@ -300,12 +307,17 @@ class Found:
     # -- what may be left behind, see left_behind.py
     def objects(self) -> list[tuple[str, Any]]:
         """The objects and containers of the user's, whose attributes and items may be stored."""
-        found = []
+        found: list[tuple[str, Any]] = []
         for w, x in self.live.values():
             kind = type(x)
-            users = self.stored_attributes and not is_library(kind) and not issubclass(kind, type)
-            if kind in (list, dict, set) or users or self.alone and _may_change(x):
-                found.append((w.label.removeprefix("global ").removeprefix("closure variable ") or "the function", x))
+            label = w.label.removeprefix("global ").removeprefix("closure variable ") or "the function"
+            mine = kind in _RECORDS or not is_library(x if issubclass(kind, (type, types.FunctionType)) else kind)
+            if issubclass(kind, (list, dict, set, collections.deque)):
+                found += [(label, x), (label, dict_of(x))]
+            elif mine and (self.stored_attributes or not _STORING.isdisjoint(self.mentioned)):
+                found.append((label, x))
+            elif self.alone and is_a(x, np.ndarray):
+                found.append((label, x))
         return found
 
     def stores(self) -> list[tuple[str, Any, frozenset[str]]]:
@@ -321,14 +333,20 @@ class Found:
         return found
 
     # -- after the trace
-    def settle(self, f: Any, moved: set[str]) -> Guards | None:
-        """What to compare from now on; None if there is nothing. `moved`: labels of what changed before without f's code."""
+    def settle(self, f: Any, moved: set[str], contents: bool) -> Guards | None:
+        """What to compare from now on; None if there is nothing. `moved`: labels of what changed before without f's code.
+
+        contents: of arrays too, because nobody saw what was read of them.
+        """
+        elements: list[Place] = []
         dropped = {id(w) for w, holder in self.holders.items() if holder in self.own}
         globals_ = set(map(id, self.holders))
         items = {key for reads in self.reads for key in reads.stored_items}  # rules may run after the trace
         dropped |= {id(w) for w in self.watches if w.step in ("item", "entry") and w.key in items and id(w) not in globals_}
-        for w, _, holds in evaluated(self.watches, f):
+        for w, x, holds in evaluated(self.watches, f):
             if holds:
+                if contents and type(x) is np.ndarray and w.check != "alias":
+                    elements.append(Place(w, "again", "bytes", f"the elements of {w.label}", "bytes", bytes_of(x)))
                 continue
             if w.check in ("items", "keys", "sized"):
                 w.check = None  # f changed which items there are; those that it left as they were are watched
@@ -351,6 +369,7 @@ class Found:
                     else:
                         needed.add(id(w.known))
         kept = [w for w in self.watches if id(w) in needed and id(w) not in dropped]
+        kept += [w for w in elements if w.known is not None and id(w.parent) in needed and id(w.parent) not in dropped]
         self.live, self.todo = {}, []
         return Guards(kept) if any([w.check is not None for w in kept]) else None
 
@@ -369,13 +388,6 @@ def _raw(kind: type, name: str) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     return None
-
-
-def _may_change(x: Any) -> bool:
-    """Is it an object, a class, a function or an array of the user's?"""
-    if isinstance(x, (type, types.FunctionType)):
-        return not is_library(x)
-    return not isinstance(x, types.ModuleType) and (is_a(x, (np.ndarray, collections.deque)) or bool(dict_of(x)))
 
 
 def _is_list(kind: type) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,15 +64,22 @@ def _defaults(observer: Observer, f: Any) -> None:
 def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
     """`x.name`, or the default where there is no such attribute."""
     observer = state.observer
-    if observer is None or type(x) is Tracer:
-        return getattr(x, name) if default is MISSING else getattr(x, name, default)
+    try:
+        return getattr(x, name) if observer is None or type(x) is Tracer else _read(observer, x, name)
+    except AttributeError:
+        if default is MISSING:
+            raise
+        return default
+
+
+def _read(observer: Observer, x: Any, name: str) -> Any:
     kind = type(x)
     if issubclass(kind, types.ModuleType):
-        return _of_module(observer, x, name, default)
+        return _of_module(observer, x, name)
     if kind is np.ndarray:
         if name in _MEMORY:
             observer.content(x)
-        return getattr(x, name) if default is MISSING else getattr(x, name, default)
+        return getattr(x, name)
     if kind is super:
         _of_super(observer, x, name)
     place = observer.origin.get(id(x))
@@ -85,15 +93,13 @@ def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
         if found is not MISSING:
             return found
     if place is None:
-        return getattr(x, name) if default is MISSING else getattr(x, name, default)
+        return getattr(x, name)
     try:
         found = getattr(x, name)
     except AttributeError:
         if has_dict(x):
             observer.missing(place, "own", name, f"{place.label}.{name}")
-        if default is MISSING:
-            raise
-        return default
+        raise
     if type(found) in (types.BuiltinFunctionType, types.MethodWrapperType):
         return found
     if type(found) is types.MethodType and found.__self__ is x and own(x, name) is MISSING:
@@ -106,26 +112,30 @@ def attribute(x: Any, name: str, default: Any = MISSING) -> Any:
     return observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
 
 
-def _of_module(observer: Observer, x: Any, name: str, default: Any) -> Any:
-    found = getattr(x, name) if default is MISSING else getattr(x, name, default)
+def _of_module(observer: Observer, x: Any, name: str) -> Any:
+    place = observer.origin.get(id(x)) or observer.found_nowhere(x, x.__name__)
+    try:
+        found = getattr(x, name)
+    except AttributeError:
+        if place is not None:
+            observer.missing(place, "own", name, f"{x.__name__}.{name}")
+        raise
     if is_library(x):
-        if found is default or type(found) in _CODES or isinstance(found, (type, np.ufunc)) or is_scalar(found):
+        if type(found) in _CODES or isinstance(found, (type, np.ufunc)) or is_scalar(found):
             return found
-        place = observer.origin.get(id(x)) or observer.found_nowhere(x, x.__name__)
         if place is not None:
             observer.known_as(found, observer.place(place, "attribute", name, f"{x.__name__}.{name}"))
         return found
-    place = observer.origin.get(id(x)) or observer.found_nowhere(x, x.__name__)
-    if place is None or found is default:
-        return found
-    return observer.read(place, "attribute", name, f"{x.__name__}.{name}", found, name)
+    return found if place is None else observer.read(place, "attribute", name, f"{x.__name__}.{name}", found, name)
 
 
 def _of_super(observer: Observer, x: Any, name: str) -> None:
     """What the classes behind the one that asks have under a name."""
     classes = (x.__self_class__ or object).__mro__
-    for base in classes[classes.index(x.__thisclass__) + 1 :] if x.__thisclass__ in classes else ():
+    behind = classes[classes.index(x.__thisclass__) + 1 :] if x.__thisclass__ in classes else ()
+    for base in behind:
         if name in base.__dict__:
+            passed(observer, behind, base, name)
             raw = base.__dict__[name]
             if type(raw) is types.FunctionType and not is_library(base):
                 at = of_class(observer, base, name)
@@ -150,11 +160,22 @@ def through(observer: Observer, at: Place, name: str, function: Any) -> None:
         observer.guard(place, *reference(function))
 
 
+def passed(observer: Observer, classes: Sequence[type], base: type | None, name: str) -> None:
+    """Those of the user's classes where a name was looked for in vain, up to the one that has it, may get it later."""
+    for c in classes:
+        if c is base:
+            return
+        if not is_library(c):
+            place = observer.origin.get(id(c)) or observer.found_nowhere(c, c.__name__)
+            observer.missing(place, "own", name, f"{c.__name__}.{name}")
+
+
 def method_of(observer: Observer, kind: type, name: str) -> Any:
     """A method that Python itself looks up in the class of an object, to be called with the object; None if it is no twin's."""
     base, raw = raw_of(kind, name)
     if not is_users_function(raw):
         return None
+    passed(observer, kind.__mro__, base, name)
     at = of_class(observer, base, name)
     observer.guard(at, "code", raw.__code__)
     observer.known_as(raw, at)
@@ -164,6 +185,7 @@ def method_of(observer: Observer, kind: type, name: str) -> Any:
 def _in_class(observer: Observer, x: type, name: str) -> Any:
     """An attribute that is asked of a class of the user's."""
     base, raw = raw_of(x, name)
+    passed(observer, x.__mro__, base, name)
     if raw is MISSING or is_library(base):
         return MISSING
     at = of_class(observer, base, name)
@@ -184,6 +206,8 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
         return twin_of(getter)(x, name)
     base, raw = raw_of(kind, name)
     has = own(x, name) is not MISSING
+    if not has:
+        passed(observer, kind.__mro__, base, name)
     if raw is MISSING or is_library(base):
         other = raw_of(kind, "__getattr__")[1]
         return twin_of(other)(x, name) if raw is MISSING and not has and is_users_function(other) else MISSING
@@ -218,3 +242,38 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
     if hasattr(way, "__get__"):
         return MISSING
     return observer.read(at.parent, "raw", name, f"{at.label}", raw, name)
+
+
+def store_attribute(x: Any, name: str, value: Any) -> None:
+    """`x.name = value`"""
+    observer = state.observer
+    if observer is not None and type(x) is not Tracer:
+        kind = type(x)
+        base, raw = raw_of(kind, name)
+        if type(raw) is property and is_users_function(raw.fset):
+            through(observer, of_class(observer, base, name), "fset", raw.fset)
+            twin_of(raw.fset)(x, value)
+            return
+        way = raw_of(type(raw), "__set__")[1]
+        if is_users_function(way):
+            observer.guard(of_class(observer, base, name), *reference(raw))
+            twin_of(way)(raw, x, value)
+            return
+        setter = method_of(observer, kind, "__setattr__")
+        if setter is not None:
+            setter(x, name, value)
+            return
+        observer.stores.attribute(x, name)
+    setattr(x, name, value)
+
+
+def delete_attribute(x: Any, name: str) -> None:
+    """`del x.name`"""
+    observer = state.observer
+    if observer is not None and type(x) is not Tracer:
+        deleter = method_of(observer, type(x), "__delattr__")
+        if deleter is not None:
+            deleter(x, name)
+            return
+        observer.stores.attribute(x, name)
+    delattr(x, name)

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import builtins
 import collections
+import contextlib
 import contextvars
 import datetime
 import functools
 import inspect
 import io
 import itertools
+import operator
 import os
 import random
 import sys
@@ -37,14 +39,22 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
-from funcad.reads.attributes import attribute, is_users_function, method_of, raw_of, twin_of
+from funcad.reads.attributes import (
+    attribute,
+    delete_attribute,
+    is_users_function,
+    method_of,
+    raw_of,
+    store_attribute,
+    twin_of,
+)
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
 from funcad.reads.replays import replayed, spoken, told_key
-from funcad.reads.stores import copied
 
+_MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
 # what is refused before it runs -> why
 _REFUSED: dict[Any, str] = {
@@ -86,8 +96,8 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
 )
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
-    list: "append extend insert pop remove clear sort reverse".split(),
-    dict: "update setdefault pop popitem clear".split(),
+    list: "append extend insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__ __imul__".split(),
+    dict: "update setdefault pop popitem clear __setitem__ __delitem__ __ior__ move_to_end".split(),
     set: "add discard remove pop clear update difference_update intersection_update symmetric_difference_update".split(),
     collections.deque: "append appendleft pop popleft extend extendleft rotate clear".split(),
     np.ndarray: "fill sort partition itemset setflags resize put byteswap".split(),
@@ -160,6 +170,11 @@ def _class(observer: Observer, f: type) -> Any:
     return make
 
 
+def _top(x: Any) -> str:
+    """The package that a function or a class says it is of."""
+    return str(getattr(x, "__module__", None)).partition(".")[0]
+
+
 def _named(f: Any) -> tuple[Any, Any]:
     """By what a function is told from others whose module may never be imported."""
     return getattr(f, "__module__", None), getattr(f, "__qualname__", None)
@@ -186,6 +201,11 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
         return f
     if id(f) in observer.origin and (type(f) is types.FunctionType or type(f).__module__.partition(".")[0] == "funcad"):
         observer.reached(f)
+    if type(f) is types.FunctionType and f.__code__ is _MANAGED and is_users_function(f.__wrapped__):
+        place = observer.origin.get(id(f))
+        if place is not None:
+            observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
+        return contextlib.contextmanager(twin_of(f.__wrapped__))
     if f is builtins.globals:
         table = caller.__globals__
         of = observer.found_nowhere(caller, caller.__qualname__)
@@ -224,19 +244,19 @@ class LibraryCall:
             return found
         x, name, rest = _changed_by(f, owner, args)
         if x is not None and type(x) is not Tracer:
-            _changes(observer, x, name, rest)
-            found = _method(observer, f, x, rest, kwargs) if x is owner or issubclass(type(x), tuple(_CHANGING)) else MISSING
+            found = MISSING
+            if not _changes(observer, x, name, rest) and (x is owner or issubclass(type(x), tuple(_CHANGING))):
+                found = _method(observer, f, x, rest, kwargs)
             if found is not MISSING:
                 return found
+        elif type(f) not in _HASHABLE and id(f) in observer.origin and _top(type(f)) != "funcad":
+            observer.spread(f, 3)  # an object that can be called, which reads what it holds
         _writes(observer, f, args, kwargs)
-        held = [(x, copied(x)) for x in (owner, *args, *kwargs.values()) if observer.stores.may_change(x)]
         traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
-        result = tracing.door_of(f)(*args, **kwargs)
-        observer.stores.unchanged(held, getattr(f, "__name__", type(f).__name__))
-        return result
+        return tracing.door_of(f)(*args, **kwargs)
 
 
 def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:
@@ -251,16 +271,19 @@ def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:
     return None, "", ()
 
 
-def _changes(observer: Observer, x: Any, name: str, args: tuple) -> None:
-    """A special method that changes x, called by its name."""
-    if name == "__setitem__" and len(args) == 2:
-        observer.stores.item(x, *args)
-    elif name == "__delitem__" and len(args) == 1:
-        observer.stores.deleted(x, *args)
+def _changes(observer: Observer, x: Any, name: str, args: tuple) -> bool:
+    """A special method that changes x, called by its name; False if it is none."""
+    if name == "__setitem__" and len(args) == 2 or name == "__delitem__" and len(args) == 1 and not isinstance(x, list):
+        observer.stores.item(x, args[0], None)
+    elif name == "__delitem__":
+        observer.stores.whole(x)
     elif name in ("__setattr__", "__delattr__") and args and type(args[0]) is str:
         observer.stores.attribute(x, args[0])
     elif name.strip("_") in _IN_PLACE and name[:2] == "__":
-        observer.stores.method(x, name.strip("_"), args)
+        observer.stores.method(x, name.strip("_").replace("iconcat", "iadd"), args)
+    else:
+        return False
+    return True
 
 
 _IN_PLACE = frozenset("iadd iconcat imul isub iand ior ixor itruediv ifloordiv imod ipow ilshift irshift imatmul".split())
@@ -342,7 +365,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
             return door
     if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
         return _given_function(observer, x, f)
-    if kind is types.BuiltinFunctionType and not _is_funcads(f) and observer.of(x.__self__) is not None:
+    if kind is types.BuiltinFunctionType and _top(f) != "funcad" and observer.of(x.__self__) is not None:
         if x.__name__ in _CHANGING.get(type(x.__self__), ()):  # map(found.append, ...)
             observer.refuse(f"{observer.origin[id(x.__self__)].label} is changed by {x.__name__}, which is handed over")
     if kind is np.ndarray:
@@ -352,11 +375,12 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
     elif observer.of(x) is not None:
         if hasattr(kind, "__next__"):
             observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
+        observer.stores.entrusted(x, f)
         if type(f) in _HASHABLE and f in _SHALLOW:
             return observer.handed(x)
-        elif callable(x) and _is_funcads(f):  # which calls it, as its twin
+        elif callable(x) and _top(f) == "funcad":  # which calls it, as its twin
             return x
-        elif issubclass(kind, CONTAINERS) and (traced or _is_funcads(f)):
+        elif issubclass(kind, CONTAINERS) and (traced or _top(f) == "funcad"):
             return observer.handed(x, _DEEP)
         else:
             observer.content(x)
@@ -424,6 +448,9 @@ def _given_function(observer: Observer, x: Any, f: Any) -> Any:
 def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
     """A method of a library's: MISSING if nothing is to be done but to call it."""
     kind, name = type(owner), getattr(f, "__name__", "")
+    if name in ("__setattr__", "__delattr__") and type(f) is types.MethodWrapperType:
+        observer.stores.attribute(owner, args[0])  # of `super()`
+        return f(*args)
     place = observer.of(owner)
     if issubclass(kind, random.SystemRandom) or issubclass(kind, random.Random) and owner is random.random.__self__:
         observer.refuse(f"{name} moves a generator of Python's random module")
@@ -435,7 +462,7 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         observer.refuse(f"{place.label} draws, which moves the generator")
     if issubclass(kind, io.IOBase) or hasattr(kind, "__next__"):
         observer.refuse(f"{place.label} moves on")
-    if kind.__module__.partition(".")[0] in _SHARED and kind is not threading.local:
+    if _top(kind) in _SHARED and kind is not threading.local:
         observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
     if kind is contextvars.ContextVar and name == "get":
         get = observer.place(place, "attribute", "get", place.label)
@@ -450,36 +477,28 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
             observer.content(owner)
     elif issubclass(kind, CONTAINERS):
         observer.spread(owner)
-    elif kind.__module__.partition(".")[0] != "funcad" and not isinstance(owner, type):
+    elif _top(kind) != "funcad" and not isinstance(owner, type):
         observer.spread(owner, 3)
     return MISSING
 
 
+def _entry_of(x: Any) -> tuple[str, Callable[[Any, Any], Any]]:
+    """The step to an entry of a mapping as Python's own methods read it: not by a `__getitem__` of the user's."""
+    plain = is_users_function(raw_of(type(x), "__getitem__")[1])
+    return ("entry", dict.__getitem__) if plain else ("item", operator.getitem)
+
+
 def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
     place: Any = observer.of(owner)
-    if name == "update" and kwargs and (not args or type(args[0]) is dict):
-        args = ({**(args[0] if args else {}), **kwargs},)
     if name in ("get", "__getitem__") and args and is_scalar(args[0]):
         label = f"{place.label}[{args[0]!r:.40}]"
         if args[0] in owner:
-            return observer.read(place, "item", args[0], label, owner[args[0]])
+            step, get = _entry_of(owner)
+            return observer.read(place, step, args[0], label, get(owner, args[0]))
         observer.missing(place, "has", args[0], label)
         return MISSING
-    if name in ("pop", "setdefault") and args and is_scalar(args[0]) and isinstance(owner, dict):
-        key, label = args[0], f"{place.label}[{args[0]!r:.40}]"
-        found = MISSING
-        if key in owner:
-            found = observer.read(place, "item", key, label, owner[key])
-        else:
-            observer.missing(place, "has", key, label)
-        if (name == "pop") == (found is not MISSING):
-            observer.stores.item(owner, key, None)
-        if found is not MISSING:
-            getattr(owner, name)(*args)
-        return found
     if name in _CHANGING[dict]:
-        observer.stores.method(owner, name, args)
-        return MISSING
+        return _changed_mapping(observer, place, f, owner, name, args, kwargs)
     if name in ("keys", "__iter__"):
         observer.stores.measured(owner)
         observer.keys(place, owner)
@@ -492,6 +511,44 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, 
     else:
         observer.spread(owner)
     return MISSING
+
+
+_BY_ENTRIES = frozenset(["pop", "setdefault", "clear", "update"])
+
+
+def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    """A method that changes a mapping, entry by entry, where it is Python's own; others read what they like."""
+    stores = observer.stores
+    if name in ("__setitem__", "__delitem__") and type(f) is types.MethodWrapperType:
+        stores.item(owner, args[0], None)
+        return f(*args)
+    if type(f) is not types.BuiltinFunctionType or not issubclass(type(owner), dict) or name not in _BY_ENTRIES:
+        stores.whole(owner)
+        return MISSING
+    if name in ("pop", "setdefault"):
+        if not args or type(args[0]) is Tracer:
+            return MISSING
+        key, label = args[0], f"{place.label}[{args[0]!r:.40}]"
+        if key not in owner:
+            observer.missing(place, "has", key, label)
+            stores.item(owner, key, None)
+            return MISSING
+        found = observer.read(place, _entry_of(owner)[0], key, label, dict.__getitem__(owner, key))
+        if name == "pop":
+            stores.item(owner, key, None)
+            dict.pop(owner, key)
+        return found
+    if name == "clear":
+        stores.measured(owner)
+        observer.keys(place, owner)
+        for key in list(owner):
+            stores.item(owner, key, None)
+        return MISSING
+    given = dict(*[observer.handed(a) for a in args], **kwargs)
+    for key, value in given.items():
+        stores.item(owner, key, value)
+        dict.__setitem__(owner, key, value)
+    return None
 
 
 # -- functions that read by other ways than they seem to
@@ -509,18 +566,17 @@ def _hasattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
 
 
 def _setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if len(args) == 3 and type(args[0]) is not Tracer:
-        observer.stores.attribute(args[0], args[1])
-    return MISSING
-
-
-def _is_funcads(f: Any) -> bool:
-    return str(getattr(f, "__module__", None)).partition(".")[0] == "funcad"
+    return store_attribute(*args) if len(args) == 3 and type(args[1]) is str else MISSING
 
 
 def _delattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if len(args) == 2 and type(args[0]) is not Tracer:
-        observer.stores.attribute(*args)
+    return delete_attribute(*args) if len(args) == 2 and type(args[1]) is str else MISSING
+
+
+def _plain_setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    """`object.__setattr__(x, name, value)` and its like, which ask no method of the user's."""
+    if len(args) > 1 and type(args[0]) is not Tracer:
+        observer.stores.attribute(args[0], args[1])
     return MISSING
 
 
@@ -559,7 +615,7 @@ def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
     module = observer.found_nowhere(os, "os")
     if module is not None and args:
         observer.known_as(os.environ, observer.place(module, "attribute", "environ", "os.environ"))
-        return _of_mapping(observer, os.environ.get, os.environ, "get", args, {})
+        return _of_mapping(observer, os.environ.get, os.environ, "get", args, kwargs)
     return MISSING
 
 
@@ -599,6 +655,7 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     hasattr: _hasattr,
     setattr: _setattr,
     delattr: _delattr,
+    **{(None, f"{kind}.__{name}attr__"): _plain_setattr for kind in ("object", "type") for name in ("set", "del")},
     next: _next,
     vars: _vars,
     os.getenv: _getenv,

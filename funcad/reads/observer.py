@@ -39,6 +39,7 @@ from funcad.reads.places import (
     array_of,
     bytes_of,
     dict_of,
+    elements_of,
     found_as,
     is_number,
     is_scalar,
@@ -49,7 +50,7 @@ from funcad.reads.places import (
     reference,
 )  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
-from funcad.tree.same import same, same_key
+from funcad.tree.same import same
 from funcad.twin.twins import Untwinnable, is_twin
 
 LISTS = (list, tuple, collections.deque)
@@ -193,9 +194,12 @@ class Observer:
 
     def guard(self, place: Place, check: str, known: Any) -> None:
         """Another comparison at a place, which is made at each call."""
-        if place in self.stored_places or place in self.constants or place.parent in self.constants:
+        if place in self.stored_places or place.parent in self.stores.told:
             return
-        if place.check is not None and (place.check, type(place.known)) != (check, type(known)):
+        if place in self.constants or place.parent in self.constants:
+            return
+        other = place.check is not None and (place.check, type(place.known)) != (check, type(known))
+        if other or check == "alias" and place.check is None and place is not self.places[-1]:  # what it is comes before it
             place = self.place(place, "again", check, place.label)
         if place.check is None:
             place.check, place.known, place.source = check, known, user_source(3)
@@ -208,7 +212,7 @@ class Observer:
         if kind is Tracer:
             return x
         place = self.place(parent, step, key, label)
-        if place in self.stored_places or self.stores.renamed(place, x):
+        if place in self.stored_places or parent in self.stores.told or self.stores.renamed(place, x):
             return x
         before = self.values.get(place, MISSING)
         self.last = place if before is MISSING else None
@@ -249,6 +253,9 @@ class Observer:
             self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
             self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
             self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
+        elif issubclass(kind, weakref.ref):
+            self.guard(place, *reference(x))
+            self.read(place, "call", None, f"{place.label}()", x())
         elif kind is np.ndarray:
             self.guard(place, "array", array_of(x))
             if type(x.base) is np.ndarray:  # whose memory other views show, too
@@ -287,7 +294,7 @@ class Observer:
             place.check = None
             self.constants.add(place)
 
-    def missing(self, parent: Place, step: str, key: Any, label: str) -> None:
+    def missing(self, parent: Place | None, step: str, key: Any, label: str) -> None:
         """Something was looked for, and is not there: a guard that it is not."""
         self.guard(self.place(parent, step, key, label), "is", False if step == "has" else MISSING)
 
@@ -374,18 +381,27 @@ class Observer:
         elif place is None:
             return
         elif issubclass(kind, (set, frozenset)):
-            if not all(map(is_scalar, x)):
-                self.guard(place, *reference(x))
-            else:
-                self.guard(place, "set", (kind, {same_key(v) for v in x}))
+            self.guard(self.place(place, "again", "set", place.label), "set", elements_of(x))
+            self._keyed(x, place)
         elif issubclass(kind, (bytearray, memoryview)) or kind.__module__ == "array":
-            self.refuse(f"the contents of {place.label}, a {kind.__name__}, are read")
+            self.guard(self.place(place, "memory", None, f"the contents of {place.label}"), "scalar", memoryview(x).tobytes())
         else:
             yield from self._attributes(place, x, kind)
 
     def keys(self, place: Place, x: Any) -> None:
         """The keys of a dict are read, in their order."""
+        self._keyed(dict.keys(x) if issubclass(type(x), dict) else x, place)
         self.guard(self.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(x))
+
+    def _keyed(self, keys: Any, place: Place) -> None:
+        """Keys and elements that are told by identity were there before, and may change."""
+        for k in keys:
+            if type(k) is tuple:
+                self._keyed(k, place)
+            elif not is_scalar(k):
+                self._held(k, f"a key of {place.label}")
+                if issubclass(type(k), weakref.ref) and k() is not None:
+                    self._held(k(), f"a key of {place.label}")
 
     def _attributes(self, place: Place, x: Any, kind: type) -> Iterator[Any]:
         if draws(kind) or kind.__module__.partition(".")[0] == "funcad":

@@ -42,9 +42,13 @@ def is_number(x: Any) -> bool:
     return type(x) in (float, complex) or is_a(x, np.number) and x.dtype.kind in "iufc"
 
 
+def elements_of(x: Any, elements: Any = None) -> tuple[type, set[Any]]:
+    """What tells a set: scalars, and tuples of such, by their bits, other elements by identity."""
+    return type(x), {key_of(v) for v in (x if elements is None else elements)}
+
+
 def same_elements(x: Any, known: Any) -> bool:
-    """Two sets of scalars; known: (type, keys of its elements)."""
-    return type(x) is known[0] and len(x) == len(known[1]) and {same_key(v) for v in x} == known[1]
+    return type(x) is known[0] and len(x) == len(known[1]) and elements_of(x) == known
 
 
 def keys_of(x: dict[Any, Any]) -> list[Any]:
@@ -160,6 +164,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "again": (lambda x, key: x, "{p}"),  # the same place, for another comparison
     "has": (lambda x, key: key in x, "({c} in {p})"),
     "length": (lambda x, key: len(x), "len({p})"),
+    "memory": (lambda x, key: memoryview(x).tobytes(), "memoryview({p}).tobytes()"),
     "call": (lambda x, key: x(), "{p}()"),
     "operated": (lambda x, key: operated(x, key), "_operated({p}, {c})"),  # a number that was computed of an input
     "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere

@@ -22,10 +22,18 @@ import numpy as np
 from funcad.api.lane_trace import as_truth
 from funcad.host.where import state
 from funcad.ir.tracer import Tracer
-from funcad.reads.attributes import attribute, is_users_function, method_of, of_class, raw_of, through, twin_of
+from funcad.reads.attributes import (
+    attribute,
+    delete_attribute,
+    is_users_function,
+    method_of,
+    raw_of,
+    store_attribute,
+    twin_of,
+)
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
-from funcad.reads.observer import CONTAINERS, Observer
+from funcad.reads.observer import CONTAINERS, LISTS, Observer
 from funcad.reads.places import Place, is_scalar, reference
 from funcad.reads.replays import spoken, told_key
 from funcad.twin.hooks import Hooks
@@ -110,26 +118,10 @@ class Seen(Hooks):
         return attribute(owner, name)
 
     def store_attribute(self, owner: Any, name: str, value: Any) -> None:
-        observer = state.observer
-        if observer is not None and type(owner) is not Tracer:
-            kind = type(owner)
-            base, raw = raw_of(kind, name)
-            if type(raw) is property and is_users_function(raw.fset):
-                through(observer, of_class(observer, base, name), "fset", raw.fset)
-                twin_of(raw.fset)(owner, value)
-                return
-            setter = method_of(observer, kind, "__setattr__")
-            if setter is not None:
-                setter(owner, name, value)
-                return
-            observer.stores.attribute(owner, name)
-        setattr(owner, name, value)
+        store_attribute(owner, name, value)
 
     def delete_attribute(self, owner: Any, name: str) -> None:
-        observer = state.observer
-        if observer is not None and type(owner) is not Tracer:
-            observer.stores.attribute(owner, name)
-        delattr(owner, name)
+        delete_attribute(owner, name)
 
     # -- items
 
@@ -151,8 +143,15 @@ class Seen(Hooks):
     def delete_item(self, owner: Any, key: Any) -> None:
         observer = state.observer
         if observer is not None and type(owner) is not Tracer:
+            method = method_of(observer, type(owner), "__delitem__")
+            if method is not None:
+                method(owner, key)
+                return
             key = told_key(observer, key) if issubclass(type(owner), dict) else key
-            observer.stores.deleted(owner, key)
+            if isinstance(owner, list):
+                observer.stores.whole(owner)
+            else:
+                observer.stores.item(owner, key, None)
         del owner[key]
 
     # -- what runs, and over what
@@ -312,10 +311,16 @@ def item(x: Any, key: Any) -> Any:
         if type(error) is KeyError:
             observer.missing(place, "has", key, label)
         else:
-            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+            n = observer.stores.length(x)
+            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", n)
         raise
-    if type(key) is int and key < 0:
-        observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+    if type(key) is int and issubclass(kind, LISTS):
+        n = observer.stores.length(x)
+        if key < 0:
+            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", n)
+            key += len(x)
+        if key >= n:  # what the function has appended
+            return found
     return observer.read(place, "item", key, label, found)
 
 
@@ -326,7 +331,11 @@ def _by_traced(observer: Observer, x: Any, key: Any) -> Any:
     """A list or an array at a traced place: all of it is read."""
     if type(x) is not np.ndarray:
         observer.spread(x)
-    return x[key]
+        return x[key]
+    found = x[key]
+    if type(found) is not Tracer:  # Python has asked for the index, and NumPy has read the elements
+        observer.content(x)
+    return found
 
 
 def _of_array(observer: Observer, place: Place, x: np.ndarray, key: Any) -> Any:
@@ -361,8 +370,10 @@ def iterated(x: Any, depth: int) -> Any:
     elif issubclass(kind, dict):
         observer.stores.measured(x)
         observer.keys(place, x)
-    else:
+    elif issubclass(kind, CONTAINERS):
         return observer.handed(x, depth)
+    else:
+        observer.content(x)
     return x
 
 

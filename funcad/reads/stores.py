@@ -24,13 +24,14 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, is_library
-from funcad.reads.places import Place, dict_of, is_scalar, reference, value_at
+from funcad.reads.places import Place, dict_of, elements_of, is_scalar, keys_of, reference, value_at
 from funcad.tree.same import same
 
 if TYPE_CHECKING:
     from funcad.reads.observer import Observer
 
-_FIXED = (type, types.ModuleType, types.FunctionType, types.MethodType)
+_HOLDING = (dict, list, set, collections.deque)
+_GROWING = frozenset(["append", "extend", "iadd"])  # methods that leave what is there where it is
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
 
@@ -57,14 +58,14 @@ def _attributes(x: Any) -> dict[str, Any]:
     return inside
 
 
-def copied(x: Any) -> Any:
+def _copied(x: Any) -> Any:
     """What x holds."""
     if is_a(x, dict):
         return dict(dict.items(x))
     if is_a(x, (list, collections.deque)):
-        return list(x)
+        return list(list.__iter__(x) if is_a(x, list) else collections.deque.__iter__(x))
     if is_a(x, set):
-        return set(x)
+        return set(set.__iter__(x))
     return _attributes(x)
 
 
@@ -73,8 +74,11 @@ class Stores:
 
     def __init__(self, observer: Observer):
         self.observer = observer
-        self.before: dict[int, tuple[Any, Place, Any]] = {}  # by identity: what was changed, where it is, what it held
+        # by identity, of the attributes of containers with a word: what was changed, where it is, what it held
+        self.before: dict[Any, tuple[Any, Place, Any]] = {}
         self.names: dict[Place, tuple[Any, Any]] = {}  # of globals and cells: the table or the cell, and what it held
+        self.by_method: set[int] = set()  # of these: not item by item
+        self.told: set[Place] = set()  # of containers whose items are all guarded, as they were before
         self.advancing: set[str] = set()  # labels of what was read and then stored
 
     # -- told by the hooks, before it happens
@@ -88,7 +92,7 @@ class Stores:
         self.names.setdefault(place, (cell, content(cell)))
 
     def attribute(self, x: Any, name: str) -> None:
-        place = self._changes(x)
+        place = self._changes(x, True)
         if place is not None:
             step = "raw" if is_a(x, type) else "attribute"
             self._mark(place, step, name, f"{place.label}.{name}")
@@ -98,83 +102,103 @@ class Stores:
         observer = self.observer
         if is_a(x, np.ndarray):
             place = observer.of(x)
-            if place is not None and type(value) is not Tracer and type(key) is not Tracer:
+            if place is not None:
                 observer.refuse(f"{place.label} is written in place")
             return
         place = self._changes(x)
         if place is None:
             return
+        if is_a(x, collections.deque) or is_a(x, list) and (type(key) is not int or key < 0):
+            self.whole(x)
+            return
         label = f"{place.label}[{key!r:.40}]"
-        if is_a(x, list) and (type(key) is not int or key < 0):
-            observer.refuse(f"{label} is stored")
         for step in ("item", "entry", "has"):
             self._mark(place, step, key, label)
 
-    def deleted(self, x: Any, key: Any) -> None:
-        if is_a(x, list) and self._changes(x) is not None:
-            self.observer.refuse(f"an item of {self.observer.origin[id(x)].label} is deleted")
-        self.item(x, key, None)
+    def whole(self, x: Any) -> None:
+        """x is changed in a way that reads it: all its items, as they were before, are guarded, and read as they are then."""
+        place = self._changes(x)
+        if place is None or place in self.told:
+            return
+        self.by_method.add(id(x))
+        observer, before = self.observer, self.before[id(x)][2]
+        if is_a(x, dict):
+            observer.guard(observer.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(before))
+            found = [(k, v, "entry") for k, v in before.items()]
+        elif is_a(x, (list, collections.deque)):
+            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(before))
+            found = [(i, v, "item") for i, v in enumerate(before)]
+        elif is_a(x, set):
+            observer.guard(observer.place(place, "again", "set", place.label), "set", elements_of(x, before))
+            found = []
+        else:
+            found = [(k, v, "own") for k, v in before.items()]
+        for k, v, step in found:
+            if observer.is_input(observer.read(place, step, k, f"{place.label}[{k!r:.40}]", v)):
+                raise observer.not_placed(observer.values[observer.place(place, step, k, "")])
+        self.told.add(place)
 
     def method(self, x: Any, name: str, args: tuple) -> None:
-        """A method or an operator that changes x: a list that grows and a dict that is updated are replayed."""
         if is_a(x, np.ndarray):
             place = self.observer.of(x)
             if place is not None:
                 self.observer.refuse(f"{place.label}.{name} writes in place")
-        elif self._changes(x) is None:
             return
-        elif is_a(x, dict) and name in ("update", "ior") and len(args) == 1 and type(args[0]) is dict:
-            for key, value in args[0].items():
-                self.item(x, key, value)
-        elif not is_a(x, list) or name not in ("append", "extend", "iadd"):
-            self.observer.refuse(f"{self.observer.origin[id(x)].label}, a {type(x).__name__}, is changed by {name}")
+        if name not in _GROWING:
+            self.whole(x)
+        elif self._changes(x) is not None:
+            self.by_method.add(id(x))
 
-    def may_change(self, x: Any) -> bool:
-        """Is x a container or an object that was there before, which code that nobody sees may change?"""
-        if id(x) not in self.observer.origin or id(x) in self.before or is_scalar(x):
-            return False
-        if is_a(x, (list, dict, set, collections.deque)):
-            return True
-        return bool(dict_of(x)) and not is_a(x, _FIXED) and not is_library(type(x))
-
-    def unchanged(self, held: Sequence[tuple[Any, Any]], by: str) -> None:
-        """Such code has run: it is refused if it has changed one of these, of which it is known what they held."""
-        for x, known in held:
-            self.before[id(x)] = x, self.observer.origin[id(x)], known
-            if not self.changed(x):
-                del self.before[id(x)]
-            else:
-                self.observer.refuse(f"{self.observer.origin[id(x)].label} is changed by {by}")
+    def entrusted(self, x: Any, f: Any) -> None:
+        """x goes into a library's function, which may change it."""
+        module = getattr(f, "__module__", None)
+        if module == "builtins" or str(module).partition(".")[0] == "funcad":
+            return
+        if is_a(x, _HOLDING):
+            self.whole(x)
+        elif not is_library(type(x)) and not is_a(x, type):
+            self._changes(x)
 
     def _mark(self, place: Place, step: str, key: Any, label: str) -> None:
         self.observer.stored_places.add(self.observer.place(place, step, key, label))
 
-    def _changes(self, x: Any) -> Place | None:
+    def _changes(self, x: Any, attributes: bool = False) -> Place | None:
         place = self.observer.origin.get(id(x))
-        if place is not None and id(x) not in self.before:
-            if is_a(x, (types.ModuleType, types.FunctionType)) or place.label == "os.environ":
+        key = (id(x), "attributes") if attributes and is_a(x, _HOLDING) else id(x)
+        if place is not None and key not in self.before:
+            if is_a(x, types.ModuleType) or place.label == "os.environ":
                 self.observer.refuse(f"{place.label} is changed")
-            self.before[id(x)] = x, place, copied(x)
+            self.before[key] = x, place, _copied(x) if key == id(x) else _attributes(x)
         return place
 
     # -- asked by the hooks
+
+    @property
+    def some(self) -> bool:
+        return bool(self.before or self.names)
 
     def changed(self, x: Any) -> bool:
         """Has the function changed what x holds?"""
         known = self.before.get(id(x))
         if known is None:
             return False
-        before, now = known[2], copied(x)
+        before, now = known[2], _copied(x)
         if isinstance(before, dict):
             return before.keys() != now.keys() or any([now[k] is not v for k, v in before.items()])
         return len(before) != len(now) or any([a is not b for a, b in zip(before, now)])
 
+    def length(self, x: Any) -> int:
+        """How long a list was before the function changed it."""
+        known = self.before.get(id(x))
+        return len(x) if known is None or known[1] in self.told else len(known[2])
+
     def rearranged(self, x: Any) -> bool:
         """Has it changed what x holds in another way than item by item?"""
-        if id(x) not in self.before or not self.changed(x):
+        if id(x) not in self.before or self.before[id(x)][1] in self.told or not self.changed(x):
             return False
-        before, now = self.before[id(x)][2], copied(x)
-        return before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
+        before, now = self.before[id(x)][2], _copied(x)
+        keys = before.keys() != now.keys() if isinstance(before, dict) else len(before) != len(now)
+        return keys or id(x) in self.by_method
 
     def measured(self, x: Any) -> None:
         if self.rearranged(x):
@@ -193,11 +217,11 @@ class Stores:
 
         def put(place: Place, how: str, key: Any, label: str, before: Any, now: Any) -> None:
             step = {"cell": "cell", "global": "item"}.get(how, how)
-            read = self.observer.place_if_known(place, step, key)
-            stored = how in ("cell", "global") or read in self.observer.stored_places
+            known = [self.observer.place_if_known(place, s, key) for s in ((step, "entry") if step == "item" else (step,))]
+            stored = how in ("cell", "global") or not self.observer.stored_places.isdisjoint(known)
             if before is now and (now is MISSING or not stored):
                 return
-            if read is not None and read in self.observer.values:
+            for read in [p for p in known if p is not None and p in self.observer.values]:
                 if type(self.observer.values[read]) is not Tracer and not (is_scalar(now) and same(now, before)):
                     self.advancing.update([p.label for p in self.observer.values if _is_below(p, read)])
             leaves, make = self._made(label, now)
@@ -208,18 +232,20 @@ class Stores:
             is_cell = type(table) is types.CellType
             now = content(table) if is_cell else table.get(place.key, MISSING)
             put(place.parent, "cell" if is_cell else "global", place.key, place.label, before, now)  # type: ignore[arg-type]
-        for x, place, before in self.before.values():
-            now = copied(x)
-            if is_a(x, dict) or not is_a(x, (list, set, collections.deque)):
-                how = "item" if is_a(x, dict) else "raw" if is_a(x, type) else "attribute"
+        for at, (x, place, before) in self.before.items():
+            now = _copied(x) if type(at) is int else _attributes(x)
+            if is_a(x, dict) or type(at) is not int or not is_a(x, _HOLDING):
+                how = "raw" if is_a(x, type) else "item" if is_a(x, dict) and type(at) is int else "attribute"
                 for key in {**before, **now}:
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
-            else:
+            elif is_a(x, list) and len(now) >= len(before):
                 for i, (old, new) in enumerate(zip(before, now)):
                     put(place, "item", i, f"{place.label}[{i}]", old, new)
                 for value in now[len(before) :]:
                     put(place, "append", None, f"{place.label}[...]", MISSING, value)
+            elif now != before:
+                self.observer.refuse(f"{place.label}, a {type(x).__name__}, is changed")
         return stores, outputs
 
     def _made(self, label: str, value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
@@ -246,21 +272,14 @@ class Stores:
             return [x for x, known in zip(leaves, fixed) if known is MISSING], made
         return self.observer.refuse(f"{label} is stored, a {type(value).__name__}") or ([], lambda _: None)
 
-    def any(self) -> bool:
-        """Has the function stored something?"""
-        return bool(self.before or self.names)
-
     def undo(self) -> None:
         """What was there before holds again what it held."""
         for place, (table, before) in self.names.items():
             _put(table, "cell" if type(table) is types.CellType else "item", place.key, before)
-        for x, _, before in self.before.values():
-            if is_a(x, dict):
-                dict.clear(x)
-                dict.update(x, before)
-            elif is_a(x, (list, collections.deque, set)):
-                x.clear()
-                (x.update if is_a(x, set) else x.extend)(before)
+        for at, (x, _, before) in self.before.items():
+            if is_a(x, _HOLDING) and type(at) is int:
+                own_method(x, "clear")(x)
+                own_method(x, "update" if is_a(x, (dict, set)) else "extend")(x, before)
             else:
                 now = _attributes(x)
                 for name in {**before, **now}:
@@ -284,6 +303,11 @@ def _is_number(x: Any) -> bool:
     )
 
 
+def own_method(x: Any, name: str) -> Any:
+    """A method of Python's of a container, not what a class of the user's makes of it."""
+    return next(base.__dict__[name] for base in type(x).__mro__ if name in base.__dict__ and is_library(base))
+
+
 def _put(x: Any, how: str, key: Any, value: Any) -> None:
     if how == "cell":
         if value is MISSING:
@@ -291,12 +315,12 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
         else:
             x.cell_contents = value
     elif how == "append":
-        x.append(value)
+        own_method(x, "append")(x, value)
     elif how in ("item", "global"):
         if value is MISSING:
-            del x[key]
+            own_method(x, "__delitem__")(x, key)
         else:
-            x[key] = value
+            own_method(x, "__setitem__")(x, key, value)
     else:
         set_, delete = (type.__setattr__, type.__delattr__) if is_a(x, type) else (object.__setattr__, object.__delattr__)
         if value is MISSING:

@@ -19,7 +19,9 @@ from tests.unseen import unseen
 
 
 class Stream(io.StringIO):
-    """A standard error stream that is a terminal, or is none; `said` is set when something is written."""
+    """A standard error stream that is a terminal, or is none; when something is written, `then` is called and `said` is set."""
+
+    then: Any = staticmethod(lambda: None)
 
     def __init__(self, terminal: bool):
         super().__init__()
@@ -31,6 +33,7 @@ class Stream(io.StringIO):
 
     def write(self, text: str) -> int:
         written = super().write(text)
+        self.then()
         self.said.set()
         return written
 
@@ -157,6 +160,7 @@ def test_loops_in_python_count_their_turns(reverse: bool, time: Any, monkeypatch
 def test_what_cannot_be_counted_says_that_it_runs(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     err = stream(monkeypatch)
     monkeypatch.setattr(progress, "DELAY", 0.0)
+    err.then = lambda: setattr(time, "seconds", 7.0)
 
     def waits(error: type[BaseException] | None = None) -> None:
         assert err.said.wait(30)  # while it is traced
@@ -168,7 +172,7 @@ def test_what_cannot_be_counted_says_that_it_runs(time: Any, monkeypatch: pytest
 
     @fc.jit
     def slow(x: Any) -> Any:
-        waiting()
+        assert err.said.wait(30)  # while it is traced
         return x + 1.0
 
     assert slow(1.0) == 2.0

@@ -115,11 +115,13 @@ def test_without_a_source_it_runs_un_jitted(method: str) -> None:
             np.testing.assert_equal(vars(made), vars(plain))
 
 
-def test_what_the_function_raises_comes_first() -> None:
+def test_what_the_function_raises_comes_first_and_what_it_stores_before_stays() -> None:
     model = Model()
-    with pytest.raises(RuntimeError, match="the user's"):
-        jit(model.store_and_fail)(X)
-    np.testing.assert_array_equal(model.h, X)  # as plain Python has stored it by then
+    program = jit(model.store_and_fail)
+    for x in (X, X + 1.0):
+        with pytest.raises(RuntimeError, match="the user's"):
+            program(x)
+        np.testing.assert_array_equal(model.h, x)
 
 
 def test_plain_values_may_be_stored() -> None:

@@ -21,10 +21,18 @@ PLACED = {  # the text of f, what changes between the calls
     "attribute": ("class O:\n    k = 1.0\no = O()\ndef f(x):\n    return x * o.k", "made.o.k += 1.0"),
     "list": ("t = [1.0, 2.0]\ndef f(x):\n    return x * t[1]", "made.t[1] += 1.0"),
     "helper": ("k = 1.0\ndef h(x):\n    return x * k\ndef f(x):\n    return h(x) + 1.0", "made.k += 1.0"),
+    "contents": ("import numpy as np\nw = np.ones(3)\ndef f(x):\n    return x * np.exp(w) + w[0]", "made.w[0] += 1.0"),
+    "set of pairs": ("t = {(1, 2)}\ndef f(x):\n    return x * sum([a * b for a, b in t])", "made.t.add((3, len(made.t)))"),
+    "key": ("class O:\n    k = 1.0\nt = {O(): 2.0}\ndef f(x):\n    return x * sum([o.k for o in t])", "[*made.t][0].k += 1.0"),
     "array": ("import numpy as np\nw = np.ones(3)\ndef f(x):\n    return x * w", "made.w[0] += 1.0"),
 }
 REFUSED = {
     "stored array": ("class O: pass\no = O()\ndef f(x):\n    o.w = x * 2.0\n    return x", "", "is stored"),
+    "count": ("class O: n = 0\no = O()\ndef f(x):\n    o.n += 1\n    return x / o.n", "", "is stored"),
+    "swap": ("t = [1.0, 2.0]\ndef f(x):\n    t[0], t[1] = t[1], t[0]\n    return x * t[0]", "", "is stored"),
+    "popped": ("t = [1.0, 2.0, 3.0, 4.0, 5.0]\ndef f(x):\n    return x * t.pop()", "", "is stored"),
+    "class": ("class O: n = 0\ndef f(x):\n    O.n += 1\n    return x / O.n", "", "is stored"),
+    "by name": ("class O: n = 1.0\no = O()\ndef f(x):\n    setattr(o, 'n', o.n + 1.0)\n    return x / o.n", "", "is stored"),
     "long list": ("t = [1.0] * 300\ndef f(x):\n    return x * t[7]", "made.t[7] += 1.0", "holds more than is compared"),
     "iterator": ("it = iter(range(9))\ndef f(x):\n    return x * next(it)", "", "it is an iterator"),
     "method of one": ("it = iter(range(9)).__next__\ndef f(x):\n    return x * it()", "", "it is an iterator"),
@@ -70,11 +78,7 @@ REFUSED = {
     ),
     "print": ("def f(x):\n    print('said')\n    return x", "", "print"),
     "clock": ("import time\ndef f(x):\n    return x * (time.perf_counter() > 0.0)", "", "in a function without a source"),
-    "imported clock": (
-        "from time import time as now\ndef f(x):\n    return x * (now() > 0.0)",
-        "",
-        "in a function without a source",
-    ),
+    "imported clock": ("from time import time as now\ndef f(x):\n    return x * (now() > 0.0)", "", "without a source"),
     "generator": ("import numpy as np\nr = np.random.default_rng(3)\ndef f(x):\n    return x * r.normal()", "", "generator"),
 }
 
