@@ -38,7 +38,8 @@ from funcad.transforms.transpose import masked_transpose, needs_of, transpose_ja
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, check_leaves, flat_function, flat_values, name_of, positional_names, unaliased, with_truths,
+    OutTree, Transformed, api, check_leaves, flat_function, flat_values, name_of,
+    positional_names, runs, unaliased, with_truths,
 )
 
 # -- what `checkpoint` makes of a body before it plans: calls expanded, effects taken out, loops with results of effects apart
@@ -461,13 +462,13 @@ def checkpoint(
         keywords = {k: v for k, v in kwargs.items() if k not in names}
         leaves, in_tree = flat_values((dynamic, keywords))
         if not any(type(x) is Tracer for x in leaves) and not closes_over_tracer(fun):
-            return unaliased(fun(*args, **kwargs), leaves, fun)
+            return unaliased(runs(fun)(*args, **kwargs), leaves, fun)
         check_leaves(leaves, f"checkpoint of {name_of(fun)}: argument", (dynamic, keywords))
 
         def merged(*values: Any, **named: Any) -> Any:
             it = iter(values)
             full = [a if i in fixed else next(it) for i, a in enumerate(args)]
-            return fun(*full, **{k: named.get(k, v) for k, v in kwargs.items()})
+            return runs(fun)(*full, **{k: named.get(k, v) for k, v in kwargs.items()})
 
         store = OutTree()
         flat = with_truths(flat_function(merged, in_tree, store), leaves)

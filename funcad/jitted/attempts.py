@@ -18,7 +18,7 @@ from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.lane_trace import as_truth
 from funcad.errors import FuncadError
-from funcad.host.where import setting, state
+from funcad.host.where import setting, state, tracing
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left, untwinned
@@ -59,14 +59,15 @@ class Attempt(NamedTuple):
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
         identities = any([reads_of(code).truths for code in self.found.codes])
-        with nothing_left(self.found, self.run is not None), setting(unread=state.unread, identities=identities):
+        with nothing_left(self.found), setting(unread=state.unread, identities=identities):
             yield
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:
         """What the program depends on, once it is traced."""
         run = self.run
         if run is None:
-            return self.found.settle(f, moved, True)
+            made = bool(self.found.codes) and tracing.shown_code(self.found.codes[0]) is not self.found.codes[0]
+            return self.found.settle(f, moved, not made)  # what a twin made is seen where it was made
         guards = run.guards or Guards([])
         if run.unseen or keeps_functions(jaxpr):
             if guards.inputs:  # what the walk compares may be one of them

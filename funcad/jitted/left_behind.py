@@ -39,11 +39,12 @@ _DEEP = 3  # containers in containers
 
 
 @contextmanager
-def nothing_left(found: Found, twinned: bool) -> Iterator[None]:
+def nothing_left(found: Found) -> Iterator[None]:
     """A `with` block in which a function is traced, that was looked at before.
 
     Where it has no twin, nobody replays what it stores: whatever has changed is a reason not to compile it.
     """
+    twinned = not found.alone
     kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
     kept += [_Kept(label, table, names) for label, table, names in found.stores()]
     generators = [(label, *state) for label, state in _generators(found) if state is not None]
@@ -82,7 +83,7 @@ def untwinned(observer: Any, f: Any) -> Any:
         if reason is not None:
             observer.refuse(reason)
         try:
-            with nothing_left(found, False):
+            with nothing_left(found):
                 return f(*args, **kwargs)
         except Refusal as refusal:
             observer.refused = observer.refused or refusal

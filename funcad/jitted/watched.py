@@ -336,7 +336,7 @@ class Found:
     def settle(self, f: Any, moved: set[str], contents: bool) -> Guards | None:
         """What to compare from now on; None if there is nothing. `moved`: labels of what changed before without f's code.
 
-        contents: of arrays too, because nobody saw what was read of them.
+        contents: of arrays too, because not all that was read of them was seen.
         """
         elements: list[Place] = []
         dropped = {id(w) for w, holder in self.holders.items() if holder in self.own}

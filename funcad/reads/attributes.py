@@ -24,6 +24,7 @@ from funcad.reads.observer import Observer
 from funcad.reads.places import Place, has_dict, is_scalar, own, reference
 
 _MEMORY = frozenset(["flat", "data", "ctypes", "__array_interface__", "__array_struct__", "__buffer__"])
+_MAKING = frozenset(["__init__", "__new__", "__setattr__", "__delattr__", "__call__"])
 _CODES = frozenset([types.FunctionType, types.BuiltinFunctionType, types.ModuleType])
 
 
@@ -179,6 +180,14 @@ def method_of(observer: Observer, kind: type, name: str) -> Any:
     at = of_class(observer, base, name)
     observer.guard(at, "code", raw.__code__)
     observer.known_as(raw, at)
+    if name not in _MAKING and raw.__code__.co_filename == "<string>":  # of a dataclass: nobody sees what it reads
+
+        def told(*args: Any) -> Any:
+            for x in args:
+                observer.content(x)
+            return raw(*args)
+
+        return told
     return twin_of(raw)
 
 

@@ -13,10 +13,12 @@ the function itself.
 
 from __future__ import annotations
 
+import array
 import builtins
 import collections
 import contextlib
 import contextvars
+import copy
 import datetime
 import functools
 import inspect
@@ -39,15 +41,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
-from funcad.reads.attributes import (
-    attribute,
-    delete_attribute,
-    is_users_function,
-    method_of,
-    raw_of,
-    store_attribute,
-    twin_of,
-)
+from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
@@ -133,6 +127,8 @@ def called(observer: Observer, f: Any, caller: Any) -> Any:
         if not is_library(f):
             return _class(observer, f)
         return _library(observer, f, caller)
+    if kind is np.vectorize and is_users_function(f.pyfunc):
+        return _vectorized(observer, f)
     if not is_library(kind):
         method = method_of(observer, kind, "__call__")
         if method is not None:
@@ -149,6 +145,16 @@ def _partial(observer: Observer, f: Any, caller: Any) -> Any:
             observer.spread(held)
         observer.read(place, "attribute", "func", place.label, f.func, getattr(f.func, "__name__", ""))
     return functools.partial(called(observer, f.func, caller), *f.args, **f.keywords)
+
+
+def _vectorized(observer: Observer, f: np.vectorize) -> LibraryCall:
+    """`np.vectorize(g)`, which calls the twin of g."""
+    place = observer.origin.get(id(f))
+    if place is not None:
+        observer.known_as(f.pyfunc, observer.place(place, "attribute", "pyfunc", place.label))
+    made = copy.copy(f)
+    vars(made).update(pyfunc=twin_of(f.pyfunc), _ufunc={})
+    return LibraryCall(observer, made)
 
 
 def _class(observer: Observer, f: type) -> Any:
@@ -464,11 +470,15 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         observer.refuse(f"{place.label} moves on")
     if _top(kind) in _SHARED and kind is not threading.local:
         observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
-    if kind is contextvars.ContextVar and name == "get":
+    if kind is contextvars.ContextVar and name != "get":
+        observer.refuse(f"{place.label}.{name} changes what others read")
+    if kind is contextvars.ContextVar:
         get = observer.place(place, "attribute", "get", place.label)
         return observer.read(get, "call", None, f"{place.label}.get()", f(*args))
     if issubclass(kind, os._Environ) or issubclass(kind, (dict, types.MappingProxyType)):
         return _of_mapping(observer, f, owner, name, args, kwargs)
+    if issubclass(kind, (bytearray, memoryview, array.array)) and name not in _READING:
+        observer.stores.whole(owner)
     changing = next((names for base, names in _CHANGING.items() if issubclass(kind, base)), ())
     if name in changing:
         observer.stores.method(owner, name, args)
@@ -513,6 +523,7 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, 
     return MISSING
 
 
+_READING = frozenset("decode hex find rfind index count startswith endswith tobytes tolist __getitem__ __len__".split())
 _BY_ENTRIES = frozenset(["pop", "setdefault", "clear", "update"])
 
 
@@ -619,6 +630,13 @@ def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _memory(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    place = observer.of(args[0]) if args else None
+    if place is not None:
+        observer.refuse(f"memoryview hands out the memory of {place.label}")
+    return MISSING
+
+
 def _errors(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if not {"raise", "call"}.isdisjoint([v for v in (*args, *kwargs.values()) if type(v) is str]):
         observer.refuse("errors of arithmetic are raised, or call a function")
@@ -657,6 +675,7 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     delattr: _delattr,
     **{(None, f"{kind}.__{name}attr__"): _plain_setattr for kind in ("object", "type") for name in ("set", "del")},
     next: _next,
+    memoryview: _memory,
     vars: _vars,
     os.getenv: _getenv,
     len: _length,

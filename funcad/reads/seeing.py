@@ -22,15 +22,7 @@ import numpy as np
 from funcad.api.lane_trace import as_truth
 from funcad.host.where import state
 from funcad.ir.tracer import Tracer
-from funcad.reads.attributes import (
-    attribute,
-    delete_attribute,
-    is_users_function,
-    method_of,
-    raw_of,
-    store_attribute,
-    twin_of,
-)
+from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
@@ -401,7 +393,12 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
             return bool(method(b, a)) == (op.__name__ == "contains")
     _key(observer, a)
     place = observer.of(b)
-    if place is None or kind is Tracer:
+    if kind is Tracer:
+        return op(a, b)
+    if place is None:
+        if issubclass(kind, CONTAINERS) and not is_scalar(a) and type(a) is not Tracer:  # told by a `__eq__` of the user's
+            observer.content(a)
+            observer.content(b)
         return op(a, b)
     if issubclass(kind, (dict, set, frozenset, types.MappingProxyType)) and (
         is_scalar(a) or observer.origin.get(id(a)) is not None

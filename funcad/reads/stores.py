@@ -5,7 +5,8 @@ is there is compared with the copy; the differences are outputs of the program, 
 held. A call writes the outputs back when it has succeeded. What the function read of a place that it then stored would keep the
 value of the trace, so such places become inputs of the next trace (`advancing`).
 
-Traps: a list that grew is appended to, never replaced; all containers are found before the first is written, because one store
+Traps: what a method or a library rearranges is guarded as a whole, as it was before (`told`), and is the function's own from
+then on; a list that grew is appended to, never replaced; all containers are found before the first is written, because one store
 may hide the next; what cannot be made anew at each call (an object made inside, a function) is refused.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import collections
 import threading
 import types
+from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from funcad.reads.observer import Observer
 
 _HOLDING = (dict, list, set, collections.deque)
+_KEEPING = frozenset(["builtins", "functools", "itertools", "numpy", "scipy", "funcad"])  # they change no list
 _GROWING = frozenset(["append", "extend", "iadd"])  # methods that leave what is there where it is
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
@@ -151,8 +154,7 @@ class Stores:
 
     def entrusted(self, x: Any, f: Any) -> None:
         """x goes into a library's function, which may change it."""
-        module = getattr(f, "__module__", None)
-        if module == "builtins" or str(module).partition(".")[0] == "funcad":
+        if is_a(f, np.ufunc) or str(getattr(f, "__module__", None)).partition(".")[0] in _KEEPING:
             return
         if is_a(x, _HOLDING):
             self.whole(x)
@@ -166,7 +168,7 @@ class Stores:
         place = self.observer.origin.get(id(x))
         key = (id(x), "attributes") if attributes and is_a(x, _HOLDING) else id(x)
         if place is not None and key not in self.before:
-            if is_a(x, types.ModuleType) or place.label == "os.environ":
+            if is_a(x, (types.ModuleType, bytearray, memoryview, array)) or place.label == "os.environ":
                 self.observer.refuse(f"{place.label} is changed")
             self.before[key] = x, place, _copied(x) if key == id(x) else _attributes(x)
         return place

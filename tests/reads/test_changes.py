@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import bisect
 import collections
 import dataclasses
@@ -47,6 +48,7 @@ class State:
         self.d, self.l, self.set, self.array = {"n": 1.0}, [1.0, 2.0], set[int](), np.zeros(3)
         self.counter, self.deque = collections.Counter[str](), collections.deque([1.0], maxlen=3)
         self.default: Any = collections.defaultdict(float)
+        self.bytes, self.numbers = bytearray(b"ab"), array.array("d", [1.0, 2.0])
 
     def __repr__(self) -> str:
         return repr([vars(self.o), vars(self.s), *list(vars(self).values())[2:]])
@@ -62,6 +64,7 @@ class State:
             self.l.sort(), self.deque.clear(), self.o.items.clear()
         elif i == 4:
             self.default.clear(), self.set.clear(), self.array.fill(0.0)
+            self.bytes[:], self.numbers[0] = b"z", 5.0
 
 
 WAYS: dict[str, Callable[[State, Any], Any]] = {
@@ -89,6 +92,10 @@ WAYS: dict[str, Callable[[State, Any], Any]] = {
     "set": lambda s, x: (s.set.add(len(s.set)), x * len(s.set))[1],
     "array item": lambda s, x: (s.array.__setitem__(0, 4.0), x * s.array[0])[1],
     "array __iadd__": lambda s, x: (s.array.__iadd__(1.0), x * np.sum(s.array))[1],
+    "bytearray": lambda s, x: s.bytes.append(99),
+    "byte": lambda s, x: s.bytes.__setitem__(0, 65),
+    "array.array": lambda s, x: (s.numbers.append(3.0), x * s.numbers[0])[1],
+    "memoryview": lambda s, x: memoryview(s.array).__setitem__(0, 2.5),
     "np.copyto": lambda s, x: np.copyto(s.array, 3.0),
     "of an attribute": lambda s, x: (s.o.items.append(1.0), s.o.table.__setitem__("a", 2.0), x * len(s.o.items))[2],
     "heapq": lambda s, x: heapq.heappush(s.l, 0.5),

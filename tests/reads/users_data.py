@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import logging
 import math
 import operator
@@ -699,3 +700,31 @@ def protocols_and_callables(jit: Any) -> Program:
         return y if a == b else y + 1.0
 
     return jit(f), lambda i: setattr(a, "k", 2.0 + (i % 2))
+
+
+@program
+def vectorized_function_that_counts(jit: Any) -> Program:
+    table, data, counts = np.arange(1.0, 4.0), np.arange(3.0), {"n": 0}
+
+    def of_one(v: float) -> Any:
+        counts["n"] += 1
+        return v * table[0] + table.sum()
+
+    of_each = np.vectorize(of_one, otypes=[float])
+    f = jit(lambda x: x * of_each(data))
+    return lambda x: (f(x), counts["n"]), lambda i: operator.setitem(table, i % 3, 7.0 + i)
+
+
+@program
+def records_that_are_compared(jit: Any) -> Program:
+    @dataclasses.dataclass
+    class Record:
+        name: str
+        values: list[float]
+
+    a, b = Record("a", [1.0]), Record("a", [1.0])
+
+    def f(x: Any) -> Any:
+        return x * (2.0 if a == b else 3.0) + (1.0 if a in [b] else 0.0) + len(repr(a))
+
+    return jit(f), lambda i: (a if i % 2 else b).values.append(1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import collections
 import contextlib
+import contextvars
 import copy
 import dataclasses
 import heapq
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import funcad
 from tests.reads.users_programs import Program, program
 
 # -- lists, mappings and sets that are rearranged
@@ -429,3 +431,43 @@ def index_of_a_table(jit: Any) -> Program:
         return table[at][:, 1] + table[np.argmax(x)] * x + table[:, np.argmin(x)]
 
     return jit(f), lambda i: operator.setitem(table, (slice(None), i % 3), 7.0 + i)
+
+
+@program
+def context_variable_that_is_set(jit: Any) -> Program:
+    depth: contextvars.ContextVar[float] = contextvars.ContextVar("depth", default=1.0)
+
+    def f(x: Any) -> Any:
+        before = depth.set(depth.get() * 2.0)
+        y = x * depth.get()
+        depth.reset(before)
+        return y
+
+    made = jit(f)
+    return lambda x: (made(x), depth.get()), lambda i: depth.set(2.0 + i) and None  # type: ignore[func-returns-value]
+
+
+@program
+def arrays_read_by_what_a_library_calls(jit: Any) -> Program:
+    ranks = np.array([1.0, 2.0, 3.0])
+
+    class Ranked:
+        def __init__(self, at: int) -> None:
+            self.at = at
+
+        def __lt__(self, other: Ranked) -> bool:
+            return bool(ranks[self.at] < ranks[other.at])
+
+        def rank(self, k: float) -> Any:
+            return ranks[self.at] * k
+
+    found = [Ranked(0), Ranked(1), Ranked(2)]
+    f = jit(lambda x: x * sorted(found)[0].at + operator.methodcaller("rank", 2.0)(min(found)))
+    return f, lambda i: operator.setitem(ranks, i % 3, -7.0 - i)
+
+
+@program
+def body_of_a_checkpoint(jit: Any) -> Program:
+    table = np.arange(1.0, 4.0)
+    body = funcad.checkpoint(lambda v: np.sin(v) * table.sum() * table)
+    return jit(lambda x: np.sum(body(x))), lambda i: operator.setitem(table, i % 3, 4.0 + i)
