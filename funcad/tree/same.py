@@ -136,10 +136,7 @@ class Weakly:
 
 
 def weakly(x: Any) -> Any:
-    """The weak key of what is told by identity alone, for `known`; None of other things, and of what Python cannot hold weakly.
-
-    A method is told by its object and its function, because it is made anew at each access.
-    """
+    """The weak key of what is told by identity, of a method two, for its object and its function; None of other things."""
     kind = type(x)
     if kind is types.MethodType:
         parts = weakly(x.__self__), weakly(x.__func__)
