@@ -203,7 +203,7 @@ class Jitted(Remade):
         `config.engine = "cuda"` the kernels, registers and bytes, too, and by `.at(bandwidth)` the time; see help(found).
 
         `.outside` lists what the function reads beside its arguments and stores there, with what is done with it at each call
-        ("read", "compared" or "stored") and the line. A function that is not compiled raises NotCompiledWarning, with the reason.
+        ("read", "compared" or "stored") and the line. One that is not compiled raises NotCompiledWarning, with the reason.
 
         >>> import numpy as np, funcad
         >>> with funcad.config.set(engine="numpy"):
