@@ -374,12 +374,15 @@ def test_a_thousand_closures_leave_nothing() -> None:
         for i in range(100):
             one(i)
         before, held = measured(), sizes()
-        for i in range(1000):
-            one(i)
-        grown = measured() - before
+        grown = []
+        for block in range(4):
+            for i in range(250):
+                one(250 * block + i)
+            before, start = measured(), before
+            grown.append(before - start)
     finally:
         tracemalloc.stop()
-    assert grown < 40_000, grown  # 40 bytes for each
+    assert min(grown) < 10_000, grown  # 40 bytes for each; a bounded table may still grow in one block
     assert {name: size for name, size in sizes().items() if size > held.get(name, 0) + 5} == {}
 
 
