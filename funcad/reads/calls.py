@@ -90,8 +90,8 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
 )
 _SHARED = frozenset("queue _queue threading _thread multiprocessing socket subprocess sqlite3 concurrent".split())
 _CHANGING = {  # methods that change what they belong to
-    list: "append extend insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__ __imul__".split(),
-    dict: "update setdefault pop popitem clear __setitem__ __delitem__ __ior__ move_to_end".split(),
+    list: "append extend insert pop remove clear sort reverse".split(),
+    dict: "update setdefault pop popitem clear move_to_end".split(),
     set: "add discard remove pop clear update difference_update intersection_update symmetric_difference_update".split(),
     collections.deque: "append appendleft pop popleft extend extendleft rotate clear".split(),
     np.ndarray: "fill sort partition itemset setflags resize put byteswap".split(),
@@ -530,9 +530,6 @@ _BY_ENTRIES = frozenset(["pop", "setdefault", "clear", "update"])
 def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
     """A method that changes a mapping, entry by entry, where it is Python's own; others read what they like."""
     stores = observer.stores
-    if name in ("__setitem__", "__delitem__") and type(f) is types.MethodWrapperType:
-        stores.item(owner, args[0], None)
-        return f(*args)
     if type(f) is not types.BuiltinFunctionType or not issubclass(type(owner), dict) or name not in _BY_ENTRIES:
         stores.whole(owner)
         return MISSING
@@ -582,13 +579,6 @@ def _setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
 
 def _delattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return delete_attribute(*args) if len(args) == 2 and type(args[1]) is str else MISSING
-
-
-def _plain_setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    """`object.__setattr__(x, name, value)` and its like, which ask no method of the user's."""
-    if len(args) > 1 and type(args[0]) is not Tracer:
-        observer.stores.attribute(args[0], args[1])
-    return MISSING
 
 
 def _next(observer: Observer, args: tuple, kwargs: dict) -> Any:
@@ -673,7 +663,6 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     hasattr: _hasattr,
     setattr: _setattr,
     delattr: _delattr,
-    **{(None, f"{kind}.__{name}attr__"): _plain_setattr for kind in ("object", "type") for name in ("set", "del")},
     next: _next,
     memoryview: _memory,
     vars: _vars,
