@@ -87,8 +87,9 @@ class Tracer(metaclass=Unseen):
     It answers type tests as the value it stands for: `isinstance` (NumPy's, Python's and a device's types, `numbers`,
     `collections.abc`), `x.__class__`, `match`, `functools.singledispatch`, `np.isscalar`. Shaped values are arrays; a value of
     rank 0 is float, int, bool or complex where Python's arithmetic would give one, else NumPy's scalar. Out of reach, so use
-    `isinstance`, `np.ndim(x)` or `np.iterable(x)`: `type(x) is float`, C and typed Cython code, `hasattr(x, "__iter__")`, and,
-    where there is no value (jit, vmap, loops), arrays of rank 0 that are made inside: they answer as scalars.
+    `isinstance`, `np.ndim(x)` or `np.iterable(x)`: `type(x) is float` (but in the code of a jitted function, see reads/), C and
+    typed Cython code, `hasattr(x, "__iter__")`, and, where there is no value (jit, vmap, loops), arrays of rank 0 that are made
+    inside: they answer as scalars.
     """
 
     # `owner` is the trace and `atom` the variable: arrays have methods called trace and var, and xarray asks for `variable`

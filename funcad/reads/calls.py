@@ -81,7 +81,6 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
         builtins.super,
         builtins.isinstance,
         builtins.issubclass,
-        builtins.type,
         builtins.callable,
         builtins.range,
     ]
@@ -562,6 +561,13 @@ def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: s
 # -- functions that read by other ways than they seem to
 
 
+def _type(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    """The type of a value: where f is given no tracer when it runs as it is, that of the value that is traced."""
+    if len(args) == 1 and type(args[0]) is Tracer and args[0].owner is observer.trace:
+        return args[0].__class__
+    return type(*args, **kwargs)
+
+
 def _getattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return attribute(*args) if len(args) > 1 and type(args[1]) is str else MISSING
 
@@ -659,6 +665,7 @@ def _text(f: Any) -> Callable[[Observer, tuple, dict], Any]:
 
 _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     **{f: _text(f) for f in (builtins.str, builtins.repr, builtins.format, builtins.ascii)},
+    type: _type,
     getattr: _getattr,
     hasattr: _hasattr,
     setattr: _setattr,

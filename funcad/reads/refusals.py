@@ -78,7 +78,14 @@ class Unplaced(Exception):
 def constant(x: _T) -> _T:
     """x, as it is now, for ever: inside a jitted function what x was read from is not looked at again.
 
-    Outside jit it is x itself. Raises nothing; a traced value is given as it is. No counterpart in JAX, where all that a
+    Parameters
+    ----------
+    x : any object, array or number
+        Of an object or a container, all that is read of it stays what it is, too.
+
+    Returns
+    -------
+    x itself, outside jit as well; a traced value is given as it is. Raises nothing. No counterpart in JAX, where all that a
     function reads beside its arguments is constant.
 
     >>> import numpy as np, funcad

@@ -10,6 +10,7 @@ import json
 import numbers
 import pickle
 import typing
+import warnings
 from enum import IntEnum
 
 import numpy as np
@@ -338,3 +339,45 @@ def test_a_tracer_is_still_found_by_its_own_type():
         return x * 1.0
 
     assert fc.grad(f)(2.0) == 1.0
+
+
+@pytest.mark.parametrize("value", VALUES, ids=[f"{i}-{type(x).__name__}" for i, x in enumerate(VALUES)])
+def test_the_type_in_a_jitted_function(value):
+    found = []
+
+    def f(x):
+        found.append((type(x), type(CAPTURED[0])))
+        return x * 1
+
+    CAPTURED = [value]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.NotCompiledWarning)  # of what is appended
+        fc.jit(f)(value)
+    assert set(found) == {(type(value), type(value))}
+
+
+@pytest.mark.parametrize("ask", [lambda k: type(k) is int, lambda k: isinstance(k, int), lambda k: k.__class__ is int])
+def test_a_branch_by_the_type_of_a_captured_number_that_has_become_an_input(ask):
+    k = 1
+
+    def f(x):
+        return x * k if ask(k) else x + 10 * k
+
+    jitted = fc.jit(f)
+    for value in (1, 2, 3, 4, 5, 1.0, 2.0, True, np.float64(2.0), 6):
+        k = value
+        assert jitted(3.0) == f(3.0)
+
+
+def test_the_types_that_plain_grad_shows_are_those_in_a_jitted_function():
+    found = []
+
+    def f(x):
+        found.append(type(x) is float)
+        return x * x
+
+    fc.grad(f)(2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fc.NotCompiledWarning)
+        fc.jit(fc.grad(f))(2.0)
+    assert len(set(found)) == 1
