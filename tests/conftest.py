@@ -30,13 +30,13 @@ def pytest_cmdline_main(config: Any) -> None:
     workers.seed()
     if workers.uses_the_cores(config):
         config.option.numprocesses = workers.cores()
-        config.option.dist = "loadgroup"
+        config.option.dist = "load"
         workers.settle_environment()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: Any) -> Any:
-    return workers.InGroups(len(config.option.tx)) if config.option.dist == "loadgroup" else None
+    return workers.InGroups(len(config.option.tx)) if config.option.dist == "load" else None
 
 
 def pytest_collection_finish() -> None:

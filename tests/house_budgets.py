@@ -13,9 +13,10 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "funcad"
@@ -38,10 +39,10 @@ def is_generated(text: str) -> bool:
     return text.startswith(GENERATED)
 
 
-def docstrings(tree: ast.Module) -> dict[tuple[int, int], ast.Constant]:
+def docstrings(nodes: Iterable[ast.AST]) -> dict[tuple[int, int], ast.Constant]:
     """The string nodes that are docstrings, by the line and the column at which they begin."""
     found = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
@@ -49,10 +50,10 @@ def docstrings(tree: ast.Module) -> dict[tuple[int, int], ast.Constant]:
     return found
 
 
-def imports(tree: ast.Module) -> set[int]:
+def imports(nodes: Iterable[ast.AST]) -> set[int]:
     """The numbers of the lines that import: how many they are is counted by house_rules.py."""
-    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    return {line for node in nodes for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    found = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return {line for node in found for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
 _TEXT = r"(?:[rRbBuUfF]{0,2})"
@@ -82,10 +83,10 @@ def tokens_of(text: str) -> Iterator[tuple[str, str, int, int]]:
                 line, begin = line + several, found.start() + found[0].rindex("\n") + 1
 
 
-def measured_text(text: str, tree: ast.Module | None = None) -> Counter:
+def measured_text(text: str, nodes: list[Any] | None = None) -> Counter:
     """Lines, tokens, code lines and their characters, comment lines, docstring lines and public names of one file."""
-    tree = tree or ast.parse(text)
-    documented, imported = docstrings(tree), imports(tree)
+    nodes = nodes or list(ast.walk(ast.parse(text)))
+    documented, imported = docstrings(nodes), imports(nodes)
     begins: dict[int, int] = {}  # of each line with code, where its first token begins
     ends: dict[int, int] = {}  # and where its last one ends
     tokens, comments = 0, 0
@@ -107,7 +108,7 @@ def measured_text(text: str, tree: ast.Module | None = None) -> Counter:
     counted["long lines"] = sum(length > LONG for length in lengths)
     counted["docstring lines"] = sum(node.end_lineno - node.lineno + 1 for node in documented.values() if node.end_lineno)
     counted["public names"] = sum(
-        isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_") for node in tree.body
+        isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_") for node in nodes[0].body
     )
     return counted
 

@@ -69,8 +69,10 @@ def made_elsewhere(source: Source, exempt: Iterable[tuple[str, str]] = NOT_MEMOS
                     yield f"{source.at(node)} makes the dict {name}"
     for node in source.of(ast.Call):
         made = _called(node)
+        if made not in WEAK:
+            continue
         targets = {name for n in source.tree.body for name in _targets(n) if n.value is node}
-        if made in WEAK and not targets & {name for file, name in exempt if file == source.inside}:
+        if not targets & {name for file, name in exempt if file == source.inside}:
             yield f"{source.at(node)} makes a {made}"
 
 

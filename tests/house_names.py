@@ -58,9 +58,9 @@ Classes = Iterable[tuple[str, list[tuple[str, int]]]]  # of each file: its class
 Functions = Iterable[tuple[str, list[tuple[str, int]]]]  # of each file: its functions, and how many parameters each has
 
 
-def classes(tree: ast.AST) -> list[tuple[str, int]]:
+def classes(nodes: Iterable[ast.AST]) -> list[tuple[str, int]]:
     """Names of the classes of a file, nested ones as well, with their lines."""
-    return [(node.name, node.lineno) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return [(node.name, node.lineno) for node in nodes if isinstance(node, ast.ClassDef)]
 
 
 def shared_classes(files: Classes) -> list[str]:

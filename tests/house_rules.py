@@ -7,6 +7,7 @@ the file's own folder only fall; a commit that raises one says why.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 LONGEST, SHORTEST = 900, 60  # lines of a file
@@ -64,11 +65,11 @@ def no_longer_short(root: Path) -> list[str]:
     return [name for name in LATER if not (root / name).exists() or lines_of(root / name) >= SHORTEST]
 
 
-def own_imports(path: Path, root: Path, tree: ast.Module) -> int:
+def own_imports(path: Path, root: Path, nodes: Iterable[ast.AST]) -> int:
     """Lines of import statements of a file that import from its own folder."""
     package = ".".join(path.parent.relative_to(root.parent).parts)
     lines = 0
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
             if module == package or module.startswith(package + "."):

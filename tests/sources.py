@@ -98,8 +98,9 @@ class Source:
         self.folder = folder(path)
         self.text = path.read_text(encoding="utf8") if text is None else text
         self.tree = ast.parse(self.text, str(path))
+        self.nodes = list(ast.walk(self.tree))
         self._nodes: dict[type, list[Any]] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             self._nodes.setdefault(type(node), []).append(node)
         self._functions = [(f.lineno, f.end_lineno) for f in self.of(ast.FunctionDef, ast.AsyncFunctionDef)]
 
@@ -158,11 +159,11 @@ def _survey_file(found: Survey, source: Source) -> None:
     every = annotations(source.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.AnnAssign))
     n, bare = found.annotations.get(source.folder, (0, 0))
     found.annotations[source.folder] = n + len(every), bare + sum(getattr(a, "id", "") == "Any" for a in every)
-    found.classes[source.inside] = house_names.classes(source.tree)
+    found.classes[source.inside] = house_names.classes(source.of(ast.ClassDef))
     found.functions[source.inside] = list(house_names.functions(source.tree))
     if not house_budgets.is_generated(source.text):
-        measured = house_budgets.measured_text(source.text, source.tree) + Counter(files=1)
+        measured = house_budgets.measured_text(source.text, source.nodes) + Counter(files=1)
         found.measured.setdefault(house_budgets.folder_of(source.path), Counter(files=0)).update(measured)
-    found.own_imports.append(house_rules.own_imports(source.path, ROOT, source.tree))
+    found.own_imports.append(house_rules.own_imports(source.path, ROOT, source.of(ast.Import, ast.ImportFrom)))
     if house_rules.has_needless_all(source.path, ROOT, source.tree):
         found.needless_all.append(source.inside)

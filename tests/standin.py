@@ -22,6 +22,7 @@ import scipy.linalg
 import scipy.special
 
 from funcad.host.devices import NAMESPACES
+from funcad.host.real_types import is_a
 from tests import cuda_shim
 from tests.standin_names import ABSENT, LINALG, SPECIAL
 from tests.standin_solvers import SOLVERS, errstate, left_behind
@@ -229,7 +230,7 @@ def wrap(x: Any) -> Any:
 
 
 def unwrap(x: Any, indices: bool = False) -> Any:
-    if type(x) is DeviceArray:
+    if is_a(x, DeviceArray):
         return x._array
     if issubclass(type(x), np.ndarray) and not indices:
         raise TypeError(f"Unsupported type {type(x)}")
@@ -363,12 +364,12 @@ class _Module:
     def asarray(x: Any, dtype: Any = None) -> DeviceArray:
         """Also from the host: this is how arrays get here."""
         moved.append(x) if isinstance(x, np.ndarray) else None
-        if type(x) is not DeviceArray:
+        if not is_a(x, DeviceArray):
             _count("copies")
             _sends()
-        if type(x) is DeviceArray and dtype in (None, x.dtype):
+        if is_a(x, DeviceArray) and dtype in (None, x.dtype):
             return x
-        return wrap(_array(x._array if type(x) is DeviceArray else unwrap_all(x), dtype=dtype))
+        return wrap(_array(x._array if is_a(x, DeviceArray) else unwrap_all(x), dtype=dtype))
 
     @staticmethod
     def array(x: Any, dtype: Any = None, *, order: str = "C") -> DeviceArray:
@@ -416,12 +417,12 @@ class _Linalg(_Module):
 def unwrap_all(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [unwrap_all(v) for v in x]
-    return x._array if type(x) is DeviceArray else x
+    return x._array if is_a(x, DeviceArray) else x
 
 
 def _note(path: str, args: Any, kwargs: Any) -> None:
     if calls is not None:
-        dtypes = "".join([a.dtype.char for a in args if type(a) is DeviceArray])
+        dtypes = "".join([a.dtype.char for a in args if is_a(a, DeviceArray)])
         calls.setdefault(path, set()).add((len(args), tuple(sorted(kwargs)), dtypes))
 
 
@@ -496,4 +497,4 @@ def to_device(x: Any) -> Any:
 
 
 def to_host(x: Any) -> Any:
-    return x.get() if type(x) is DeviceArray else x
+    return x.get() if is_a(x, DeviceArray) else x

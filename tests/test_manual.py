@@ -110,6 +110,7 @@ def test_every_public_module_has_a_page() -> None:
     assert not public_modules() - set(MODULES)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_has_an_entry(module: str) -> None:
     written = "\n".join(reference.page_of(module))

@@ -1,12 +1,12 @@
 """Which tests run where and when: groups of them on the workers of pytest-xdist, in their order or in a random one.
 
 A plain `python -m pytest` uses the cores if pytest-xdist is there, and so does a run of many files; a run of a few files starts
-no workers, and `-n 0` keeps any run in one process. Tests marked `xdist_group("alone")` measure time, memory or counts of what
-the process does, or change what belongs to all of it, so they are one group: one worker runs them one after another. The others
-go in blocks of their file. Of the cases of a function that is marked `share(n)` one of n is in the default run; the others are
-slow. `FUNCAD_SLOW_SHARD=3/20`: of the slow tests the third of twenty shares. `FUNCAD_TEST_ORDER=7`, any number, or `random`:
-files, and the tests of each, in that order; the last lines say the seed. The scheduler is our own, since those of pytest-xdist
-that know groups take time that is quadratic in the number of tests.
+no workers, and `-n 0` keeps any run in one process. Files that are marked `group("alone")` measure time, memory or counts of
+what the process does, or change what belongs to all of it, so they are one group: one worker runs them one after another. The
+others go in blocks of their file. Of the cases of a function that is marked `share(n)` one of n is in the default run; the
+others are slow. `FUNCAD_SLOW_SHARD=3/20`: of the slow tests the third of twenty shares. `FUNCAD_TEST_ORDER=7`, any number, or
+`random`: files, and the tests of each, in that order; the last lines say the seed. The scheduler is our own, since those of
+pytest-xdist that know groups take time quadratic in the number of tests, and ask for parts of pytest that are not public.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = [
     "ORDER",
     "InGroups",
     "cores",
+    "group_of",
     "left_out",
     "name_of",
     "own_folder",
@@ -43,6 +44,7 @@ OWN_SHARES = (  # these take their share themselves
     "::test_programs_under_all_short_chains",
     "test_control_fuzz.py::test_random_programs",
 )
+ROOT = Path(__file__).resolve().parent.parent
 BLOCK = 40  # tests of a file that go to a worker together
 MANY = 20  # files, from which on workers are repaid
 MOST = 16  # workers: each imports and collects everything
@@ -135,19 +137,24 @@ def shuffled(items: Sequence[Any], number: int) -> list[Any]:
 
 
 def groups_of(names: Sequence[str]) -> list[list[int]]:
-    """The numbers of the tests in each group: a file's blocks, or what `xdist_group` says, which is behind the names' @."""
+    """The numbers of the tests in each group: a file's blocks, or the files that say the same group."""
     found: dict[tuple[str, int], list[int]] = {}
     many: dict[str, int] = {}
+    said: dict[str, str | None] = {}
     for number, name in enumerate(names):
-        at = name.rfind("@")
-        if at > name.rfind("]"):
-            key = name[at:], 0
-        else:
-            file = name.partition("::")[0]
-            many[file] = many.get(file, 0) + 1
-            key = file, many[file] // BLOCK
-        found.setdefault(key, []).append(number)
-    return sorted(found.values(), key=lambda group: "@" not in names[group[0]])  # the long group first, the rest in its order
+        file = name.partition("::")[0]
+        if file not in said:
+            said[file] = group_of(ROOT / file)
+        many[file] = many.get(file, 0) + 1
+        group = said[file]
+        found.setdefault((file, many[file] // BLOCK) if group is None else (group, -1), []).append(number)
+    return [found[key] for key in sorted(found, key=lambda key: key[1] >= 0)]  # the long ones first, the rest in its order
+
+
+def group_of(path: Path) -> str | None:
+    """The group that a file says it is of: the process that shares the tests out has not imported it."""
+    said = re.search(r'\bmark\.group\("(\w+)"\)', path.read_text(encoding="utf8")) if path.exists() else None
+    return None if said is None else said[1]
 
 
 class InGroups:

@@ -13,7 +13,9 @@ Trap: a generator that was begun before may go on inside; that counts as beginni
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -52,8 +54,14 @@ class Net:
     def began(self, code: CodeType, frame: FrameType) -> None:
         if id(code) not in self._known:
             self._known[id(code)] = code
-            if self._is_users(code, frame.f_globals):
+            if self._is_users(code, frame.f_globals) and not _comes_at_any_time(code):
                 self.seen.append(code)
+
+
+def _comes_at_any_time(code: CodeType) -> bool:
+    """Does the interpreter call it between two lines of whatever runs: for a signal, or at a collection of garbage?"""
+    handlers = map(signal.getsignal, signal.valid_signals())
+    return any([getattr(f, "__code__", None) is code for f in (*gc.callbacks, *handlers)])
 
 
 def _is_ours(code: CodeType) -> bool:

@@ -129,6 +129,7 @@ def test_as_a_loop_over_the_lanes(name, n):
         np.testing.assert_allclose(fc.vmap(f)(xs[:n]), looped(f, xs[:n]), rtol=1e-12)
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:grad. the output of:UserWarning")
 @pytest.mark.parametrize("name", ["relu", "newton", "bisect", "and_or", "chained", "matched", "looked_up"])
 def test_derivatives(name):

@@ -17,7 +17,7 @@ from funcad.backends.engines import program_of
 from tests.forked import in_a_child, in_a_process, needs_fork
 from tests.host.test_interrupts import ctrl_c, interrupt, lines_of  # noqa: F401 a fixture
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 A = np.random.default_rng(0).normal(size=(96, 96))
 

@@ -94,6 +94,7 @@ def test_source_with_numbers_that_are_not_finite_or_long():
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "draw",
     [

@@ -68,6 +68,7 @@ def check(found: Any) -> int:
     return len(every)
 
 
+@pytest.mark.slow
 def test_some_programs_of_small_examples() -> None:
     assert check(cases("f4", 0, SOME)) == 2
     assert check(cases("f8", 1, SOME[1:])) == 1

@@ -75,6 +75,7 @@ CASES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_replays_are_the_lines_bit_for_bit(device: Driver, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f, args = CASES[name]
@@ -117,6 +118,7 @@ def chain(x: Any) -> Any:
     return np.sum(x)
 
 
+@pytest.mark.slow
 def test_large_arguments_are_known_by_where_they_lie(device: Driver, all_graphs: list) -> None:
     g = jit(chain)
     arrays = [to_device(RNG.normal(size=LARGE)) for _ in range(KEPT + 2)]
@@ -250,6 +252,7 @@ def test_arenas_give_what_is_free(device: Driver) -> None:
 WORKLOADS = ["W8", *[pytest.param(w, marks=pytest.mark.slow) for w in ("W2 network, value", "W6", "W7", "W10")]]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads(device: Driver, name: str) -> None:
     program = next(p for p in programs() if p.what.startswith(name))

@@ -222,6 +222,7 @@ def check_random(seeds: range) -> int:
     return len(texts)
 
 
+@pytest.mark.slow
 def test_random_programs() -> None:
     assert check_random(range(24)) > 8
 

@@ -97,6 +97,7 @@ def kinds(g: Any, *args: Any) -> list[str]:
 SLOW = {"its gradient, too", "complex", "float32", "wide", "an update", "lanes", "new axes", "one turn"}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in CASES])
 def test_a_loop_is_one_kernel(name: str) -> None:
     f, args = CASES[name]

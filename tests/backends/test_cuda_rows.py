@@ -136,6 +136,7 @@ def check_programs(found: dict[str, Program]) -> list[RowLaunches]:
     return [kernel for _, kernel, *_ in cases]
 
 
+@pytest.mark.slow
 def test_programs_of_rows() -> None:
     kernels = check_programs(programs(9, 33, "f4"))
     assert len(kernels) > 9
@@ -144,6 +145,7 @@ def test_programs_of_rows() -> None:
 MORE = (17, 1025), (2, 70000), (4000, 1), (1, 100)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("shape", [(300, 3), (2, 16400), *[pytest.param(s, marks=pytest.mark.slow) for s in MORE]])
 def test_each_way_through_rows(shape: tuple[int, int]) -> None:
     kernels = check_programs(programs(*shape, "f8", some=True))
@@ -186,6 +188,7 @@ def check_random(seeds: Any, sizes: Any) -> None:
         assert_near(kernel(*[to_device(v) for v in given]), expected, given, str(jaxpr))
 
 
+@pytest.mark.slow
 def test_random_groups() -> None:
     check_random(range(8), [1, 2, 7, 33, 65])
 

@@ -98,6 +98,7 @@ def launch(case: Case, x: Any) -> np.ndarray:
 X = np.arange(64, dtype=np.float32)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", RIGHT)
 def test_kernels(name: str) -> None:
     np.testing.assert_array_equal(launch(RIGHT[name], to_device(X)), RIGHT[name].expected(X))

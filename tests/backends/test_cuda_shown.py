@@ -43,6 +43,7 @@ def recurrence(c: Any, xs: Any) -> Any:
     return funcad.scan(lambda c, x: (np.sin(c) * 0.9 + x, None), c, xs)[0]
 
 
+@pytest.mark.share(3)
 @pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
 @pytest.mark.parametrize("how", ["adjacent", "turned", "unaligned", "rows", "rows turned"])
 def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:

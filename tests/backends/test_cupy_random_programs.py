@@ -85,6 +85,7 @@ def check(jaxpr: Jaxpr, values: Sequence[Any], xp: Any, engine: str = "auto") ->
     return True
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("first", [0, BLOCK, *[pytest.param(n, marks=pytest.mark.slow) for n in range(2 * BLOCK, 400, BLOCK)]])
 def test_random_programs(first: int) -> None:
     compared = 0

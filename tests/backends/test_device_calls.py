@@ -13,6 +13,7 @@ from tests import cuda_shim
 KERNELS = 2  # the column of the table that the default test leaves out
 
 
+@pytest.mark.slow
 def test_compiled_lines_take_fewer_calls() -> None:
     """The results are compared on the way, those by hand, too."""
     total: Counter = Counter()

@@ -42,17 +42,20 @@ def some(first: int, count: int, engines: Sequence[str], big: bool = False) -> N
 FIRSTS = [*range(0, 100, BLOCK), *[pytest.param(n, marks=pytest.mark.slow) for n in range(100, 400, BLOCK)]]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("first", FIRSTS)
 def test_numpy_engine(first: int) -> None:
     some(first, BLOCK, ["numpy" if first % (2 * BLOCK) else "tiny"])
 
 
+@pytest.mark.share(4)
 @native_only
 @pytest.mark.parametrize("first", FIRSTS)
 def test_native_engine(first: int) -> None:
     some(first, BLOCK, ["native" if first % (2 * BLOCK) else "kernels"])
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "engine", ["numpy", pytest.param("native", marks=native_only), pytest.param("kernels", marks=native_only)]
 )
@@ -99,6 +102,7 @@ def test_the_shards_share_the_programs_out(monkeypatch: pytest.MonkeyPatch) -> N
 # ---------------------------------------------------------------- is this a test?
 
 
+@pytest.mark.slow
 def test_most_results_are_compared_closely() -> None:
     """The bounds are not so wide that everything passes."""
     limits = {4: 0.25, 64: 0.15, 1e6: 0.05}  # times eps: at most this part of the elements is allowed more, or not compared
@@ -180,6 +184,7 @@ def test_planted_bug_in_the_copies_of_results(monkeypatch: pytest.MonkeyPatch) -
     assert "instead of" in report and re.search(r"seed \d+, engine numpy: Mismatch", report)
 
 
+@pytest.mark.slow
 def test_planted_bug_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     import funcad.passes.pipeline as pipeline
 
@@ -193,6 +198,7 @@ def test_planted_bug_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "instead of" in finds(["numpy"])
 
 
+@pytest.mark.slow
 @native_only
 def test_planted_bug_in_an_emitter_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     from funcad.backends.native.emitter import Emitter

@@ -144,7 +144,7 @@ def scale_of(jaxpr: Jaxpr, values: Sequence[Any]) -> float:
 
 @engines
 @pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS])
-@pytest.mark.share(2)  # of those on each engine; what jit gives by itself, tests/ir/test_every_primitive.py asks of all
+@pytest.mark.share(4)  # of those on each engine; what jit gives by itself, tests/ir/test_every_primitive.py asks of all
 def test_every_operation(op: OpSpec, engine: str) -> None:
     for jaxpr, here in cases(op):
         once = compiled(jaxpr, engine)
@@ -205,7 +205,7 @@ FEW = [case for i, case in enumerate(CHAINS) if len(case[1]) < 2 and "jit" not i
 config_engines = pytest.mark.parametrize("engine", ["numpy", pytest.param("native", marks=native_only)])
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(8)
 @config_engines
 @composition.parametrize(FEW)
 def test_programs_under_transforms(name: str, chain: tuple[str, ...], engine: str) -> None:
@@ -219,7 +219,7 @@ def test_programs_under_all_short_chains(name: str, chain: tuple[str, ...], engi
     run(name, chain, engine)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @engines
 @pytest.mark.parametrize(
     "p", [p for p in PROGRAMS if not p.following and "callback" not in p.name and p.name != "printing"], ids=lambda p: p.name

@@ -22,7 +22,7 @@ from tests import cuda_shim
 from tests.standin import registered
 
 pytestmark = [
-    pytest.mark.xdist_group("alone"),
+    pytest.mark.group("alone"),
     pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with"),
 ]
 ROOT = Path(__file__).resolve().parents[2]

@@ -103,6 +103,7 @@ def test_all_kinds_of_numbers(dtype: Any) -> None:
     check(lambda x: at(x)[1:, 1:-1].set(x[:-1, 2:]) + at(x)[:, 2:].add(x[:, :-2]), x)
 
 
+@pytest.mark.share(3)
 @needs_native
 @pytest.mark.parametrize("shape", [(40,), (130,), (5, 33), (3, 18, 40), (40, 5), (33, 1), (0, 20), (20, 0), (2, 1, 64)])
 def test_index_maps_of_index_maps(shape: tuple) -> None:
@@ -150,6 +151,7 @@ def program_of(choices: Any, shape: tuple) -> Any:
     return f
 
 
+@pytest.mark.share(4)
 @needs_native
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs_of_index_maps(seed: int) -> None:

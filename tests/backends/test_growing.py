@@ -52,6 +52,7 @@ STEPS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("n", [0, 1, 2, 9])
 def test_reverse_mode_is_native(name, n):
@@ -61,6 +62,7 @@ def test_reverse_mode_is_native(name, n):
     native(lambda x, k: funcad.grad(real)(x, k), x, np.int64(n))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["numbers", "arrays", "the turn itself", "a branch"])
 def test_second_derivatives_are_native(name):
     step, x = STEPS[name]
@@ -121,6 +123,7 @@ def test_memory_is_given_back():
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_is_given_back_when_the_program_leaves():
     table = np.linspace(0.1, 0.9, 20_000)
 

@@ -372,6 +372,7 @@ def test_vectors_of_processors() -> None:
 # -- what is handed to LLVM
 
 
+@pytest.mark.slow
 def test_only_whole_objects_for_this_machine_are_loaded(place: Path) -> None:
     text = add(7.0)
     target.compile_module(text, ["add"])

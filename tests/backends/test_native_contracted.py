@@ -69,6 +69,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", CASES)
 def test_only_fast_math_allows_it(name: str, dtype: Any, monkeypatch: Any) -> None:

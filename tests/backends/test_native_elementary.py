@@ -155,6 +155,7 @@ def points(name: str, dtype: np.dtype, count: int) -> list[np.ndarray]:
     return [x[keep], y[keep]]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_accuracy(name: str, dtype: str) -> None:
@@ -255,6 +256,7 @@ def test_integer_powers(dtype: str) -> None:
             agree_with_numpy(run(x), np.power(x, n), x)
 
 
+@pytest.mark.share(2)
 @pytest.mark.skipif(not FUSED, reason="the C library's functions")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_tanh_where_its_quotient_is_poor(dtype: str) -> None:

@@ -178,6 +178,7 @@ OF_FLOATS = {atom for atom, ufunc in UFUNCS.items() if not any(loop.startswith("
 FLOAT_ONLY = {name for name, atoms in ATOMS_OF.items() if (OF_FLOATS | ELEMENTARY).intersection(atoms)}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
 def test_every_rule(name: str) -> None:
     refused = check(name, lanes=4)
@@ -188,6 +189,7 @@ def test_every_rule(name: str) -> None:
             pytest.fail(f"{name} {detail} has no code for {dtype}")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
 def test_scalars(name: str) -> None:
     check(name, lanes=1, dtypes=[np.dtype(t) for t in ("?", "i4", "u1", "f4", "f8", "c16")], count=120)
@@ -222,6 +224,7 @@ def test_weak_operands_are_converted() -> None:
         kernel(lambda e, x: e.apply(equation_of(mul, [single, single]), [x, e.literal(1.0, double)]), [single], single, 4)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("lanes", [1, 4, 8])
 def test_memory(dtype: np.dtype, lanes: int) -> None:

@@ -170,6 +170,7 @@ def test_many_random_groups(seed: int) -> None:
     test_random_groups_in_every_layout(seed)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [F64, F32, C128, C64], ids=str)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 17, 255, 256, 257, 1025, 65536, 65537, 200_001])
 def test_sums_are_as_exact_as_numpys(dtype: np.dtype, n: int) -> None:

@@ -23,7 +23,7 @@ from funcad.backends.native.program import compile_program
 from funcad.backends.plans.element_plan import Unsupported
 from funcad.passes.pipeline import optimize
 
-pytestmark = [pytest.mark.xdist_group("alone"), pytest.mark.skipif(not target.available(), reason=str(target.why_not()))]
+pytestmark = [pytest.mark.group("alone"), pytest.mark.skipif(not target.available(), reason=str(target.why_not()))]
 
 
 def check(f, *args, scale=64.0, ulps=64, plain=True):
@@ -220,6 +220,7 @@ def _interrupted(program, values):
     return time.perf_counter() - sent[0]
 
 
+@pytest.mark.share(2)
 @pytest.mark.skipif(os.name == "nt", reason="signals of another kind")
 @pytest.mark.parametrize("native", [True, False])
 def test_endless_loops_can_be_interrupted(native):

@@ -49,6 +49,7 @@ def check(f: Any, *args: Any) -> None:
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("stack", STACKS, ids=str)
 @pytest.mark.parametrize("n", SIZES)
 def test_values(n: int, stack: tuple[int, ...]) -> None:
@@ -62,6 +63,7 @@ def test_values(n: int, stack: tuple[int, ...]) -> None:
     check(np.linalg.solve, positive(*stack, n, n, dtype=np.float32), b.astype(np.float32))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("transposed", [0, 1])
 @pytest.mark.parametrize("lower", [True, False])

@@ -63,6 +63,7 @@ def test_programs(program):
         assert UNSUPPORTED[program.name] in str(reason)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p.order and not p.following], ids=lambda p: p.name)
 def test_gradients_of_programs(program):
     args = program.make_args()
@@ -87,6 +88,7 @@ def test_gradients_of_programs(program):
 # -- operations
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "i8", "u2", "?", "c16"])
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (8,), (13,), (4, 5), (3, 1, 7), (0, 3), (2, 3, 4)])
 def test_arithmetic_of_every_shape_and_dtype(dtype, shape):
@@ -118,6 +120,7 @@ def test_special_values():
 AXES = [None, 0, 1, 2, (0, 1), (0, 2), (1, 2)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [(2, 3, 4), (5, 1, 17), (33, 4, 2), (1, 1, 1), (3, 40, 9)])
 @pytest.mark.parametrize("axis", AXES, ids=str)
 def test_reductions(shape, axis):
@@ -137,6 +140,7 @@ def test_sums_of_nothing_and_of_zeros():
     check(lambda x: (np.sum(x), np.sum(x, 0), np.sum(x, 1)), np.full((2, 3), -0.0))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "c16"])
 def test_products(dtype):
     def make(*shape):
@@ -255,6 +259,7 @@ def random_program(seed):
     return f, (normal(m, k, seed=seed), normal(k, n, seed=seed + 1), normal(rng.integers(1, 12), seed=seed + 2))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs(seed):
     f, args = random_program(seed)

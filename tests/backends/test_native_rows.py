@@ -43,6 +43,7 @@ def check(jaxpr: Jaxpr, shape: tuple[int, int], args: list[Any], rtol: float | N
 # -- random groups
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_groups(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -65,6 +66,7 @@ def test_more_random_groups(seed: int) -> None:
 # -- the groups that matter
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("group", [softmax, layernorm, regression])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (7, 10), (65, 8), (9, 64), (130, 33), (3, 1000), (5, 9000)])
@@ -76,6 +78,7 @@ def test_known_groups(group: Any, dtype: str, shape: tuple[int, int]) -> None:
     check(jaxpr, shape, args, rtol=1e-3 if dtype == "f4" else None)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9, 63, 64, 65, 1000])
 @pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 65])
 def test_sizes(rows: int, columns: int) -> None:
@@ -94,6 +97,7 @@ def test_empty_groups(shape: tuple[int, int]) -> None:
 # -- special values
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("shape", [(9, 7), (5, 64), (70, 3), (4, 1000)])
 def test_nan_inf_and_zeros(dtype: str, shape: tuple[int, int]) -> None:

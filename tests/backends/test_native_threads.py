@@ -20,7 +20,7 @@ from funcad.primitives.reduction import reduce_max_p, reduce_sum_p
 from tests.forked import in_a_process
 
 pytest.importorskip("llvmlite")
-pytestmark = [pytest.mark.xdist_group("alone"), pytest.mark.skipif(not hasattr(os, "fork"), reason="no POSIX threads here")]
+pytestmark = [pytest.mark.group("alone"), pytest.mark.skipif(not hasattr(os, "fork"), reason="no POSIX threads here")]
 
 from funcad.backends.native import ir, kernels, target, threads  # noqa: E402
 
@@ -203,6 +203,7 @@ print(set(states))
     assert python("import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n" + code).strip() == "{0}"
 
 
+@pytest.mark.slow
 def test_the_end_is_clean() -> None:
     """Also while a daemon thread is inside a kernel, and when a kernel is called after the pool was closed."""
     code = """

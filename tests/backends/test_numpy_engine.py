@@ -87,6 +87,7 @@ def total(p: Any) -> Any:
     return f
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("p", STRAIGHT, ids=lambda p: p.name)
 def test_programs(p: Any) -> None:
     args = p.make_args()
@@ -95,6 +96,7 @@ def test_programs(p: Any) -> None:
         check(*lowered(grad(total(p), floats_of(args)), *args), what=f"grad of {p.name}")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("p", STRAIGHT, ids=lambda p: p.name)
 def test_programs_in_tiny_tiles(p: Any, tiny: None) -> None:
     args = p.make_args()
@@ -152,12 +154,14 @@ def random_program(seed: int) -> tuple[Any, list[np.ndarray]]:
     return f, args
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(42))
 def test_random_programs(seed: int) -> None:
     f, args = random_program(seed)
     check(*lowered(f, *args))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(42))
 def test_random_programs_in_tiny_tiles(seed: int, tiny: None) -> None:
     f, args = random_program(seed)
@@ -220,6 +224,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", list(LOOPS))
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_loops(name: str, order: Any) -> None:

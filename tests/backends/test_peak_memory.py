@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 PROGRAM = """
 import sys
@@ -58,6 +58,7 @@ print(status("VmHWM") - before, allowed)
 """
 
 
+@pytest.mark.share(4)
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's high-water mark of a process")
 @pytest.mark.parametrize("engine", ["numpy", "native"])
 @pytest.mark.parametrize("function", ["cross_entropy", "layernorm"])

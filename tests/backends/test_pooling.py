@@ -13,6 +13,7 @@ RNG = np.random.default_rng(0)
 SPECIAL = np.array([0.0, 1.0, -2.0, np.inf, -np.inf, np.nan])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("extremum", [np.max, np.min])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int8, np.uint16, np.int64])
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ def same(found, expected, narrow):
         assert np.shape(a) == np.shape(b)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_every_size_gives_what_the_function_gives(f, engine):
@@ -145,6 +146,7 @@ PIECES = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", [*range(8), *[pytest.param(n, marks=pytest.mark.slow) for n in range(8, 24)]])
 def test_random_programs_of_random_sizes(seed):
     rng = np.random.default_rng(seed)
@@ -215,6 +217,7 @@ def test_programs_derived_from_a_jitted_one_compile_nothing_for_a_new_size(kind,
         assert made["compiled"] == before
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("f", [mlp, slices, scaled, reshaped, joined, rolled, taken], ids=lambda f: f.__name__)
 def test_derived_programs_of_every_size(f, engine):

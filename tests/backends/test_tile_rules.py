@@ -50,6 +50,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", list(CHOICES))
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f8", ">f4", "i8", "i4", ">i4", "u2", "u8", "i1", "c16"])
 def test_choices_keep_every_bit(name: str, dtype: str) -> None:

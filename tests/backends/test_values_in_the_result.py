@@ -35,6 +35,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("n", [4, 5, 7, 13, 100, 1003])
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -164,6 +164,7 @@ def counted(x, k):
     return while_loop(lambda state: state[0] < 3, body, (0, x, k))[1]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("f", [carried, counted])
 @pytest.mark.parametrize("wrap", [lambda f: f, jit, checkpoint], ids=["plain", "jit", "checkpoint"])
 def test_known_values_that_pass_through_programs_in_a_loop_stay_known(f, wrap):

@@ -117,6 +117,7 @@ def checked(f: Callable[..., Any], expected: Any, args: tuple[np.ndarray, ...], 
                     a += 1.0
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", [*range(12), *[pytest.param(n, marks=pytest.mark.slow) for n in range(12, 40)]])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_programs(seed: int, engine: str) -> None:
@@ -267,6 +268,7 @@ def test_an_index_out_of_bounds_after_a_write_leaves_the_argument_alone() -> Non
                 assert compiled(x, 1)[1] == x[1] + 1.0 and x.tobytes() == X.tobytes()
 
 
+@pytest.mark.slow
 def test_derivatives_of_what_was_written() -> None:
     """The second derivatives of both nestings, of batches and of bodies that are run again."""
 

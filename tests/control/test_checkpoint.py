@@ -51,7 +51,7 @@ USES = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("use", USES)
 def test_every_nesting(use, policy):

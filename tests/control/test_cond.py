@@ -53,6 +53,7 @@ TRANSFORMS = {
 quiet = pytest.mark.filterwarnings("ignore:grad. the output of")
 
 
+@pytest.mark.share(4)
 @quiet
 @pytest.mark.parametrize("name", TRANSFORMS)
 @pytest.mark.parametrize("k", range(4))
@@ -69,6 +70,7 @@ WS = np.linspace(0.2, 1.0, 6)
 ROWS = list(zip(np.clip(KS, 0, 3), XS, WS))
 
 
+@pytest.mark.share(4)
 @quiet
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_vmap_with_different_branches(name):

@@ -13,7 +13,7 @@ import funcad
 from funcad.control import reversal_schedules as schedules
 from funcad.control.checkpoint import saved_residuals
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 memory_budget = funcad.checkpoint_policies.memory_budget
 RNG = np.random.default_rng(0)
@@ -117,7 +117,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("size", [4000, 700])
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transformations(name: str, size: int) -> None:

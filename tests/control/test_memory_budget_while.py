@@ -32,6 +32,7 @@ def network(w: Any, h: Any, n: Any, policy: Any = None) -> Any:
     return np.sum(h) + total
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("size", BUDGETS)
 @pytest.mark.parametrize("n", LENGTHS)
 def test_gradients_are_the_same_to_the_last_bit(n: int, size: int) -> None:
@@ -80,7 +81,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("size", [4000, 700])
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transformations(name: str, size: int) -> None:
@@ -92,6 +93,7 @@ def test_transformations(name: str, size: int) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_lanes_that_stop_at_different_times() -> None:
     def f(x: Any, policy: Any = None) -> Any:
         return funcad.while_loop(lambda v: np.sum(v) < 50.0, lambda v: 1.2 * v + np.sin(v) ** 2, x, policy=policy)[0]
@@ -183,6 +185,7 @@ def turns_of(n: int, size: int) -> int:
     return count[0]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("n", [1, 10, 64, 300])
 @pytest.mark.parametrize("slots", [2, 3, 8, 21])
 def test_few_turns_run_again(n: int, slots: int, monkeypatch: Any) -> None:

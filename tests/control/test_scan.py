@@ -76,6 +76,7 @@ def pair(name, **options):
     return ours, python
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms(name):
     ours, python = pair(name)
@@ -313,6 +314,7 @@ def test_errors_word_for_word():
     assert raised(loop_map, lambda x: x, ()) == "map: xs has no arrays, so nothing says how often to call the function"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("n", [0, 1, 4])
 @pytest.mark.parametrize("make", [grad, hessian, lambda f: jit(hessian(f)), lambda f: jacrev(jacrev(f))])
 def test_fori_loop(n, make):

@@ -60,6 +60,7 @@ TRANSFORMS = {
 quiet = pytest.mark.filterwarnings("ignore:grad. the output of")
 
 
+@pytest.mark.share(3)
 @quiet
 @pytest.mark.parametrize("name", TRANSFORMS)
 @pytest.mark.parametrize("n", [0, 1, 4])
@@ -78,6 +79,7 @@ XS = np.random.default_rng(0).normal(size=(4, 3))
 MAPPED = ["value", "grad w", "grad x", "grad of grad", "hvp", "hessian"]
 
 
+@pytest.mark.share(3)
 @quiet
 @pytest.mark.parametrize("name", MAPPED)
 def test_vmap_with_different_trip_counts(name):

@@ -90,7 +90,7 @@ def assert_trees(found, wanted):
         assert np.asarray(x).dtype == np.asarray(y).dtype
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("use", USES)
 def test_every_nesting(use, wrapper):

@@ -62,13 +62,14 @@ def agrees(f: Any, args: tuple, tolerance: float) -> Any:
     return report
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("some", [s for s in SPECS if rolled_p not in s.primitives], ids=str)  # which only a pass makes
 def test_every_primitive(some: Any) -> None:
     for sample in some.samples():
         agrees(lambda *args: some.fn(*args, **some.params), sample, 1e-10)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("how", ["", "jit", "checkpoint"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_every_program(program: Any, how: str) -> None:

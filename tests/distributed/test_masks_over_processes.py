@@ -36,7 +36,7 @@ BETWEEN = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "name, whole",
     [pytest.param(n, w, marks=[pytest.mark.slow] * (i % 2 == w)) for i, n in enumerate(BETWEEN) for w in (False, True)],

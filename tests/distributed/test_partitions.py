@@ -24,7 +24,7 @@ from tests import standin
 from tests.distributed import partition_programs as programs
 from tests.forked import interruptible
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 DRAW = np.random.default_rng(0)
 X, Y = DRAW.normal(size=(20, 3)), DRAW.normal(size=20)
@@ -86,6 +86,7 @@ KINDS = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_it_is_the_function_on_all_data(name):
     of = KINDS[name]
@@ -125,6 +126,7 @@ def moments(w, part):
     return {"n": len(y), "second": [outer, x.sum(0) * w["a"] ** 2], "c": np.sum(np.exp(1j * (x @ w["a"])))}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "of",
     [
@@ -432,6 +434,7 @@ def test_an_executor_of_threads():
             sum_over(programs.fails_oddly, [X], workers=threads)(np.ones(3))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_loses_nothing(tmp_path):
     parts = [(str(tmp_path / "died"), p) for p in chunks(X, 3)]
     total = sum_over(programs.kills_once, parts, workers=2)

@@ -40,6 +40,7 @@ def test_they_hold_everything():
         assert sum(step in name for name in many) >= 5, step
 
 
+@pytest.mark.slow
 def test_rules_whose_collectives_the_function_does_not_have():
     for rule in (fc.custom_jvp, fc.custom_vjp):
         for inside in (False, True):

@@ -39,6 +39,7 @@ def close(found, wanted, rtol=1e-10):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-12)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", operations(N))
 def test_operations(name):
     f = operations(N)[name]
@@ -64,6 +65,7 @@ def test_operations(name):
         close(both, [pair[r]] * 2)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "name, kinds",
     [

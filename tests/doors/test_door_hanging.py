@@ -312,6 +312,7 @@ def test_modules_imported_inside_a_trace(tmp_path, monkeypatch):
     assert all(type(f) is type(len) for f in kept)
 
 
+@pytest.mark.slow
 def test_modules_of_scipy_imported_inside_a_trace():
     code = """
 import sys, numpy as np, funcad
@@ -341,6 +342,7 @@ print(sorted({m.split(".")[0] for m in sys.modules} & {"scipy", "pandas", "numba
     assert fresh(code) == "[]"
 
 
+@pytest.mark.slow
 def test_functions_in_python_keep_what_they_were():
     code = """
 import inspect, pickle, scipy.linalg, scipy.special, scipy.stats, scipy.signal, numpy as np
@@ -423,6 +425,7 @@ go.set()
         assert fresh(f"import warnings; warnings.simplefilter('ignore')\n{code}") == "0"
 
 
+@pytest.mark.slow
 def test_namespaces_of_arrays_in_scipy():
     """With SCIPY_ARRAY_API=1 SciPy asks arrays for their namespace: traced values have one, and doors are there besides."""
     code = """

@@ -50,6 +50,7 @@ COMPLEX: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*LISTS, *COMPLEX])
 def test_values_and_slopes(name: str) -> None:
     f = LISTS[name] if name in LISTS else COMPLEX[name]

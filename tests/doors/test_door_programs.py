@@ -233,7 +233,7 @@ def expected(name):
 ids = [p[0] for p in PROGRAMS]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "f", "spelled"), PROGRAMS, ids=ids)
 def test_values_and_gradients(name, f, spelled):
     value, slope = expected(name)
@@ -244,7 +244,7 @@ def test_values_and_gradients(name, f, spelled):
         np.testing.assert_allclose(gradient, funcad.grad(spelled)(X), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "f", "spelled"), PROGRAMS, ids=ids)
 def test_under_jit(name, f, spelled):
     value, slope = expected(name)
@@ -254,7 +254,7 @@ def test_under_jit(name, f, spelled):
     np.testing.assert_allclose(funcad.jit(f)(X), value, rtol=1e-8)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "f", "spelled"), PROGRAMS, ids=ids)
 def test_forward_and_mapped(name, f, spelled):
     value, slope = expected(name)

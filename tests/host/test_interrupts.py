@@ -17,7 +17,7 @@ import funcad
 from funcad.backends.native import target
 from funcad.host.where import open_traces, state
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 FOLDERS = ("funcad", "llvmlite")
 ADD = "define double @add(double %x) {{\nentry:\n  %y = fadd double %x, {number:e}\n  ret double %y\n}}\n"
@@ -113,6 +113,7 @@ def test_interrupts_inside_llvm_are_interrupts(tmp_path: Any, every: int) -> Non
         assert not target._lock._is_owned()  # type: ignore[attr-defined]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("engine", ["auto", "numpy", "interpreter"])
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupts_of_a_first_call_are_interrupts(engine: str, every: int) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from tests import workers
 
-NAMES = [f"a.py::test[{i}]" for i in range(100)] + ["b.py::test_time@alone", "b.py::test_it", "c.py::test_threads[x@y]@alone"]
+ALONE = ["tests/host/test_interrupts.py::test_time", "tests/ir/test_linear_cost.py::test_threads[x@y]"]
+NAMES = [*[f"a.py::test[{i}]" for i in range(100)], ALONE[0], "b.py::test_it", ALONE[1]]
 
 
 class Node:
@@ -32,6 +33,14 @@ def test_groups_stay_together_and_the_long_one_is_first() -> None:
     groups = workers.groups_of(NAMES)
     assert groups[0] == [100, 102] and sorted(sum(groups, [])) == list(range(103))
     assert all([len(group) <= workers.BLOCK for group in groups])
+
+
+def test_the_marks_of_files_are_read() -> None:
+    found = {name: workers.group_of(workers.ROOT / "tests" / name) for name in GROUPS}
+    assert found == GROUPS and workers.group_of(Path("nowhere.py")) is None
+
+
+GROUPS = {"test_architecture.py": "house", "typing/test_checked_programs.py": "checkers", "test_smoke.py": None}
 
 
 @pytest.mark.parametrize("dies", [False, True])

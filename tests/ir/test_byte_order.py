@@ -53,6 +53,7 @@ def check(found: Any, wanted: Any) -> None:
         assert a.dtype.isnative and a.dtype == b.dtype.newbyteorder("=") and np.allclose(a, b)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("engine", ["auto", "numpy", "interpreter"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_programs(name: str, engine: str) -> None:

@@ -174,6 +174,7 @@ def test_right_or_raised(name, f, expected):
         assert "Remedy: " in str(caught.value) and __file__ in str(caught.value)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name, f, expected", SPELLINGS, ids=[s[0] for s in SPELLINGS])
 def test_inside_jit_right_or_raised(name, f, expected):
     """Without a value the same spellings raise, or give what they give without jit."""

@@ -101,6 +101,7 @@ WAYS = {
 ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 
+@pytest.mark.share(3)
 @ways
 @pytest.mark.parametrize("duck", [Priority(), Declined(), Overriding(), Shaped()], ids=lambda d: type(d).__name__)
 def test_reflected_operators_have_their_say(way, duck):

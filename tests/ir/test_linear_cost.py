@@ -22,7 +22,7 @@ from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.partial import linearize_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 FEW, MANY = 2_000, 20_000
 SCALAR = Aval((), np.dtype(float))
@@ -114,6 +114,7 @@ def test_cost_is_linear_in_the_number_of_equations(name: str) -> None:
     assert many < bound * few, f"{name}: {few} calls for {FEW} equations, {many} for {MANY}"
 
 
+@pytest.mark.slow
 def test_a_python_loop_of_many_recorded_operations() -> None:
     def f(x: Any) -> Any:
         y = x

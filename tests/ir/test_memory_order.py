@@ -134,7 +134,7 @@ def ravelled(x: Any, how: str) -> Any:
     return np.ravel(x, order=how)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("how", ["K", "A", "beside F"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_are_read_as_numpys_are_or_refused(name: str, how: str) -> None:
@@ -189,6 +189,7 @@ def lanes(x: np.ndarray) -> np.ndarray:
     return views
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("f", [in_memory, through_flatten, through_reshape], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("x", [C, F], ids=["C", "F"])
 def test_transformations(f: Any, x: np.ndarray) -> None:
@@ -309,6 +310,7 @@ def any_layout(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return part.transpose([int(i) for i in np.argsort(axes)])
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_programs(seed: int) -> None:
     rng = np.random.default_rng(seed)

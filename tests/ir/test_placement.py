@@ -201,6 +201,7 @@ def test_nothing_is_known_of_devices_before_the_first() -> None:
 SPECS = [s for s in all_specs() if "cupy" in s.backends]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS])
 def test_every_primitive_runs_on_the_device(op: OpSpec) -> None:
     for args in op.samples():
@@ -337,6 +338,7 @@ def test_logical_operations_take_complex_numbers_on_the_device() -> None:
     np.testing.assert_array_equal(to_host(jit(np.logical_not)(to_device(z))), np.logical_not(z))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", "?bhilBHILefdFD")
 @pytest.mark.parametrize("mode", ["add", "multiply", "min", "max", "set"])
 def test_repeated_indices_in_every_dtype_on_the_device(dtype: str, mode: str) -> None:

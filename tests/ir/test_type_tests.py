@@ -91,6 +91,7 @@ def recorded(transform, *args):
     return found
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("x", VALUES, ids=repr)
 def test_jitted_values_answer_as_what_they_stand_for(x):
     for found in recorded(fc.jit, x) + recorded(lambda f: fc.jit(fc.jit(f)), x):

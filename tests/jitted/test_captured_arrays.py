@@ -31,6 +31,7 @@ _PROGRAMS: dict[str, Callable[[np.ndarray], Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 @pytest.mark.parametrize("name", _PROGRAMS)
 def test_jit_reads_captured_arrays_by_reference(name: str, dtype: Any) -> None:

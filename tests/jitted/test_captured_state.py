@@ -19,6 +19,7 @@ from funcad.jitted import watched
 from tests.jitted.captured_cases import CASES, Options, Slots, X, check, module
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_what_changed_is_seen(name: str) -> None:
     program, f, change = CASES[name]()

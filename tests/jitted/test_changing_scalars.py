@@ -73,6 +73,7 @@ INPUTS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", INPUTS)
 def test_it_becomes_an_input(name: str) -> None:
     text, change = INPUTS[name]
@@ -115,6 +116,7 @@ def test_where_its_value_is_needed_it_is_traced(name: str) -> None:
         np.testing.assert_allclose(program(X), plain_module.f(X), rtol=1e-12)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", [float, int, complex, np.float32, np.float64, np.int32, np.complex64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_dtypes_are_the_plain_functions(kind: Any, dtype: Any) -> None:

@@ -59,6 +59,7 @@ def same(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-10)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", DERIVATIVES)
 @pytest.mark.parametrize("f, values", [(newton, [2.0, 7.0, 0.3, 2.0]), (early, [X, 0.1 * X, -X, X])], ids=["newton", "early"])
 def test_they_agree_with_those_of_the_function(name: str, f: Any, values: list) -> None:

@@ -35,7 +35,7 @@ def engine(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield request.param
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("n", [300_001, 1 << 18])

@@ -81,6 +81,7 @@ def as_plain(f: Callable[..., Any], calls: list[tuple], rounds: int = 4, **optio
 assert len(set(map(told, ALIKE))) == len(ALIKE)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("wrap, of", [
     (lambda v: v, lambda s: s),
     (lambda v: (v,), lambda s: s[0]),

@@ -17,7 +17,7 @@ from funcad.jitted import jit_misses
 from tests.unseen import Noted, unseen
 from tests.whole.test_threads import THREADS, in_threads
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 # -- what is told apart
 
@@ -245,6 +245,7 @@ def fibonacci(n: int) -> int:
     return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("duration", [0.0, 1.5], ids=["quick", "slow"])
 def test_threads_that_start_together_trace_and_compile_once(duration: float) -> None:
     traced = Noted()
@@ -290,6 +291,7 @@ def test_threads_that_transform_together_agree_on_the_programs() -> None:
     assert counters == before
 
 
+@pytest.mark.slow
 def test_functions_that_call_each_other_in_two_threads() -> None:
     """Each thread traces one and needs the other, which the other thread traces: neither waits for ever."""
     both = threading.Barrier(2)
@@ -327,6 +329,7 @@ def test_a_trace_may_wait_for_a_thread_that_calls_the_same_function() -> None:
     assert g(1.0) == 3.0
 
 
+@pytest.mark.slow
 def test_clearing_while_others_run() -> None:
     f = fc.jit(lambda x: np.sum(x * x))
     done = threading.Event()

@@ -155,6 +155,7 @@ def told(f: Callable[[Any], Any], x: np.ndarray) -> tuple[Any, list[float]]:
     return found, list(log)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_errors_are_met_where_python_meets_them(f: Any, way: str) -> None:

@@ -48,6 +48,7 @@ HOWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_answers_are_those_of_python(f: Any, how: str) -> None:

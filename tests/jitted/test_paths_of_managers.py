@@ -90,6 +90,7 @@ def called(x):
     return module(x) * 2
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("f", [module, alias, variable, second, first, generator, own, stack, called])
 def test_an_error_that_a_with_block_ends_ends_there(f):
     j = jit(f)

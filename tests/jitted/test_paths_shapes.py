@@ -51,6 +51,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_as_numpy(name):
     f = FUNCTIONS[name]
@@ -71,6 +72,7 @@ def loss(f):
     return lambda x: sum([np.sum(leaf * np.cos(leaf)) for leaf in fc.tree_util.tree_leaves(f(x)) if leaf.dtype.kind == "f"])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["returned", "sorted", "concatenated", "nonzero", "unique", "repeat", "slice", "rows"])
 def test_derivatives(name):
     f = loss(FUNCTIONS[name])

@@ -175,6 +175,7 @@ class Settings:
     c: Any = 2.0
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("engine", ["native", "numpy"])
 @pytest.mark.parametrize(
     "f",

@@ -61,6 +61,7 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", DRAWS)
 def test_numbers_are_the_plain_functions(name: str, dtype: Any) -> None:

@@ -242,6 +242,7 @@ def check(found: Any, expected: Any, shape: tuple, what: str, dtype: Any = np.fl
     np.testing.assert_allclose(found, np.broadcast_to(expected, shape), rtol=tolerance, atol=tolerance, err_msg=what)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", TABLE)
 def test_value(name: str) -> None:
     f, x, value, _, _ = TABLE[name]
@@ -252,6 +253,7 @@ def test_value(name: str) -> None:
         np.testing.assert_allclose(each(x), value, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", TABLE)
 def test_first_derivative(name: str) -> None:
     f, x, _, first, _ = TABLE[name]
@@ -263,7 +265,7 @@ def test_first_derivative(name: str) -> None:
         check(jit(grad(f))(small), first, x.shape, "jit, float32", np.float32)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", TABLE)
 def test_second_derivative(name: str) -> None:
     f, x, _, _, second = TABLE[name]

@@ -79,6 +79,7 @@ def looked_at(op: OpSpec) -> set[str]:
     return checked
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("op", SPECS, ids=lambda op: op.id)
 def test_elements_reach_the_result_as_declared(op):
     looked_at(op)

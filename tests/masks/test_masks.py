@@ -66,6 +66,7 @@ POINTWISE = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", POINTWISE)
 def test_derivatives_behind_a_mask_are_zero_to_third_order(name):
     f, x = POINTWISE[name]
@@ -133,6 +134,7 @@ ARRAYS = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_what_is_read_is_all_that_counts(name):
     f, plain = ARRAYS[name]
@@ -163,6 +165,7 @@ NOTHING = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", NOTHING)
 def test_what_is_not_selected_counts_nothing(name):
     f = NOTHING[name]
@@ -216,6 +219,7 @@ INNER = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", INNER)
 def test_masks_go_through_programs(name):
     masked, without = INNER[name]
@@ -280,6 +284,7 @@ def test_numbers_that_are_zero_hide_nothing(name):
         assert not np.isfinite(derivative(x)), derivative
 
 
+@pytest.mark.slow
 def test_a_loop_of_many_masks_nests_no_deeper_than_python_allows():
     def f(x):
         for i in range(1500):

@@ -68,6 +68,7 @@ def test_masks_are_carried_where_one_may_be_false(f: Any, left_out: bool) -> Non
     assert carries_bools(f, X) != left_out
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("f", [forward_algorithm, waves, late, selected, chosen])
 def test_derivatives_agree_in_both_directions(f: Any) -> None:
     np.testing.assert_allclose(grad(f)(X), jacfwd(f)(X), rtol=1e-10)

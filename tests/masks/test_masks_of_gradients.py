@@ -19,6 +19,7 @@ CUBES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CUBES)
 @pytest.mark.parametrize("outer", [np.sqrt, lambda g: g**0.3, lambda g: np.where(g > 0, np.log(g), 0.0)])
 def test_forward_mode_sees_what_a_gradient_masks(name, outer):

@@ -76,6 +76,7 @@ NEXT_TURN = {  # what is masked in one turn has an infinite slope in the turn be
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("step", NEXT_TURN.values(), ids=NEXT_TURN.keys())
 @pytest.mark.parametrize("n", [3, 4])
 def test_masks_of_one_turn_meet_factors_of_the_turn_before(step, n):
@@ -97,7 +98,7 @@ def test_known_values():
     np.testing.assert_allclose([grad(g)(0.0), jacrev(grad(g))(0.0)], [1.0, 6.0])
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_masks_on_the_carry(step, n):
@@ -135,11 +136,13 @@ def test_branches(step):
         agree(program, TWICE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", [lambda s, loop: loop(checkpoint(s), 2), lambda s, loop: checkpoint(loop(s, 2))])
 def test_checkpoints(around):
     agree(lambda loop: around(STEPS["sqrt"], loop), TWICE)
 
 
+@pytest.mark.slow
 @pytest.mark.share(5)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_lanes_that_stop_at_different_times(step):
@@ -178,6 +181,7 @@ HONEST = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("step", HONEST.values(), ids=HONEST.keys())
 def test_numbers_that_are_zero_hide_nothing(step):
     for transform in TWICE.values():
@@ -185,6 +189,7 @@ def test_numbers_that_are_zero_hide_nothing(step):
     agree(lambda loop: loop(step, 2), TWICE, finite=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [0.0, -1.0, np.float32(0), np.zeros(0), np.float32([0, 1, 2]), np.zeros((2, 2))], ids=repr)
 def test_shapes_and_dtypes(x):
     for name in ("log", "sqrt", "y log y"):

@@ -54,6 +54,7 @@ def runs(name: str, operands: list[np.ndarray]) -> dict[str, np.ndarray]:
     return found
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
 @pytest.mark.parametrize("name", REAL)
 def test_real_operand(name: str, dtype: Any) -> None:

@@ -207,7 +207,7 @@ def seen_in_the_table(name: str) -> int:
     return most
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_are_the_operand_itself_where_numpys_are(name: str) -> None:
@@ -247,6 +247,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("how", COPIES)
 def test_derivatives_go_through_another_object(how: str) -> None:
     another = COPIES[how]

@@ -20,6 +20,7 @@ def alike(f: Any, *args: Any) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum])
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8])
 def test_ufunc_at_casts_after_each_element(ufunc: Any, dtype: Any):
@@ -74,6 +75,7 @@ def test_bias_of_cov_is_compared_with_zero(bias: Any):
     alike(lambda x: np.cov(x, bias=bias), np.arange(6.0).reshape(2, 3) ** 2)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int64, np.int8])
 @pytest.mark.parametrize("method", ["linear", "lower", "midpoint", "hazen", "weibull", "inverted_cdf", "closest_observation"])
 def test_dtypes_of_quantiles(dtype: Any, method: Any):

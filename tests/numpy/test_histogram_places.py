@@ -8,6 +8,7 @@ import pytest
 import funcad
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_counts_are_numpys(dtype: type) -> None:
     rng = np.random.default_rng(1)

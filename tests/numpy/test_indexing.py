@@ -204,6 +204,7 @@ INDICES = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
 def test_update_derivatives_of_both_orders(operation, index):
@@ -375,6 +376,7 @@ def test_the_axis_in_the_error_is_numpys():
             funcad.jvp(run, (x,), (x,))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_updates_by_a_traced_mask(operation):
     x = np.array([[0.0, -2.0], [3.0, 4.0], [5.0, 6.0]])

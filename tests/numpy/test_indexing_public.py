@@ -58,6 +58,7 @@ def test_updates_under_jit_and_vmap(case, method):
     assert np.allclose(getattr(fnp.at(x)[index], method)(1.5), expected)
 
 
+@pytest.mark.slow
 @quick
 @given(st.integers(1, 5), st.lists(st.integers(-9, 9), min_size=0, max_size=6), st.booleans())
 def test_modes(n, positions, jitted):

@@ -209,6 +209,7 @@ def test_rank_deficient_pinv_has_the_constant_rank_formula():
 FUNCTIONS = [(np.exp, None), (np.log, None), (np.sqrt, lambda x: 0.5 / np.sqrt(x)), (lambda x: x**3, None)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("f, df", FUNCTIONS, ids=["exp", "log", "sqrt", "cube"])
 @pytest.mark.parametrize("gap", [0.0, 1e-12, 1e-6, 1e-3, 0.3])
 def test_symmetric_functions_at_equal_and_near_eigenvalues(f, df, gap):

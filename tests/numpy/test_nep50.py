@@ -102,7 +102,7 @@ def expected_of(f, *args):
     return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", [*OPERATORS, *(f"np.{name}" for name in FUNCTIONS)])
 def test_followed(name):
     f = OPERATORS.get(name) or FUNCTIONS[name[3:]]
@@ -111,7 +111,7 @@ def test_followed(name):
             check(followed(f, x, y), expected_of_pair(f, x, y), f"{name}({label(x)}, {label(y)})")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", [*OPERATORS, *(f"np.{name}" for name in FUNCTIONS)])
 def test_jitted(name):
     """One program for all pairs that NumPy accepts; one each for those that it refuses."""
@@ -135,6 +135,7 @@ def expected_of_pair(f, x, y):
     return expected
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [*UNARY_OPERATORS, *UNARY_FUNCTIONS])
 @pytest.mark.parametrize("how", ["follow", "jit"])
 def test_unary(name, how):
@@ -224,6 +225,7 @@ TANGENT_PROGRAMS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", TANGENT_PROGRAMS)
 @pytest.mark.parametrize("tangent", [1.0, np.float64(1.0), np.array(1.0), 1], ids=repr)
 @pytest.mark.parametrize("engine", ["interpreter", "numpy", "native"])

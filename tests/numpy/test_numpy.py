@@ -306,6 +306,7 @@ def test_value(name, f, args):
         _same(funcad.jit(f)(*args), expected)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name, f, args", CASES, ids=[c[0] for c in CASES])
 def test_derivative(name, f, args):
     """Forward mode against differences, reverse mode against forward mode, vmap against a loop."""
@@ -328,6 +329,7 @@ def test_derivative(name, f, args):
     np.testing.assert_allclose(left, right, rtol=1e-4 if not double else 1e-9, atol=1e-3 if not double else 1e-9)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "name, f, args", [c for c in CASES if c[0] not in VALUES_NEEDED], ids=lambda c: c if isinstance(c, str) else ""
 )
@@ -348,6 +350,7 @@ TWICE = [
 ]
 
 
+@pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore:grad.*does not depend")
 @pytest.mark.parametrize("name, f, args", TWICE, ids=[c[0] for c in TWICE])
 def test_second_derivative(name, f, args):
@@ -379,6 +382,7 @@ MIXED = ("lexsort", "interp", "isclose", "union1d", "setdiff1d")  # their functi
 PLACED = [c for c in CASES if not c[0].startswith(MIXED)]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name, f, args", PLACED, ids=[c[0] for c in PLACED])
 def test_on_a_device(name, f, args):
     """On the stand-in for CuPy: the same values, and results stay on the device."""

@@ -41,6 +41,7 @@ def test_digitize_at_the_edges_of_rising_and_falling_bins(bins: list[float], rig
     agree(lambda x, b: np.digitize(x, b, right), x, edges)  # the direction is only known when the program runs
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("method", ["lower", "higher", "nearest", "inverted_cdf", "closest_observation", "midpoint", "linear"])
 @pytest.mark.parametrize("dtype", ["i4", "u1", "f4", "f8"])
 def test_quantiles_that_are_elements_keep_the_dtype(method: str, dtype: str) -> None:

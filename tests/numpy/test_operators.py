@@ -40,6 +40,7 @@ def traced(f, *args):
     return followed
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("op", BINARY + COMPARISONS)
 def test_binary(op):
     for other in (2.0, 3, True, np.float32(2), np.float64(0.5), np.array(2.0), Y, X, [1.0, 2.0, 4.0], INTS):

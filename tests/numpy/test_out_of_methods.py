@@ -30,6 +30,7 @@ CALLS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:grad. the output of")  # what is only written
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_written_where_numpy_writes_them(name: str) -> None:

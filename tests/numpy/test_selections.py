@@ -157,6 +157,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_needs_the_count_is_refused(name):
     for run in (jit(REFUSED[name], guards=False), jit(lambda x: vmap(REFUSED[name])(x[None]))):

@@ -78,7 +78,7 @@ LONG = (  # these run for a second or more where others take a hundredth: some c
     "scipy.sparse.linalg.gmres",
 )  # fmt: skip
 LONG_LEAVE = ("second", "vmap", "cupy")
-THEOREM_LEAVES = ("vmap", "cupy")  # of two functions in three: they follow from what is known of every primitive
+THEOREM_LEAVES = ("jvp", "vjp", "second", "vmap", "cupy")  # of two functions in three: they follow
 
 
 def is_of_a_distribution(name: str) -> bool:
@@ -123,8 +123,8 @@ def test_function(name: str) -> None:
 
     They are checked in later ones, too, where they do not follow from what tests/surface/theorem.py names. Un-jitted gradients
     of arrays, of written arrays and of numbers are checked once. Of the methods of distributions, which are many, only what
-    does not follow is batched, differentiated twice, and run on the device; of what takes long, nothing is. What follows is
-    batched and run on the device for one function in three.
+    does not follow is batched, differentiated twice, and run on the device; of what takes long, nothing is. What follows from
+    what primitives are is checked for one function in three.
     """
     found, done = Findings(name), set(left_out(name))
     for case in NAMES[name]:

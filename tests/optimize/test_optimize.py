@@ -83,6 +83,7 @@ OPTIMIZERS: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_recurrence_by_hand(name: str) -> None:
     optimizer, by_hand = OPTIMIZERS[name]
@@ -127,6 +128,7 @@ def trained(make: Any, learning_rate: Any, start: Any = (1.0, 2.0)) -> Any:
     return np.sum(params**2)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("make", MAKERS, ids=lambda f: f.__name__)
 def test_derivative_through_training(make: Any) -> None:
     f = lambda rate: trained(make, rate)

@@ -107,6 +107,7 @@ def check(jaxpr: Jaxpr, args: list[Any], engine: str) -> None:
         assert_agree(a, b, ulps=8, scale=16.0 * np.max(np.abs(b[np.isfinite(b)]), initial=1.0))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("f", [f for _, f in PROGRAMS], ids=[name for name, _ in PROGRAMS])
 def test_programs_agree(f: Any, dtype: Any, engine: str) -> None:
@@ -135,6 +136,7 @@ def test_integers(dtype: Any, engine: str) -> None:
     check(*traced(funcad.vmap(f), x), engine)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("columns", [1, 2, 3, 5, 7, 8, 11, 24])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_width(columns: int, dtype: Any, engine: str) -> None:
@@ -222,6 +224,7 @@ def test_bodies_of_loops(engine: str) -> None:
     check(jaxpr, values, engine)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("f", [f for _, f in PROGRAMS], ids=[name for name, _ in PROGRAMS])
 def test_batch_along_the_last_axis(f: Any, dtype: Any, engine: str) -> None:

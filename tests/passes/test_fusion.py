@@ -321,6 +321,7 @@ def random_program(rng: np.random.Generator, shape: tuple) -> Any:
     return f
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(150))
 def test_random_programs(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -149,6 +149,7 @@ def test_checkpoints_are_not_merged():
     assert names(optimize(traced(lambda x: f(x) * f(x), X)))["checkpoint"] == 2
 
 
+@pytest.mark.slow
 def test_bodies_that_call_each_other_do_not_explode():
     f = lambda x: np.sin(x) + 1.0
     for _ in range(40):  # 2**40 equations if all were spliced
@@ -242,6 +243,7 @@ def test_arrays_are_never_folded():
 # ---------------------------------------------------------------- algebra
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_verifies_itself(rule):
     assert rule.verify() > 0

@@ -360,6 +360,7 @@ def _random_step(values: list, random: np.random.Generator) -> Any:
     return [x + y, x - y, x * y * 0.3][kind % 3]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_loops(seed: int) -> None:
     def f(c: Any, carry: Any, xs: Any) -> Any:

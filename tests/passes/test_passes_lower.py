@@ -61,6 +61,7 @@ def samples(shape: tuple, dtype: Any) -> list[np.ndarray]:
         return [x.astype(dtype) for x in (*plain, ties, *few, *same)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.longdouble])
 @pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((4, 6), 1), ((4, 6), 0), ((1, 3), 0), ((2, 3, 4), 1)])
 def test_over_one_axis(dtype: Any, shape: tuple, axis: int) -> None:
@@ -98,6 +99,7 @@ def test_element_by_element() -> None:
             assert "exact_pow" not in lowered(lambda x: exact_pow_p(x, mul(x, x), n=3), x)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.longdouble, np.complex128, np.complex64])
 @pytest.mark.parametrize(("shape", "axes"), [((5,), (0,)), ((4, 6), (1,)), ((4, 6), (0, 1)), ((4, 6), ()), ((0, 3), (0,))])
 def test_norms_of_all_sizes(dtype: Any, shape: tuple, axes: tuple) -> None:

@@ -78,6 +78,7 @@ def _derived(example: Example) -> Iterator[tuple[Callable[..., Any], tuple]]:
             yield grad(_total(first), argnums=argnums), args
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("example", [p for p in PROGRAMS if not p.following], ids=lambda p: p.name)
 def test_programs_and_their_derivatives_agree(example, monkeypatch):
     def checking(each: Callable[[Jaxpr], Jaxpr]) -> Callable[[Jaxpr], Jaxpr]:
@@ -156,6 +157,7 @@ def _random_program(rng: np.random.Generator, length: int) -> Callable[..., list
     return program
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs_agree_bit_for_bit(seed, dtype):
@@ -211,6 +213,7 @@ def _calls_during(f: Callable[[], Any]) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [_long, _loops])
 def test_the_passes_cost_time_linear_in_the_number_of_equations(program):
     counts = []
@@ -223,6 +226,7 @@ def test_the_passes_cost_time_linear_in_the_number_of_equations(program):
         assert max(counts) < 150, counts
 
 
+@pytest.mark.slow
 def test_a_value_with_many_readers_costs_no_more():
     def wide(x: Any, n: int) -> list[Any]:
         y = -x

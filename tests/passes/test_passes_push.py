@@ -206,6 +206,7 @@ def _random_step(values: list, random: np.random.Generator) -> Any:
     return [add, sub, mul][random.integers(3)](x, y)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_programs(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -53,7 +53,7 @@ def counted(jaxpr: Jaxpr) -> Counter:
     return Counter([e.primitive.name for e in jaxpr.equations])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("chain", CHAINS, ids="-".join)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_programs(program: Any, chain: tuple) -> None:

@@ -35,6 +35,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("engine", ["numpy", "native"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_same_numbers(name: str, engine: str) -> None:

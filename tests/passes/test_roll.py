@@ -181,7 +181,7 @@ def test_other_transformations(f: Any, args: Any, loops: int, left: int) -> None
     assert lengths(rolled(lambda *xs: jvp(grad(g), xs, xs)[1], *args))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("engine", ["numpy", "native"])
 @programs
 def test_engines(f: Any, args: Any, loops: int, left: int, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +220,7 @@ ODD = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("turn", [0, 1, 37, 88, 89])
 @pytest.mark.parametrize("kind", ODD)
 def test_one_turn_that_differs(kind: str, turn: int) -> None:

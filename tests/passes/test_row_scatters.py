@@ -36,6 +36,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("engine", ["numpy", "native"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", LOSSES)

@@ -28,6 +28,7 @@ def both(x: Any, starts: Any, sizes: tuple) -> Any:
     return found, lax.dynamic_update_slice(x, found * 2.0 + 1.0, starts)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("sizes", [(3, 2, 5), (1, 4, 2), (2, 3, 1), (3, 4, 5), (0, 4, 5), (3, 4, 2)])
 @pytest.mark.parametrize("starts", [(0, 1, 2), (-1, -2, -3), (7, 7, 7), (-9, 0, 9)])
 def test_slices_at_computed_starts(sizes: tuple, starts: tuple) -> None:

@@ -63,6 +63,7 @@ def test_which() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("primitive", COMPOSITES, ids=lambda p: p.name)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.complex128])
 def test_large_arrays_are_computed_as_small_ones(primitive: Primitive, dtype: Any) -> None:
@@ -90,6 +91,7 @@ def test_large_arrays_are_computed_as_small_ones(primitive: Primitive, dtype: An
         assert x.tobytes() == old.tobytes()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("primitive", COMPOSITES, ids=lambda p: p.name)
 def test_scalars(primitive: Primitive) -> None:
     """NumPy's, and Python's, which never raise; rank 0 gives numbers."""

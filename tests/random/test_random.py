@@ -43,6 +43,7 @@ def test_draws_are_those_of_jax(name: str) -> None:
     assert_like_jax(call(random, random.PRNGKey(SEED)), expected, tolerance)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CALLS)
 def test_draws_are_the_same_under_jit(name: str) -> None:
     call, tolerance = CALLS[name]
@@ -52,6 +53,7 @@ def test_draws_are_the_same_under_jit(name: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=max(4 * np.finfo(expected.dtype).eps, tolerance / 100) if tolerance else 0)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [n for n in CALLS if not n.startswith("PRNGKey")])
 def test_vmap_over_keys_is_a_loop(name: str) -> None:
     call, tolerance = CALLS[name]
@@ -71,6 +73,7 @@ class OnDevice:
         )
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [n for n in CALLS if not n.startswith("PRNGKey")])
 def test_draws_are_the_same_on_a_device(name: str) -> None:
     call, tolerance = CALLS[name]
@@ -236,6 +239,7 @@ LAWS: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", LAWS)
 def test_continuous_laws(name: str) -> None:
     draws, law = LAWS[name]

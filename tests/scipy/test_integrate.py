@@ -27,6 +27,7 @@ def test_steps_are_those_of_scipys_methods() -> None:
         assert np.allclose(f(y0).y, expected.y)
 
 
+@pytest.mark.slow
 def test_closed_form_derivatives_in_everything() -> None:
     def f(y0, times, rate):
         return odeint(lambda y, t, rate: -rate * y, y0, times, rate, rtol=1e-10, atol=1e-10)
@@ -59,6 +60,7 @@ def test_trees_closures_and_integers() -> None:
         assert np.isclose(derivative, slope, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_jit_vmap_and_backwards_in_time() -> None:
     loss = lambda y0, a: np.sum(odeint(oscillator, y0, TIMES, a, 1.0))
     y0, a = np.array([[2.0, 0.0], [0.5, 1.0]]), np.array([1.0, 0.4])
@@ -144,6 +146,7 @@ def test_quadrature_by_leibniz() -> None:
     assert np.allclose(found, (-np.sin(0.2 * w), np.sin(1.4 * w), in_w))
 
 
+@pytest.mark.slow
 def test_adaptive_quadrature_of_known_and_traced_functions() -> None:
     plain = integrate.quad(lambda x: x if x > 1.0 else 0.0, 0.0, 2.0)
     assert plain == scipy.integrate.quad(lambda x: x if x > 1.0 else 0.0, 0.0, 2.0)

@@ -48,7 +48,7 @@ CASES = {  # of SciPy's or our package
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("o", [ours, scipy], ids=["funcad", "scipy"])
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_of_scipys_results(name, o):

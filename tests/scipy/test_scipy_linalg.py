@@ -24,6 +24,7 @@ ROTATION = np.array([[0.0, -1.0], [1.0, 0.0]])
 # -- degenerate eigenvalues
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "f", [linalg.expm, matrix_functions.sqrtm, linalg.logm, lambda a: linalg.polar(a)[0], lambda a: linalg.polar(a)[1]]
 )

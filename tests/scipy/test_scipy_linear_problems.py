@@ -70,7 +70,7 @@ def flat(f, o):
     return function
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("module", [ours, scipy.optimize], ids=["funcad", "scipy"])
 def test_derivatives_are_those_of_scipys_results(f, module):

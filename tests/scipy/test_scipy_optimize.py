@@ -46,6 +46,7 @@ SOLVERS = [
 ]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("method", SOLVERS)
 def test_every_method_is_differentiable(method):
     f = lambda a: lowest(a, method=method)
@@ -60,6 +61,7 @@ def test_methods_with_hessians_and_without_derivatives(method):
     np.testing.assert_allclose(found.x, np.linalg.solve([[2, 1], [1, 2]], 2 * A), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_second_order_jit_vmap_and_value():
     f = lambda a: lowest(a, method="trust-ncg")
     check_grads(f, (1.0,), order=2, rtol=1e-5)
@@ -282,6 +284,7 @@ def test_curve_fit_is_scipys_and_differentiable():
 # -- SciPy's own shapes, and SciPy's own functions
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("x0", [0.5, 1, np.float64(0.5), np.array(0.5), [0.5], np.array([0.5, 0.6])], ids=repr)
 def test_shapes_of_results_are_scipys(x0):
     """What SciPy makes a vector of one element is one here, for the function and in the result."""

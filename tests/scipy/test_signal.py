@@ -98,6 +98,7 @@ def test_refusals_name_the_remedy() -> None:
 MODES = ("reflect", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", range(6))
 def test_interpolated_images_in_every_mode(mode: str, order: int) -> None:

@@ -27,7 +27,7 @@ def differences(f, a, h=1e-3):
     return (8 * (f(a + h) - f(a - h)) - (f(a + 2 * h) - f(a - 2 * h))) / (12 * h)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @BOTH
 @pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA"])
 def test_every_method_to_second_order(o, method):
@@ -52,6 +52,7 @@ def test_every_method_to_second_order(o, method):
             np.testing.assert_allclose(derivative(2.0), second, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.share(2)
 @BOTH
 @pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA"])
 def test_stiff_equations_backwards_too(o, method):
@@ -89,6 +90,7 @@ def test_times_of_its_own_choice(o):
             lifted(lambda a: run(a, ours).y)(np.full(2, a) if lifted is vmap else a)
 
 
+@pytest.mark.slow
 @SLOWLY
 def test_where_a_ball_lands(o):
     """Heights v t - g t^2 / 2: it lands at 2 v / g, with the speed -v."""
@@ -113,6 +115,7 @@ def test_where_a_ball_lands(o):
         np.testing.assert_allclose(second(g)[:4], [4 * v / g**3, 0, 2 * v / g**3, v * v / g**3], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.share(4)
 @BOTH
 def test_dense_output(o):
     def at(a, t):
@@ -133,6 +136,7 @@ def test_a_jacobian_of_the_users_is_checked():
         assert grad(lambda a: end(a, lambda t, y: np.array([a * y])))(1.5) == found
 
 
+@pytest.mark.share(4)
 @BOTH
 def test_boundary_values(o):
     """y'' = -k y with y(0) = 0, y(1) = 1; and Mathieu's characteristic value as the unknown p."""
@@ -180,6 +184,7 @@ def test_integrals_over_several_variables(o):
     np.testing.assert_allclose(grad(triple)(0.7), differences(triple, 0.7), rtol=1e-7)
 
 
+@pytest.mark.share(4)
 @BOTH
 def test_integrals_of_vectors(o):
     p = np.arange(3.0)

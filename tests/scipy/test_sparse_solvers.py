@@ -88,7 +88,7 @@ def agree(found, expected, tolerance=1e-7):
     funcad.tree.map(close, found, expected)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_systems(name, transform):
@@ -101,6 +101,7 @@ def test_systems(name, transform):
     agree(f(d, b), t(lambda d, b: np.sum(np.sin(reference(scale * dense(d), b))))(d, b))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("options", [{}, {"shift": 0.3}])
 def test_minres(transform, options):
@@ -126,7 +127,7 @@ def test_minres_as_scipy():
     )
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize(("shape", "damp"), [("tall", 0.0), ("tall", 0.5), ("wide", 0.0), ("wide", 0.5)])
 @pytest.mark.parametrize("name", ["lsqr", "lsmr"])
@@ -166,7 +167,7 @@ def test_results_of_least_squares_are_scipys():
         funcad.grad(lambda v: ours.lsqr(scipy.sparse.linalg.aslinearoperator(TALL), v)[0].sum())(b)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("transform", [k for k in TRANSFORMS if k != "vmap of both"])
 @pytest.mark.parametrize("options", [{"which": "LA"}, {"which": "SA"}, {"sigma": 0.1}])
 def test_eigenpairs(options, transform):

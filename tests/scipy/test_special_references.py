@@ -67,7 +67,7 @@ REFERENCES: list[tuple[str, tuple, int, float, float]] = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name,args,position,first,second", REFERENCES)
 def test_by_parameters(name: str, args: tuple, position: int, first: float, second: float) -> None:
     def f(v):

@@ -183,6 +183,7 @@ def stacked(f: Any) -> Any:
     return run
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", POINTS)
 def test_value_jit_and_first_derivatives(name: str) -> None:
     args = POINTS[name]
@@ -209,7 +210,7 @@ def test_value_jit_and_first_derivatives(name: str) -> None:
 SOME = [pytest.param(n, marks=[pytest.mark.slow] * (i % 3 > 0)) for i, n in enumerate(POINTS) if n != "round"]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore:grad. the output of run does not depend")
 @pytest.mark.parametrize("name", SOME)
 def test_second_derivatives_and_reverse_mode(name: str) -> None:

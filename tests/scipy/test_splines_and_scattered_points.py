@@ -60,7 +60,7 @@ CASES = {  # of a module, the data and the points of evaluation
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("o", [ours, scipy.interpolate], ids=["funcad", "scipy"])
 @pytest.mark.parametrize("name", CASES)
 def test_in_the_data_and_in_the_points(name, o):

@@ -36,6 +36,7 @@ def agree(found: Any, expected: Any, rtol: float = 1e-11) -> None:
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-15)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("method", [*DENSITIES, *PROBABILITIES])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_values(name: str, method: str) -> None:
@@ -85,7 +86,7 @@ def test_discrete_values(name: str) -> None:
         agree(getattr(ours, method)(q, *parameters, 1), getattr(theirs, method)(q, *parameters, 1))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("method", [*DENSITIES, *PROBABILITIES])
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_no_nan_in_derivatives_at_the_ends_and_outside(name: str, method: str) -> None:

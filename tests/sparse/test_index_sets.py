@@ -41,7 +41,7 @@ def as_vectors(op, args):
     return f, vector
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("op", SPECS, ids=lambda op: op.id)
 def test_patterns_of_operations_hold_what_is_not_zero(op):
     for args in op.samples():
@@ -57,6 +57,7 @@ def test_patterns_of_operations_hold_what_is_not_zero(op):
         assert not missed.any(), op.id
 
 
+@pytest.mark.slow
 def test_patterns_of_sums_and_moves_are_exact():
     """A pattern of ones everywhere would pass what stands above."""
     exact = 0
@@ -147,6 +148,7 @@ def test_patterns_of_one_step(name):
     assert not found.all() or name in ("sort", "custom", "while")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=4))
 def test_patterns_of_random_programs_hold_what_is_not_zero(names):
@@ -156,6 +158,7 @@ def test_patterns_of_random_programs_hold_what_is_not_zero(names):
         assert not ((jacfwd(f)(x) != 0) & ~found).any()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(sorted(set(STEPS) - {"custom"})), min_size=1, max_size=3))
 def test_hessians_of_random_programs(names):

@@ -15,6 +15,7 @@ Y = X @ np.array([1.0, -2.0, 0.5]) + np.random.default_rng(6).normal(size=40)
 METHODS = {"nuts": {}, "nuts, dense": {"dense": True}, "hmc": {"method": "hmc", "length": 12}}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("options", METHODS.values(), ids=METHODS)
 def test_a_linear_regression_with_known_noise(options):
     """Its posterior is normal."""
@@ -38,6 +39,7 @@ def test_a_rate_whose_posterior_is_a_gamma_distribution():
     assert abs(rate.mean() - 23 / 6) < 0.1 and abs(rate.std() - np.sqrt(23) / 6) < 0.1
 
 
+@pytest.mark.slow
 def test_a_proportion_whose_posterior_is_a_beta_distribution():
     found = stats.sample(
         lambda z, k, n: -(k + 1) * np.logaddexp(0, -z) - (n - k + 1) * np.logaddexp(0, z),
@@ -63,6 +65,7 @@ def test_correlated_numbers_of_different_sizes():
     np.testing.assert_allclose(found.statistics["acceptance_rate"].mean(), 0.85, atol=0.13)
 
 
+@pytest.mark.slow
 def test_the_same_key_gives_the_same_draws():
     run = lambda key: stats.sample(lambda x: -0.5 * np.sum(x**2), np.zeros(2), key, draws=20, warmup=60).draws
     np.testing.assert_array_equal(run(random.key(0)), run(random.key(0)))
@@ -76,6 +79,7 @@ def test_statistics_are_of_the_draws():
     assert np.all(found.statistics["acceptance_rate"] <= 1) and {f"x[{i}]" in repr(found) for i in range(2)} == {True}
 
 
+@pytest.mark.slow
 def test_a_narrow_place_diverges_and_says_so():
     density = lambda p: -0.5 * (p["v"] / 3) ** 2 - 0.5 * np.sum(p["x"] ** 2) * np.exp(-p["v"]) - 4.5 * p["v"]
     with pytest.warns(RuntimeWarning, match="trajectories diverged"):
@@ -83,6 +87,7 @@ def test_a_narrow_place_diverges_and_says_so():
     assert "divergent" in repr(found) and found.statistics["diverging"].any()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "options",
     [{"warmup": 0, "chains": 1}, {"warmup": 3}, {"warmup": 40}, {"deepest": 1, "warmup": 50}, {"method": "hmc", "length": 1}],

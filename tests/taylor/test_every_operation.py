@@ -31,7 +31,7 @@ def close(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(found / scale, wanted / scale, atol=tolerance, rtol=0)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda s: s.id)
 def test_as_nested_jvps(spec: OpSpec) -> None:
     rng = np.random.default_rng(1)
@@ -67,6 +67,7 @@ def laplacian_is_the_sum_of_second_derivatives(spec: OpSpec) -> None:
         close(a, b + c)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("spec", FIRST, ids=lambda s: s.id)
 def test_laplacian(spec: OpSpec) -> None:
     laplacian_is_the_sum_of_second_derivatives(spec)

@@ -133,6 +133,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str) -> None:
     f, n = PROGRAMS[name], 4

@@ -100,7 +100,7 @@ USES = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("use", USES)
 def test_a_rule_that_is_the_jvp_of_the_function(use, program):
@@ -174,6 +174,7 @@ COUNTED = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("inner", COUNTED)
 @pytest.mark.parametrize("outer", COUNTED)
 def test_such_a_rule_computes_nothing_twice(outer, inner):

@@ -48,6 +48,7 @@ def test_a_tree_that_contains_itself(walk):
     assert isinstance(e.value, RecursionError) and isinstance(e.value, FuncadError)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("walk", WALKS)
 def test_a_very_deep_tree(walk):
     with pytest.raises(TreeDepthError, match=r"nested 300\d levels deep, at tree.*\['next'\] \.\.\. .*: too deep") as e:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import cProfile
+import gc
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -150,6 +152,31 @@ def test_a_net_in_a_net() -> None:
             helper(1)
         calls(1)
     assert names(inner) == ["helper"] and names(outer) == ["helper", "calls"]
+
+
+def test_what_comes_at_any_time_is_not_what_the_function_does() -> None:
+    came = []
+
+    def at_a_collection(phase: str, info: dict[str, Any]) -> None:
+        came.append(phase)
+
+    def at_a_signal(number: int, frame: Any) -> None:
+        came.append("signal")
+
+    before = signal.signal(signal.SIGUSR1, at_a_signal)
+    gc.callbacks.append(at_a_collection)
+    try:
+        with Net(is_here) as net:
+            gc.collect()
+            signal.raise_signal(signal.SIGUSR1)
+            calls(1)
+    finally:
+        gc.callbacks.remove(at_a_collection)
+        signal.signal(signal.SIGUSR1, before)
+    assert sorted(set(came)) == ["signal", "start", "stop"] and names(net) == ["calls", "helper"]
+    with Net(is_here) as net:
+        at_a_collection("start", {})
+    assert names(net) == ["at_a_collection"]
 
 
 def test_an_error_takes_the_net_away() -> None:

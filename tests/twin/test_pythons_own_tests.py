@@ -46,6 +46,7 @@ def check(name: str) -> None:
         assert (n, failed) == ran(f"test_{name}", "--plain")[:2]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["grammar", "patma", "scope"])
 def test_a_few_of_them(name: str) -> None:
     check(name)

@@ -21,7 +21,7 @@ PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 WRONG = HERE / "wrong.py"
 CHECKOUT = Path(funcad.__file__).parent.parent
 CHECKERS = ["mypy", pytest.param("pyright", marks=pytest.mark.slow)]
-alone = pytest.mark.xdist_group("checkers")  # one worker starts them
+pytestmark = pytest.mark.group("checkers")  # one worker starts them
 
 
 def errors_of(checker: str, files: list[Path], folder: Path) -> list[tuple[str, int, str]]:
@@ -55,19 +55,18 @@ def errors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return errors_of(request.param, [*PROGRAMS, WRONG], tmp_path_factory.mktemp("checked"))
 
 
-@alone
 def test_right_programs_have_no_errors(errors: list[tuple[str, int, str]]) -> None:
     assert len(PROGRAMS) >= 15
     assert [error for error in errors if error[0] in {path.name for path in PROGRAMS}] == []
 
 
-@alone
 def test_each_mistake_is_found(errors: list[tuple[str, int, str]]) -> None:
     lines = WRONG.read_text().splitlines()
     wrong = {number for number, line in enumerate(lines, 1) if "# wrong:" in line}
     assert {line for file, line, _ in errors if file == WRONG.name} == wrong
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_the_programs_run(program: Path) -> None:
     """What the checkers call right is right: `assert_type` says nothing when it runs, so the programs print."""

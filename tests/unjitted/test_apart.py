@@ -81,6 +81,7 @@ def by_rules(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
         return f(*args)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f = lambda x: around(x, OPERATIONS[name])

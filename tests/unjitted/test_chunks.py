@@ -121,7 +121,7 @@ def same(a: Any, b: Any) -> None:
         assert type(x) is type(y) and same_bits(x, y)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("rows", [2, 3, 7])
 @pytest.mark.parametrize("x", [0.75, np.float64(0.75), np.float32(0.75), np.complex128(0.75)], ids=lambda x: type(x).__name__)
 @pytest.mark.parametrize("f", LOOPS, ids=lambda f: f.__name__)
@@ -197,6 +197,7 @@ def padded(x: Any) -> Any:
 MASKED = [chosen, both_ways, unread, padded]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("rows", [1, 2, 3, 5])
 @pytest.mark.parametrize("x", [np.float64(0.5), np.float64(1.0), np.array([0.5, 1.0, 1.5]), np.array([2.5, 0.0, 1.0])], ids=str)
 @pytest.mark.parametrize("f", MASKED, ids=lambda f: f.__name__)
@@ -237,6 +238,7 @@ def newton(a: Any, steps: int) -> Any:
     return x
 
 
+@pytest.mark.slow
 def test_a_solver_whose_number_of_steps_changes_finds_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     g = grad(newton)
     for steps in (110, 250, 333, 400, 511, 128, 300):

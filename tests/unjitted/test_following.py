@@ -255,6 +255,7 @@ def calls_during(f: Callable[[], Any]) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_a_long_newton_iteration_costs_time_linear_in_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "SIGHTS", 1)
 

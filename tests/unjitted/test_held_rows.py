@@ -52,7 +52,7 @@ def loss(write):
     return lambda x: np.sum(np.sin(write(x.copy())))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("write", [eliminated, mixed, broadcast, integers])
 @pytest.mark.parametrize("n", [4, 5])
 @pytest.mark.parametrize("order", "CF")

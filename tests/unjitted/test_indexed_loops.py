@@ -50,7 +50,7 @@ def squared(x: Any) -> Any:
     return s
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("f", [chain, backwards, repeated, of_rows, squared])
 def test_gradients(f: Any) -> None:
     x = RNG.normal(size=N)
@@ -121,6 +121,7 @@ def names(kind: str) -> set:
     return {e.primitive.name for run in programs for e in run.program.jaxpr.equations}
 
 
+@pytest.mark.slow
 def test_the_numbers_of_few_elements_are_known_to_the_programs() -> None:
     """Otherwise each element that is not read has a mask, which is computed: twice the time."""
     p, v = np.array([0.3, 0.2]), np.array([1.0, -1.0])
@@ -135,6 +136,7 @@ def test_the_numbers_of_few_elements_are_known_to_the_programs() -> None:
     assert not names("jvp") & {"scatter", "gather", "ne", "or"}
 
 
+@pytest.mark.slow
 def test_where_a_recording_is_not_cut_all_numbers_are_known() -> None:
     x, v = RNG.normal(size=N), RNG.normal(size=N)
     product = funcad.jit(lambda x: funcad.hvp(chain, (x,), (v,)))(x)

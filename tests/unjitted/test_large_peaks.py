@@ -11,7 +11,7 @@ import pytest
 
 from funcad import grad
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 LAYERS, N = 20, 20_000
 

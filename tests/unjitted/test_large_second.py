@@ -72,6 +72,7 @@ SECOND: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("f", [logistic, counts, chosen, taken, large], ids=lambda f: f.__name__)
 def test_as_by_the_rules(f: Any, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +112,7 @@ def test_what_is_too_much_is_by_the_rules_at_once(monkeypatch: pytest.MonkeyPatc
     assert not tape_rows._exceeding
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("f", "activations"), [(relu, 32.0), (where, 12.0), (maximum, 30.0), (exp, 44.0)])
 def test_peaks_of_chains(f: Any, activations: float) -> None:
     x = np.linspace(-1.0, 1.0, 20_000)

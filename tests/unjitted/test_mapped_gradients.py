@@ -69,6 +69,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_call_gives_the_gradient_of_each_example(name):
     f = PROGRAMS[name]

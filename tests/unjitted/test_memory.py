@@ -15,7 +15,7 @@ from funcad import grad, jit, jvp, linearize, vjp
 from funcad.ir.primitive import is_linear
 from funcad.primitives.families import elementwise
 
-pytestmark = pytest.mark.xdist_group("alone")  # of time, memory, threads or counts
+pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 N = 1 << 15  # float64 elements of one activation: 256 KiB, well above all bookkeeping
 LAYERS = 50

@@ -96,7 +96,7 @@ SECOND = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.filterwarnings("ignore:grad. the output")
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)

@@ -111,6 +111,7 @@ def overwritten(array: Any) -> None:
 SIZES = 4, 300, 20_000  # copied at each use, copied once, and once locked
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "program, how, n",
     [

@@ -65,6 +65,7 @@ def two(x: Any) -> Any:
     return s
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("f", [summed, read_again, carried, slices, with_others, by_arrays, two])
 def test_gradients(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.cos(np.arange(N) / 7.0)

@@ -100,6 +100,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_later_calls(name: str, dtype: Any) -> None:

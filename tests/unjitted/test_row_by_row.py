@@ -263,6 +263,7 @@ def doolittle(x: Any) -> Any:
     return np.sum(a * a)
 
 
+@pytest.mark.slow
 def test_a_long_recording_whose_turns_are_unlike_is_not_cut_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).uniform(0.5, 2.0, (26, 26))
     expected = by_rules(monkeypatch, grad(doolittle), x)

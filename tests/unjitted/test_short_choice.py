@@ -30,6 +30,7 @@ CHOICES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
 def test_numbers(name: str, dtype: Any) -> None:

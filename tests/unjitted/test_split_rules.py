@@ -53,7 +53,7 @@ def relative(found: Any, expected: Any) -> float:
     return float(np.abs(found - expected).max() / (1.0 + np.abs(expected).max()))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_derivatives_are_those_of_programs(name: str, dtype: Any) -> None:
@@ -72,6 +72,7 @@ def test_derivatives_are_those_of_programs(name: str, dtype: Any) -> None:
     assert abs(float(push(t)) - slope) < 100 * close * (1.0 + np.abs(expected * t).sum())
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", "elementary,with arrays,alike,where,moved,statistics,scalar to large,written".split(","))
 def test_nested(name: str) -> None:
     f = FUNCTIONS[name]
@@ -240,6 +241,7 @@ def peak(call: Callable[[], Any]) -> int:
     return max(found)
 
 
+@pytest.mark.slow
 def test_a_long_loop_keeps_one_array_a_turn() -> None:
     """At every call, also those by the rules and those that derive the programs of the chunks."""
 

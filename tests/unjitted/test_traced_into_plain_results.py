@@ -68,6 +68,7 @@ def written(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return f
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_traced_value_is_written(name: str, transformation: str) -> None:

@@ -255,11 +255,13 @@ def parametrize(cases: list[Any]) -> Any:
     return pytest.mark.parametrize("name,chain", [pytest.param(n, c, id=f"{n}-{label(c)}") for n, c in cases])
 
 
+@pytest.mark.share(3)
 @parametrize(SHORT)
 def test_every_transform(name: str, chain: tuple[str, ...]) -> None:
     check(name, chain)
 
 
+@pytest.mark.share(4)
 @parametrize([(n, c) for n, c in PAIRS if in_the_third(n, c)])
 def test_pairs_on_a_third_of_the_programs(name: str, chain: tuple[str, ...]) -> None:
     check(name, chain)
@@ -298,6 +300,7 @@ def test_all_chains_of_length_three(name: str, chains: list[tuple[str, ...]]) ->
     check_all(name, chains)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [p.name for p in PROGRAMS if p.differences])
 def test_first_derivatives_numerically(name: str) -> None:
     """The reference itself: forward mode of the program, and of its forward mode, against central differences."""

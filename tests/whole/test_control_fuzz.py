@@ -30,6 +30,7 @@ def test_programs_are_made_small() -> None:
     assert len(small.nodes) == 1 and small.nodes[0] == "say('a', s)" and len(small.inputs) == 1
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("seeds", [SEEDS, pytest.param(MORE, marks=pytest.mark.slow)], ids=["some", "more"])
 def test_random_programs(check: str, seeds: range) -> None:

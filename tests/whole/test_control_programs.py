@@ -16,6 +16,7 @@ from tests.whole.control.transformations import TRANSFORMATIONS
 CASES = [(p, t) for p in PROGRAMS for t in TRANSFORMATIONS if applies(p, t) and (p.name, t) not in PENDING]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "program, transformation",
     [pytest.param(p, t, marks=[] if by_default(p, t) else pytest.mark.slow, id=f"{p.name}-{t}") for p, t in CASES],
@@ -28,6 +29,7 @@ def test_program(program: Program, transformation: str) -> None:
 # ---------------------------------------------------------------- are these tests?
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("program", PROGRAMS, ids=[p.name for p in PROGRAMS])
 @pytest.mark.filterwarnings("ignore:grad. the output of")
 def test_plain_python_gives_a_reference(program: Program) -> None:
@@ -95,6 +97,7 @@ LIES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("lie, transformation", [(lie, t) for lie, several in LIES.items() for t in several])
 def test_what_differs_from_plain_python_is_seen(lie, transformation: str) -> None:
     """The check holds, and no longer where plain Python is said to have given something else."""

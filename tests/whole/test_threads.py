@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 
 from funcad import grad, jit, jvp, vmap
 from funcad.host.locks import _records
@@ -44,6 +45,7 @@ def in_threads(work: Callable[[int], None], n: int = THREADS) -> None:
         raise errors[0]
 
 
+@pytest.mark.slow
 def test_nested_transformations_in_eight_threads() -> None:
     """Outer values, inner jvp: a perturbation of one thread must not meet another's."""
 
@@ -82,6 +84,7 @@ def test_shared_jitted_functions() -> None:
     assert sorted(traced) == sorted(each + each), "a signature was traced twice"
 
 
+@pytest.mark.slow
 def test_shared_captured_arrays_are_unlocked_in_the_end() -> None:
     shared = np.arange(20_000.0)  # large: locked while a derivative needs it
 

@@ -90,6 +90,7 @@ def test_gradient(name):
     np.testing.assert_allclose(funcad.grad(f)(x), differences(f, x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_jitted_gradient_is_the_same(name):
     f, x = PROGRAMS[name]

@@ -121,6 +121,7 @@ def seen(f):
     return run
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("f", FOUND, ids=[f.__name__ for f in FOUND])
 def test_numpy_says_what_is_right(f) -> None:
     expected = seen(f)(X.copy(), Y.copy())

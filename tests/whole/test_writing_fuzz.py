@@ -32,6 +32,7 @@ def fuzz(examples: int, start: int) -> Counter[str]:
     return ends
 
 
+@pytest.mark.slow
 def test_some_programs() -> None:
     ends = fuzz(15, 2026)
     assert ends["right"] > 0.8 * ends.total(), ends

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from funcad import grad, jit, stop_gradient
+from funcad.ir.tracer import Tracer
 from tests.whole.writes import fifteen
 from tests.whole.writes.cases import REFUSALS, WHOLE, applies, by_default, outcome, refused
 from tests.whole.writes.program import PROGRAMS, Program
@@ -18,6 +19,7 @@ from tests.whole.writes.transformations import ABSTRACT, TRANSFORMATIONS
 CASES = [(p, t) for p in PROGRAMS for t in TRANSFORMATIONS if applies(p, t)]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "program, transformation",
     [pytest.param(p, t, marks=[] if by_default(p, t) else pytest.mark.slow, id=f"{p.name}-{t}") for p, t in CASES],
@@ -51,6 +53,7 @@ def test_a_type_makes_buffers_where_it_is_called(transformation) -> None:
 # ---------------------------------------------------------------- are these tests?
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=[p.name for p in PROGRAMS])
 def test_numpy_gives_a_reference(program: Program) -> None:
     """Values are finite, and differences with another step are the same: no kink is near, and every digit counts."""
@@ -73,7 +76,7 @@ def test_there_are_enough_of_them() -> None:
 
 
 def is_traced(x: object) -> bool:
-    return type(x) is not np.ndarray
+    return isinstance(x, Tracer)
 
 
 def wrong_value(x):
