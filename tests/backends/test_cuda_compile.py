@@ -69,7 +69,6 @@ def wave(x: Any) -> Any:
     return np.exp(-x * x) * np.sin(3.0 * x) + 0.5
 
 
-@pytest.mark.slow
 def test_lines_run_until_the_kernel_is_there(compiler: type[Slow]) -> None:
     f, x = jit(wave), to_device(X)
     for _ in range(4):

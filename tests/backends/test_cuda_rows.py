@@ -136,7 +136,6 @@ def check_programs(found: dict[str, Program]) -> list[RowLaunches]:
     return [kernel for _, kernel, *_ in cases]
 
 
-@pytest.mark.slow
 def test_programs_of_rows() -> None:
     kernels = check_programs(programs(9, 33, "f4"))
     assert len(kernels) > 9
@@ -188,7 +187,6 @@ def check_random(seeds: Any, sizes: Any) -> None:
         assert_near(kernel(*[to_device(v) for v in given]), expected, given, str(jaxpr))
 
 
-@pytest.mark.slow
 def test_random_groups() -> None:
     check_random(range(8), [1, 2, 7, 33, 65])
 

@@ -185,7 +185,6 @@ def turns_of(n: int, size: int) -> int:
     return count[0]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("n", [1, 10, 64, 300])
 @pytest.mark.parametrize("slots", [2, 3, 8, 21])
 def test_few_turns_run_again(n: int, slots: int, monkeypatch: Any) -> None:

@@ -219,7 +219,6 @@ INNER = {
 }
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", INNER)
 def test_masks_go_through_programs(name):
     masked, without = INNER[name]

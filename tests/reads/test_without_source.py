@@ -20,6 +20,8 @@ PLACED = {  # the text of f, what changes between the calls
     "global": ("k = 1.0\ndef f(x):\n    return x * k", "made.k += 1.0"),
     "attribute": ("class O:\n    k = 1.0\no = O()\ndef f(x):\n    return x * o.k", "made.o.k += 1.0"),
     "list": ("t = [1.0, 2.0]\ndef f(x):\n    return x * t[1]", "made.t[1] += 1.0"),
+    "word in a list": ("t = ['a']\ndef f(x):\n    return x * len(t[0])", "made.t[0] += 'a'"),
+    "word in a dict": ("t = {'mode': 'a'}\ndef f(x):\n    return x * len(t['mode'])", "made.t['mode'] += 'a'"),
     "helper": ("k = 1.0\ndef h(x):\n    return x * k\ndef f(x):\n    return h(x) + 1.0", "made.k += 1.0"),
     "contents": ("import numpy as np\nw = np.ones(3)\ndef f(x):\n    return x * np.exp(w) + w[0]", "made.w[0] += 1.0"),
     "set of pairs": ("t = {(1, 2)}\ndef f(x):\n    return x * sum([a * b for a, b in t])", "made.t.add((3, len(made.t)))"),
