@@ -41,6 +41,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
+from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.observer import CONTAINERS, Observer
@@ -319,14 +320,17 @@ def _place_of_out(f: Any) -> int:
     function = getattr(np, f.__name__, None) if is_method else f
     if function is np.dot:
         return 2 - is_method
-    if type(function) is type(np.copyto):
-        try:
-            names = [*inspect.signature(function).parameters]
-        except ValueError:  # written in C
-            names = []
-        if "out" in names:
-            return names.index("out") - is_method
-    return sys.maxsize
+    return _position_of_out(function) - is_method if type(function) is type(np.copyto) else sys.maxsize
+
+
+@remembers(512)
+def _position_of_out(function: Any) -> int:
+    """A function of NumPy's in Python."""
+    try:
+        names = [*inspect.signature(function).parameters]
+    except ValueError:  # written in C
+        names = []
+    return names.index("out") if "out" in names else sys.maxsize
 
 
 _WRITERS = frozenset([np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis])

@@ -103,7 +103,7 @@ def content(cell: Any) -> Any:
 
 
 @remembers(4096)
-def _library_module(name: str) -> bool:
+def is_library_module(name: str) -> bool:
     top = name.partition(".")[0]
     if top in _LIBRARIES:
         return True
@@ -117,11 +117,11 @@ def is_library(found: Any) -> bool:
     """Is a function, a class or a module a part of Python or of an installed package, rather than the user's?"""
     kind = type(found)
     if kind is types.FunctionType:
-        return is_internal(found.__code__.co_filename) or _library_module(str(found.__globals__.get("__name__", "")))
+        return is_internal(found.__code__.co_filename) or is_library_module(str(found.__globals__.get("__name__", "")))
     if kind is types.ModuleType or issubclass(kind, types.ModuleType):
-        return _library_module(found.__name__)
+        return is_library_module(found.__name__)
     if issubclass(kind, type):
-        return _library_module(str(type.__dict__["__module__"].__get__(found)))
+        return is_library_module(str(type.__dict__["__module__"].__get__(found)))
     return kind is types.BuiltinFunctionType or getattr(builtins, getattr(found, "__name__", ""), None) is found
 
 

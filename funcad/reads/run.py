@@ -29,7 +29,7 @@ from typing import Any
 from funcad.host.where import is_internal, setting
 from funcad.reads.attributes import is_users_function, method_of
 from funcad.reads.calls import called, refusal_of
-from funcad.reads.code_reads import MISSING, content, is_library, reads_of
+from funcad.reads.code_reads import MISSING, content, is_library, is_library_module, reads_of
 from funcad.reads.observer import Observer
 from funcad.reads.replays import is_replayed
 from funcad.reads.seeing import Seen
@@ -95,9 +95,9 @@ def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
 
 def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
     """Is it code that the user wrote, rather than a library's, or what Python makes for a dataclass or a named tuple?"""
-    if is_internal(code.co_filename) or code.co_filename[:1] == "<" and not code.co_filename.startswith(("<stdin", "<ipython")):
-        return False
-    return not is_library(types.FunctionType(code, names, closure=tuple([types.CellType() for _ in code.co_freevars])))
+    file = code.co_filename
+    made = file[:1] == "<" and not file.startswith(("<stdin", "<ipython"))
+    return not (made or is_internal(file) or is_library_module(str(names.get("__name__", ""))))
 
 
 @contextmanager

@@ -31,7 +31,8 @@ _NUMBERS = (4, 3, 5)  # of tools: those that Python has set aside for nobody, th
 class Net:
     """`with Net() as net:` lists in `net.seen` the codes of the user's that ran un-twinned.
 
-    `is_users(code, globals)` says whether a code is the user's; it is asked once for each code, and not for funcad's own.
+    `is_users(code, globals)` says whether a code is the user's; it is not asked for funcad's own. What one net says of a code
+    holds for all: what is nobody's is not told of again.
     """
 
     def __init__(self, is_users: Callable[[CodeType, dict[str, Any]], bool] = lambda code, globals_: True) -> None:
@@ -51,11 +52,16 @@ class Net:
         """What this code does is known without the net."""
         self._known[id(code)] = code
 
-    def began(self, code: CodeType, frame: FrameType) -> None:
-        if id(code) not in self._known:
+    def began(self, code: CodeType, frame: FrameType) -> bool:
+        """Is it the user's code?"""
+        if id(code) in self._known:
+            return True
+        users = self._is_users(code, frame.f_globals)
+        if users:
             self._known[id(code)] = code
-            if self._is_users(code, frame.f_globals) and not _comes_at_any_time(code):
+            if not _comes_at_any_time(code):
                 self.seen.append(code)
+        return users
 
 
 def _comes_at_any_time(code: CodeType) -> bool:
@@ -105,11 +111,8 @@ def _teller(nets: list[Net]) -> Callable[[FrameType, str, Any], None]:
 
     def told(frame: FrameType, event: str, argument: Any) -> None:
         if event == "call" and id(frame.f_code) not in ours:
-            if _is_ours(frame.f_code):
+            if _is_ours(frame.f_code) or not any([net.began(frame.f_code, frame) for net in nets]):
                 ours[id(frame.f_code)] = frame.f_code
-            else:
-                for net in nets:
-                    net.began(frame.f_code, frame)
 
     return told
 
@@ -163,10 +166,9 @@ class _Monitored:
         monitoring.free_tool_id(number)
 
     def _told(self, code: CodeType, offset: int) -> Any:
-        if _is_ours(code):
+        nets = self._nets.get(threading.get_ident(), ())
+        if _is_ours(code) or nets and not any([net.began(code, sys._getframe(1)) for net in nets]):
             return sys.monitoring.DISABLE  # type: ignore[attr-defined]
-        for net in self._nets.get(threading.get_ident(), ()):
-            net.began(code, sys._getframe(1))
         return None
 
     def after_fork(self) -> None:
