@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from funcad import config
 from funcad.host import where
+from funcad.jitted import first_calls
 from funcad.reads.refusals import forget_warnings
 from funcad.unjitted import structural
 from tests import workers
@@ -63,9 +64,13 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def learning_fast() -> Iterator[None]:
-    """Un-jitted programs come at the second sight, not when that is repaid, so that tests which repeat a call reach them."""
+    """Un-jitted programs come at the second sight, not when that is repaid, so that tests which repeat a call reach them.
+
+    Jitted functions are traced at their first call, which a test may be about; see tests/jitted/test_first_calls.py.
+    """
     with pytest.MonkeyPatch.context() as m:
         m.setattr(structural, "SIGHTS", 1)
+        m.setattr(first_calls, "OBSERVES", False)
         yield
 
 

@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 
 import funcad
+from funcad.jitted import first_calls
 
 OPTIONAL = {"cupy", "cupyx", "llvmlite", "mpi4py", "sklearn", "matplotlib", "tqdm"}
 MODULES = ["funcad", *sorted(m.name for m in pkgutil.walk_packages(funcad.__path__, "funcad.") if "__main__" not in m.name)]
+
+
+@pytest.fixture(autouse=True)
+def _as_users_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call of a jitted function is observed, which other tests leave out."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
 
 
 @pytest.mark.parametrize("name", MODULES)

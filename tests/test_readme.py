@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 
 from benchmarks import cliffs_picture
+from funcad.jitted import first_calls
 from tests.old_processor import environment
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _as_users_find_it(monkeypatch):
+    """The first call of a jitted function is observed, which other tests leave out."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[f"block-{i}" for i in range(len(BLOCKS))])

@@ -22,7 +22,7 @@ from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
-from funcad.errors import NotCompiledWarning, RandomStateError
+from funcad.errors import FuncadError, NotCompiledWarning, RandomStateError
 from funcad.host.devices import device_in_use
 from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
@@ -32,6 +32,7 @@ from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted.attempts import Attempt, Attempts, has_twin
+from funcad.jitted.first_calls import is_observed, observed
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
@@ -77,6 +78,9 @@ def jit(
     not_compiled: str | None = None,
 ) -> Any:
     """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
+
+    The first call of a signature runs f itself, so that what is called once pays for no trace; the second one traces. The first
+    one does so for arrays of more than a megabyte, inside other traces, on devices, with `guards=False` and donated arguments.
 
     Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
     Buffers of those named by `donate_argnums` or `donate_argnames` may be overwritten if they are writeable, contiguous, own
@@ -234,9 +238,9 @@ class Jitted(Remade):
         return profiled(entry, leaves, name_of(self._core.f))
 
     def cache_info(self) -> CacheInfo:
-        """Hits, misses and size of the program cache, as functools.lru_cache's."""
+        """Hits, misses and size of the program cache, as functools.lru_cache's, and how many first calls were observed."""
         cache = self._core.cache
-        return CacheInfo(cache.hits, cache.misses, MAX_PROGRAMS, len(cache.entries))
+        return CacheInfo(cache.hits, cache.misses, MAX_PROGRAMS, len(cache.entries), cache.first_calls)
 
     def clear_cache(self) -> None:
         """Forget this function's programs."""
@@ -517,7 +521,8 @@ class Core:
     def traced(self, args: tuple, kwargs: dict, result: list | None = None) -> tuple[list, Entry, Signature]:
         """The leaves of a call, its program, traced if need be, and its signature.
 
-        `result` is given if it is a call: where tracing needs values, it runs the function, and puts there what that gave.
+        `result` is given if it is a call: where it is observed, or tracing needs values, the function runs, and what it gave is
+        put there.
         """
         statics, dynamic, keywords = self._split(args, kwargs)
         leaves, in_tree = tree.flatten((dynamic, keywords))
@@ -536,13 +541,17 @@ class Core:
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
+        if entry is None and result is not None and is_observed(self, key, leaves, (dynamic, keywords)):
+            result.append(observed(self, args, kwargs, in_tree, leaves, key))
+            return leaves, entry, key  # type: ignore[return-value]
         if entry is None:
             with self.cache.turn():
                 key, entry = self.cache.find(key, leaves, self.f)
                 if entry is None:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
-                        entry = self._trace(args, kwargs, in_tree, avals, leaves, result)
+                        ran = result is not None and key._replace(answers=()) in self.cache.observed
+                        entry = self._trace(args, kwargs, in_tree, avals, leaves, result, ran)
                         if any_tracer(entry.consts):
                             report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
                         else:
@@ -573,23 +582,33 @@ class Core:
         except Refusal as refusal:
             raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
 
-    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
+    def _trace(
+        self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None, ran: bool = False
+    ) -> Entry:
+        """A program of f. `ran`: f has run on values of the signature, so that what a trace cannot do is no error of f's."""
         while (numbers := self.cache.inputs()) and has_twin(self.f):
             try:
-                return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, None)
+                return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves)
             except Unplaced as error:  # Python needs the value of this one
                 self.cache.refuse({error.label} & numbers or numbers)
             except Exception:  # of one of them, or the function fails in any case
                 self.cache.refuse(numbers)
-        return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result)
+        recorder = Recorder(leaves) if self.guards and result is not None else None
+        try:
+            return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result, recorder)
+        except FuncadError as error:
+            if ran and recorder is not None and not recorder.started:
+                raise Raised(error) from error
+            raise
 
     def _traced_with(
-        self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None
+        self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, *recorded: Any
     ) -> Entry:
+        """`recorded`: where the result goes, and the recorder, if tracing may need values."""
+        result, recorder = recorded or (None, None)
         counters["traces"] += 1
         attempt = Attempts(self, args, kwargs, in_tree, numbers)
         first = attempt(self.f, leaves)
-        recorder = Recorder(leaves) if self.guards and result is not None else None
         failed: Exception | None = None
         try:
             jaxpr, consts = self._run_of(first, recorder, avals)

@@ -44,12 +44,13 @@ CHANGED = "changed"  # among a signature's answers: what the program before it r
 
 
 class CacheInfo(NamedTuple):
-    """As functools.lru_cache's."""
+    """As functools.lru_cache's, and how many calls were observed."""
 
     hits: int
     misses: int
     maxsize: int
     currsize: int
+    observed: int  # first calls of a signature, which ran un-jitted
 
     def _repr_html_(self) -> str:
         return html_table(self._fields, [tuple(map(str, self))], len(self))
@@ -191,7 +192,7 @@ class Cache:
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
     __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
-    __slots__ += ("dead", "dropped", "__weakref__")
+    __slots__ += ("dead", "dropped", "observed", "first_calls", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
@@ -200,6 +201,7 @@ class Cache:
         self.proven: set[str] = set()  # of these: they were inputs
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
+        self.observed: OrderedDict[Signature, None] = OrderedDict()  # signatures whose first call ran un-jitted
         self.unseen: list[bool] = []  # of each run of the twin that had a net: did code of the user's run as it is?
         self.refused: str | None = None  # why the function is not compiled
         self.refuser: Any = None  # the code that does what cannot be compiled
@@ -224,7 +226,7 @@ class Cache:
             cache.renew_locks()
 
     def _count_from_zero(self) -> None:
-        self.misses = 0
+        self.misses = self.first_calls = 0
         self.tick: Callable[[], int] = itertools.count().__next__  # counts a hit, in one step, without a lock
         self._ticks_read = 0
 
@@ -269,6 +271,23 @@ class Cache:
                 self.tick()
                 self.entries.move_to_end(key)
             return key, entry
+
+    def observe(self, key: Signature) -> bool:
+        """Is this the first call of a signature? It counts as observed, no longer as a miss."""
+        with self.lock:
+            if key in self.observed or key.answers:
+                return False
+            self.observed[key] = None
+            while len(self.observed) > MAX_PROGRAMS:
+                self.observed.popitem(last=False)
+            self.misses -= 1
+            self.first_calls += 1
+            return True
+
+    def forget(self, key: Signature) -> None:
+        """The first call of a signature failed: the next one is the first."""
+        with self.lock:
+            self.observed.pop(key, None)
 
     def note_changes(self, key: Signature, f: Any) -> None:
         """Before a trace: which numbers changed that the program before read."""
@@ -331,6 +350,7 @@ class Cache:
                 user.forget_written()
             self.users.clear()
             self.entries.clear()
+            self.observed.clear()
             self.sizes = {}
             self.advised, self.refused, self.refuser = False, None, None
             for seen in (self.moved, self.changes, self.concrete, self.proven):

@@ -43,7 +43,7 @@ def explain_cache_misses(report: Callable[[str], Any] | None = None) -> Any:
     >>> import numpy as np, funcad
     >>> f = funcad.jit(lambda x: 2.0 * x)
     >>> with funcad.explain_cache_misses(print):  # doctest: +ELLIPSIS
-    ...     y = f(np.ones(3)), f(np.ones(4))
+    ...     y = [f(x) for x in (np.ones(3), np.ones(3), np.ones(4), np.ones(4))]  # the second call of each is traced
     jit of <lambda>: first trace at ...
       x: f64[3]
     jit of <lambda>: traced again at ...

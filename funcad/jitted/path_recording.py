@@ -154,6 +154,9 @@ class Recorder:
                 outs = flat(*tracers)
             except Refusal as refusal:
                 if self.had_effects and type(refusal) is Raised:  # it cannot be run again
+                    self._inside = False
+                    if self.started:
+                        self._catch_up()
                     self._say()
                     raise refusal.__cause__ from None
                 self._take_back()

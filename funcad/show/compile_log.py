@@ -79,7 +79,7 @@ def compile_log() -> CompileLog:
 
     >>> import numpy as np, funcad
     >>> f = funcad.jit(lambda x: 2.0 * x)
-    >>> y = f(np.ones(3)), f(np.ones(4))
+    >>> y = [f(x) for x in (np.ones(3), np.ones(3), np.ones(4), np.ones(4))]  # the first call of a shape is not traced
     >>> for event in funcad.debug.compile_log()[-2:]:
     ...     print(event.what, event.function, event.why)
     traced <lambda> first trace: x: f64[3]

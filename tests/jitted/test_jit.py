@@ -31,9 +31,9 @@ def test_traces_once_per_signature():
     assert len(calls) == 1
     f(np.ones(4)), f(np.ones(3, np.float32)), f(1.0), f(np.float64(1.0))
     assert len(calls) == 5
-    assert f.cache_info() == (2, 5, 256, 5)
+    assert f.cache_info() == (2, 5, 256, 5, 0)
     f.clear_cache()
-    assert f.cache_info() == (0, 0, 256, 0)
+    assert f.cache_info() == (0, 0, 256, 0, 0)
 
 
 def test_two_jits_share_programs_and_the_cache_is_weak():

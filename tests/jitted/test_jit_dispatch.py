@@ -350,8 +350,8 @@ def test_hits_are_counted_on_the_short_way() -> None:
     for _ in range(10):
         f(1.0)
     assert is_short(f)
-    assert f.cache_info() == (9, 1, 256, 1)
-    assert f.cache_info() == (9, 1, 256, 1)
+    assert f.cache_info() == (9, 1, 256, 1, 0)
+    assert f.cache_info() == (9, 1, 256, 1, 0)
 
 
 def test_clearing_ends_the_short_way() -> None:

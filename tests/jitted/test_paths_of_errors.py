@@ -268,3 +268,24 @@ def test_what_is_inside_a_try() -> None:
     expected = {plain: False, tried: True, at_last: True, with_block: False, with_block_in_try: True, in_handler: False}
     expected.update({in_else: False, in_comprehension: True, in_generator: False})
     assert {f.__name__: covered(f) for f in expected} == {f.__name__: answer for f, answer in expected.items()}
+
+
+def test_what_is_said_before_an_error_is_said_where_an_argument_was_written() -> None:
+    said: list[tuple] = []
+
+    def f(x: Any, v: Any) -> Any:
+        v *= 0.5
+        funcad.debug.callback(lambda x: said.append(("e", float(x))), x)
+        if not x > 0.2:
+            funcad.debug.callback(lambda: said.append(("d",)))
+            raise KeyError("no")
+        return v
+
+    jitted = jit(f)
+    for x in (0.3, 0.1, 0.3, 0.1, 0.1):
+        said.clear()
+        try:
+            jitted(x, np.ones(2))
+        except KeyError:
+            said.append(("raised",))
+        assert said == [("e", x)] + [("d",), ("raised",)] * (x < 0.2)

@@ -1,0 +1,78 @@
+"""The first call of a signature is observed: f itself runs, and nothing is traced.
+
+Idea: a trace costs as much as many plain calls, so what is called once never pays for one. The second call of a signature
+traces; it counts as the first that missed.
+
+Invariant: who calls cannot tell which of the two it was, but by the time: the output is checked as that of a trace, results own
+their memory, and NumPy does not warn. What a trace cannot do, and f could, is a reason to run un-jitted, no error.
+
+Traps: the first call traces where something else is traced around it; over processes, whose calls must be alike; on a device;
+where arrays are so large that a run costs more than a trace; where a trace is to tell something (`guards=False`,
+`not_compiled="raise"`, the audit, checks of numbers); where arguments are donated or of classes of the user's; where f says
+`constant`, which is of the first call. An array that f writes and returns is the caller's own.
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from funcad.api.border import check_leaves, flat_values, name_of, own_memory
+from funcad.configuration import config
+from funcad.host.where import is_internal, open_traces, state
+from funcad.jitted.attempts import Attempts
+from funcad.primitives.axis_env import over_processes
+
+OBSERVES = True
+LARGE = 1 << 20  # bytes of the arrays among the arguments
+_CONTAINERS = frozenset([tuple, list, dict])
+_PLAIN = frozenset([np.ndarray, float, int, bool, complex])
+
+
+def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) -> bool:
+    """Is this call, whose signature has no program, to run f itself? `given`: the arguments that are not static."""
+    if not OBSERVES or not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
+        return False
+    if open_traces or key.axes or key.device != "cpu" or key.arrays is not np.ndarray or over_processes():
+        return False
+    if state.checked is not None or state.abstract is not None or (core.not_compiled or config.not_compiled) == "raise":
+        return False
+    code = getattr(core.f, "__code__", None)
+    if code is not None and (is_internal(code.co_filename) or _says_constant(code)):
+        return False
+    if not _is_plain(given):
+        return False
+    return sum([x.nbytes for x in leaves if type(x) is np.ndarray]) <= LARGE and bool(core.cache.observe(key))
+
+
+def _is_plain(x: Any) -> bool:
+    kind = type(x)
+    if kind is tuple or kind is list:
+        return all(map(_is_plain, x))
+    if kind is dict:
+        return all(map(_is_plain, x.values()))
+    return kind in _PLAIN or x is None or issubclass(kind, np.generic)
+
+
+def _says_constant(code: CodeType) -> bool:
+    return "constant" in code.co_names or any([type(c) is CodeType and _says_constant(c) for c in code.co_consts])
+
+
+def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any) -> Any:
+    """The result of f, as a program would give it."""
+    if any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):  # as for a trace: the caller's stay as they are
+        args, kwargs = Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
+    before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
+    try:
+        with np.errstate(all="ignore"):
+            result = core.f(*args, **kwargs)
+        outs, structure = flat_values(result)
+        check_leaves([0 if type(x) is int else x for x in outs], f"jit of {name_of(core.f)}: output", result)
+    except BaseException:
+        core.cache.forget(key)
+        raise
+    owned = own_memory([x.copy("K") if type(x) is np.ndarray else x for x in outs], leaves)
+    written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
+    return structure.unflatten([x if was else own for x, own, was in zip(outs, owned, written)])

@@ -1,0 +1,220 @@
+"""The first call of a signature runs f itself; the second one traces; nobody can tell but by the time."""
+
+from __future__ import annotations
+
+import random
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import NotCompiledWarning, grad, jit, vmap
+from funcad.backends.interpreter import counters
+from funcad.ir.tracer import Tracer
+from funcad.jitted import first_calls
+
+W = np.arange(4.0)
+
+
+@pytest.fixture(autouse=True)
+def _observes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+
+
+def traces(call: Callable[[], Any]) -> int:
+    before = counters["traces"]
+    call()
+    return counters["traces"] - before
+
+
+def test_the_first_call_of_a_signature_traces_nothing() -> None:
+    f = jit(lambda x: x * 2.0)
+    assert [traces(lambda: f(np.ones(3))) for _ in range(4)] == [0, 1, 0, 0]
+    assert [traces(lambda: f(np.ones(4))) for _ in range(2)] == [0, 1]
+    assert f.cache_info()._asdict() == {"hits": 2, "misses": 2, "maxsize": 256, "currsize": 2, "observed": 2}
+    f.clear_cache()
+    assert [traces(lambda: f(np.ones(3))) for _ in range(2)] == [0, 1]
+
+
+def test_it_is_no_miss() -> None:
+    said: list[str] = []
+    f = jit(lambda x: x * 2.0)
+    with funcad.explain_cache_misses(said.append):
+        f(1.0)
+        assert said == []
+        f(1.0)
+    assert len(said) == 1 and "first trace" in said[0]
+
+
+RESULTS: list[tuple[Callable[[Any], Any], Any]] = [
+    (lambda x: x * 2, 1.0), (lambda x: x + 1, 3), (lambda x: x > 1, 3.0), (lambda x: 3, 1.0), (lambda x: None, 1.0),
+    (lambda x: (x, {"b": x, "a": 2.0}), np.float32(2)), (lambda x: x[1:], W.copy()), (lambda x: x, W.copy()),
+    (lambda x: W, 1.0), (lambda x: W[1:], 1.0), (lambda x: x.sum(), W.copy()), (lambda x: x[0], W.copy()),
+    (lambda x: np.log(x), np.zeros(2)),
+    (lambda x: [x, x], W.copy()), (lambda x: np.broadcast_to(x, (3,)), 1.0), (lambda x: np.zeros(()) + x, np.array(2.0)),
+]  # fmt: skip
+
+
+def shown(out: Any, x: Any) -> list[Any]:
+    """What a caller can see of a result."""
+    leaves, structure = funcad.tree.flatten(out)
+    found: list[Any] = [structure]
+    for v in leaves:
+        apart = type(v) is not np.ndarray or not (np.shares_memory(v, x) or np.shares_memory(v, W))
+        found.append((type(v), getattr(v, "shape", ()), getattr(v, "dtype", None), np.asarray(v).tobytes(), apart))
+        found.append(type(v) is not np.ndarray or v.flags.writeable)
+    found.append(len({id(v) for v in leaves if type(v) is np.ndarray}))
+    return found
+
+
+@pytest.mark.parametrize(("f", "x"), RESULTS, ids=range(len(RESULTS)))
+def test_results_are_like_those_of_later_calls(f: Callable[[Any], Any], x: Any) -> None:
+    jitted = jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first, second, third = jitted(x), jitted(x), jitted(x)
+    assert shown(first, x) == shown(second, x) == shown(third, x)
+    assert all([type(v) is not np.ndarray or not (np.shares_memory(v, x) or v is W) for v in funcad.tree.leaves(first)])
+
+
+@pytest.mark.parametrize("out", ["text", {1, 2}, object, (1.0, "text")], ids=repr)
+def test_what_is_no_result_is_refused_at_once(out: Any) -> None:
+    f = jit(lambda x: out)
+    with pytest.raises(TypeError, match="expected an array or a number"):
+        f(1.0)
+
+
+def test_what_is_written_and_returned_is_the_callers_own() -> None:
+    def add(x: Any, y: Any) -> Any:
+        x += y
+        return x, x * 2
+
+    f = jit(add)
+    for _ in range(3):
+        x = np.ones(3)
+        same, twice = f(x, np.ones(3))
+        assert same is x and np.array_equal(x, [2.0] * 3) and np.array_equal(twice, [4.0] * 3)
+    rank_0 = np.array(1.0)
+    assert f(rank_0, 1.0)[0] is rank_0
+
+
+def test_effects_are_plain_pythons(capsys: pytest.CaptureFixture[str]) -> None:
+    class Counter:
+        n = 0
+
+    c, r = Counter(), random.Random(5)
+
+    def f(x: Any) -> Any:
+        c.n += 1
+        print("called")
+        return x * c.n + r.random()
+
+    jitted, plain = jit(f), random.Random(5)
+    for i in range(1, 5):
+        assert jitted(2.0) == 2.0 * i + plain.random()
+    assert c.n == 4 and capsys.readouterr().out == "called\n" * 4
+
+
+def test_containers_among_the_arguments_stay_the_callers() -> None:
+    def f(params: Any) -> Any:
+        params["w"] = params["w"] * 2.0
+        return params["w"]
+
+    jitted = jit(f)
+    for _ in range(3):
+        given = {"w": np.ones(2)}
+        assert np.array_equal(jitted(given), [2.0, 2.0]) and np.array_equal(given["w"], [1.0, 1.0])
+
+
+def test_integers_of_any_size() -> None:
+    f = jit(lambda n: n**50)
+    assert [f(7) for _ in range(3)] == [7**50] * 3
+
+
+def test_a_function_that_calls_itself() -> None:
+    factorial: Any = jit(lambda n: 1.0 if n <= 1 else n * factorial(n - 1))
+    assert [factorial(5) for _ in range(4)] == [120.0] * 4
+
+
+def test_an_error_is_no_first_call() -> None:
+    fails = [True]
+
+    def f(x: Any) -> Any:
+        if fails:
+            raise KeyError("once")
+        return x * 2.0
+
+    jitted = jit(f)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="once"):
+            jitted(1.0)
+    fails.clear()
+    assert traces(lambda: jitted(1.0)) == 0 and traces(lambda: jitted(1.0)) == 1
+
+
+@pytest.mark.parametrize("f", [lambda x: x.tolist()[0] * x, lambda x: vmap(lambda v: v if v > 0 else -v)(x)])
+def test_what_a_trace_cannot_do_runs_un_jitted(f: Callable[[Any], Any]) -> None:
+    x = np.array([-1.0, 2.0])
+    jitted = jit(f)
+    np.testing.assert_array_equal(jitted(x), f(x))
+    with pytest.warns(NotCompiledWarning, match="it fails while it is traced"):
+        np.testing.assert_array_equal(jitted(x), f(x))
+    np.testing.assert_array_equal(jitted(x), f(x))
+
+
+def test_where_it_traces_at_once() -> None:
+    large = np.ones(first_calls.LARGE // 8 + 1)
+    table = {"rate": 2.0}
+    cases: list[tuple[Callable[..., Any], tuple]] = [
+        (jit(lambda x: x * 2.0), (large,)),
+        (jit(lambda x: x * 2.0, guards=False), (1.0,)),
+        (jit(lambda x: x * 2.0, donate_argnums=0), (np.ones(3),)),
+        (jit(lambda x: x * 2.0, not_compiled="raise"), (1.0,)),
+        (jit(lambda x: x * funcad.constant(table["rate"])), (1.0,)),
+        (grad(lambda x: jit(lambda y: y * 2.0)(x)), (1.0,)),
+        (vmap(jit(lambda x: x * 2.0)), (np.ones(3),)),
+        (jit(lambda x: jit(lambda y: y * 2.0)(x)).lower, (1.0,)),
+    ]
+    assert [traces(lambda f=f, args=args: f(*args)) > 0 for f, args in cases] == [True] * len(cases)
+    with funcad.config.set(not_compiled="raise"), pytest.raises(NotCompiledWarning):
+        jit(lambda x: x * next(iter([2.0])) + open("/dev/null").fileno())(1.0)
+
+
+def test_a_constant_is_of_the_first_call() -> None:
+    table = {"rate": 2.0}
+    f = jit(lambda x: x * funcad.constant(table["rate"]))
+    assert f(1.0) == 2.0
+    table["rate"] = 3.0
+    assert f(1.0) == 2.0
+
+
+def test_what_is_made_anew_at_each_call_never_traces() -> None:
+    assert traces(lambda: [jit(lambda x, i=i: x * i)(2.0) for i in range(20)]) == 0
+
+
+def test_f_is_given_no_traced_value_first() -> None:
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.append(type(x) is Tracer)
+        return x + 1.0
+
+    jit(f)(1.0)
+    assert seen == [False]
+
+
+def test_in_threads_each_call_is_right() -> None:
+    f = jit(lambda x: np.sum(np.sin(x)) * 2.0)
+    x = np.arange(5.0)
+    results: list[float] = []
+    threads = [threading.Thread(target=lambda: results.extend([float(f(x)) for _ in range(5)])) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(results) == 40 and np.allclose(results, float(np.sum(np.sin(x)) * 2.0), rtol=1e-14)
+    assert f.cache_info().observed == 1
