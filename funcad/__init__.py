@@ -18,11 +18,7 @@ from funcad.ir.tracer import Tracer as _Tracer
 from funcad import errors as errors, numpy as numpy, tree as tree
 from funcad.api.border import float0 as float0
 from funcad.api.grad import grad as grad, value_and_grad as value_and_grad
-from funcad.api.jacobian import (
-    gnvp as gnvp, hessian as hessian, hvp as hvp, jacfwd as jacfwd, jacobian as jacobian, jacrev as jacrev,
-)  # fmt: skip
 from funcad.api.vjp import jvp as jvp, linear_transpose as linear_transpose, linearize as linearize, vjp as vjp
-from funcad.api.vmap import vmap as vmap
 from funcad.configuration import config as config
 # isort: on
 
@@ -32,6 +28,8 @@ _Tracer.namespace = _sys.modules[__name__]
 
 _LAZY_NAMES = {  # public name -> the module that defines it
     **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "rules", "stop_gradient"], "api.tools"),
+    **dict.fromkeys(["gnvp", "hessian", "hvp", "jacfwd", "jacobian", "jacrev"], "api.jacobian"),
+    "vmap": "api.vmap",
     **dict.fromkeys(["cond", "switch"], "control.cond"),
     **dict.fromkeys(["disable_jit", "jit"], "jitted.jit"),
     "clear_caches": "jitted.jit_cache",
