@@ -60,11 +60,11 @@ class _State(threading.local):
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 
-class _Noted(threading.local):
+class _Denial(threading.local):
     text: str = ""  # of the last error because a traced value was to become an array; it stays, as a look-up may fail later
 
 
-noted = _Noted()
+noted = _Denial()
 
 
 class _Tracing:
