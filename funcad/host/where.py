@@ -353,7 +353,7 @@ def for_user(error: Exception) -> Exception:
     while type(error) is SystemError and isinstance(cause, Exception):  # code in C went on calling in spite of our error
         error, cause = cause, cause.__cause__
     if type(error) is AttributeError and noted.text and type(error.obj).__module__.startswith("funcad."):
-        if hasattr(error.obj, error.name):  # it has it: a look-up fails where code in C goes on in spite of our error
+        if hasattr(error.obj, error.name or ""):  # it has it: a look-up fails where code in C goes on in spite of our error
             error = TracerArrayConversionError(noted.text)
     if str(error) == "Result from function call is not a proper array of floats.":  # MINPACK prints the error that it met
         error.add_note(
