@@ -1,14 +1,14 @@
 """What a new process takes for its first derivatives, beside HIPS autograd: `python -m benchmarks.cold [word ...]`.
 
-Idea: each program of cold_programs.py and each library is a process of its own, so that nothing is warm but Python's byte code and
-the machine's file cache. Four rows: the first call; ten calls of one function, on new values; ten new closures, as a loop over
-data sets makes them; ten new sizes. A figure is the processor's time of all threads since the process began, import of the
-library and of SciPy's modules included, less that of a process that only imports NumPy; beside it stands what is left without
-these imports. It is the minimum of the rounds, which other work on the machine can only raise, and the libraries take turns.
+Idea: each program of cold_programs.py and each library is a process of its own, so that nothing is warm but Python's byte
+code and the machine's file cache. Four rows: the first call; ten calls of one function, on new values; ten new closures, as a
+loop over data sets makes them; ten new sizes. A figure is the processor's time of all threads since the process began, import
+of the library and of SciPy's modules included, less what it was when NumPy had been imported; a second table leaves these
+imports out. It is the minimum of the rounds, which other work on the machine can only raise, and the libraries take turns.
 Results of the libraries are compared in each process.
 
-Traps: byte code is kept in a folder of the run's own (as an installed package has it). autograd is optional: its columns are left
-out without it, and a checkout beside this one (`--beside FOLDER`) can be a column, too.
+Traps: byte code is kept in a folder of the run's own (as an installed package has it). autograd is optional: its columns are
+left out without it, and a checkout beside this one (`--beside FOLDER`) can be a column, too.
 """
 
 from __future__ import annotations
@@ -151,9 +151,9 @@ def main() -> None:
     print(tables)
     if options.results:
         title = "# A process's first derivatives, beside autograd"
-        about = f"{datetime.date.today()}, {versions()}.\n\n`python -m benchmarks.cold --rounds {options.rounds}`: {len(chosen)} "
-        about += "programs, each library and row a process of its own; milliseconds of the processor, all threads, less a bare "
-        about += "`import numpy`."
+        about = f"{datetime.date.today()}, {versions()}.\n\n`python -m benchmarks.cold --rounds {options.rounds}`: "
+        about += f"{len(chosen)} programs, each library and row a process of its own; milliseconds of the processor, all "
+        about += "threads, less a bare `import numpy`."
         Path(options.results).write_text(f"{title}\n\n{about}\n\n{tables}", encoding="utf-8")
 
 

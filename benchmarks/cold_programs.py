@@ -2,9 +2,9 @@
 
 Idea: a program is text that a new process runs. Its lines for one library (`own`, `autograd`) come first: the imports, and what
 the two spell differently. Then `text`, which both share: `data(n, i)` gives the arguments of size n for the i-th call, in plain
-numbers and NumPy arrays, and `program(n)` makes the objective anew and gives its derivative. Traps: whatever is made outside
-`program` is shared by all calls of a process, as in a module of a user's; data come from `wave`, since numpy.random takes longer
-to load than some programs run.
+numbers and NumPy arrays, and `program(n)` makes the objective anew and gives its derivative. Traps: what is made outside
+`program` is shared by all calls of a process, as in a module of a user's; data come from `wave`, since numpy.random takes
+longer to load than some programs run.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ def program(n):
             gain = np.dot(v, h.T)[:, 0] / s
             error = y - m[0]
             total = total + 0.5 * np.log(s) + 0.5 * error**2 / s
-            m, v = m + gain * error, v - np.outer(gain, np.dot(h, v))
+            m, v = m + gain * error, v - gain[:, None] * np.dot(h, v)
         return total
     return grad(loss)
 """, *_GRAD, size=12),

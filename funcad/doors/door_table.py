@@ -6,26 +6,41 @@ that is waited for, and the path in it. To add a door, add its name.
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, instead, joined, labelled, odeint, vectorized
-from funcad.doors.draws import drawing, unseeded
+from funcad.doors.codes import Answer
 from funcad.doors.makers import making, making_of
 from funcad.doors.math_answers import CMATH, MATH
-from funcad.doors.scipy_answers import (
-    backend,
-    distribution,
-    frozen,
-    interpolator,
-    method_of,
-    of_ufuncs,
-    operator_product,
-    solving,
-    sparse_multiply,
-    sparse_product,
-    sparse_quotient,
-    sparse_reflected,
+
+
+def _later(path: str, *parameters: str) -> Maker:
+    """An answer of a module that is loaded when what it answers for is there, and its doors are hung."""
+
+    def maker(name: str, original: Callable[..., Any]) -> Answer:
+        module, answer = path.split(".")
+        found = getattr(importlib.import_module(f"funcad.doors.{module}"), answer)
+        return (found(*parameters) if parameters else found)(name, original)  # type: ignore[no-any-return]
+
+    return maker
+
+
+drawing, unseeded = _later("draws.drawing"), _later("draws.unseeded")
+backend, distribution, interpolator, method_of, of_ufuncs, operator_product, solving = map(
+    _later,
+    [f"scipy_answers.{n}" for n in "backend distribution interpolator method_of of_ufuncs operator_product solving".split()],
 )
+sparse_multiply, sparse_product, sparse_quotient, sparse_reflected = map(
+    _later, [f"scipy_answers.sparse_{n}" for n in "multiply product quotient reflected".split()]
+)
+
+
+def frozen(*parameters: str) -> Maker:
+    return _later("scipy_answers.frozen", *parameters)
 
 
 def _all(answer: Maker, *names: str) -> dict[str, Maker]:

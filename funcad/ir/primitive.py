@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 
-
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
 
 

@@ -49,7 +49,6 @@ from funcad.tree.treedef import (
 # isort: on
 
 
-
 def __getattr__(name: str) -> object:
     if name not in ("load", "save"):
         raise AttributeError(f"module 'funcad.tree' has no attribute {name!r}")

@@ -93,8 +93,7 @@ UFUNCS = {  # what they are about -> scipy.special's ufuncs
         "cosm1 exp10 exp2 expm1 log1p cbrt huber pseudo_huber"
     ),
     "integrals and hypergeometric functions": (
-        "expi exp1 expn spence sici shichi ellipk ellipkm1 ellipe ellipkinc ellipeinc wrightomega hyp0f1 hyp1f1 hyp2f1 "
-        "hyperu"
+        "expi exp1 expn spence sici shichi ellipk ellipkm1 ellipe ellipkinc ellipeinc wrightomega hyp0f1 hyp1f1 hyp2f1 hyperu"
     ),
     "Airy, Kelvin, parabolic cylinder functions": (
         "airy airye itairy ber bei ker kei berp beip kerp keip kelvin pbdv pbvv pbwa"
