@@ -20,6 +20,7 @@ from funcad.memo import remembers
 
 # of a door: is a call for us, and who answers it
 Answer = tuple[Callable[[tuple, dict[str, Any]], bool], Callable[..., Any]]
+Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
 
 _SOURCE = """
 def outer({cells}):
@@ -47,11 +48,12 @@ def _constants(code: types.CodeType, name: str) -> types.CodeType:
 def _code(f: types.FunctionType, values: dict[str, Any]) -> types.CodeType:
     """The code of a door of f; it has as many cells as f's own, as Python asks, and does not use them."""
     old = f.__code__
-    code = _template(len(old.co_freevars)).replace(co_freevars=old.co_freevars)
+    code = _template(len(old.co_freevars))
     constants = []
     for c in code.co_consts:
         constants.append(tuple([values[n] for n in c]) if type(c) is tuple else c)  # from which they are unpacked
-    return code.replace(co_consts=tuple(constants), co_name=old.co_name, co_qualname=old.co_qualname)
+    named = {"co_name": old.co_name, "co_qualname": old.co_qualname, "co_freevars": old.co_freevars}
+    return code.replace(co_consts=tuple(constants), **named)
 
 
 @remembers()
