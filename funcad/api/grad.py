@@ -12,6 +12,7 @@ import itertools
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from funcad.api.border import (  # isort: skip
 
 _FLOATS = frozenset([float, np.float64])
 _ONE = np.float64(1.0)
+_NUMBERS = _FLOATS | {np.float16, np.float32, np.longdouble}
 _ALONE = [True]  # one leaf, which is differentiated
 _NONE = type(None)
 _REAL = np.dtype(np.float32), np.dtype(np.float64)
@@ -132,8 +134,11 @@ class Gradient(Remade):
         self.allow_int = allow_int
         self.with_value = with_value
         self.warned: set = set()
-        options = (with_value, has_aux, holomorphic, allow_int, argnums, argnames)
-        self.compiled = derivative_of(f, ("grad", *[tuple(o) if type(o) is list else o for o in options]), self.remaking()[1])
+        self.compiled = None
+        if type(f) is not FunctionType:
+            options = (with_value, has_aux, holomorphic, allow_int, argnums, argnames)
+            key = ("grad", *[tuple(o) if type(o) is list else o for o in options])
+            self.compiled = derivative_of(f, key, self.remaking()[1])
 
     def __repr__(self) -> str:
         return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
@@ -173,7 +178,7 @@ class Gradient(Remade):
             else:
                 others, named = lent_to(f, [*args[:at], None, *args[at + 1 :]], kwargs)
                 out = runs(f)(*others[:at], x, *others[at + 1 :], **named)
-            if type(out) is Tracer and type(out.primal) in _FLOATS:
+            if type(out) is Tracer and type(out.primal) in _NUMBERS:
                 return [out]
             number = self._number(out)
             return [out] if number is out else [number, out]
@@ -349,7 +354,7 @@ class Gradient(Remade):
         return out
 
     def _check_output(self, out: Any) -> None:
-        if type(out) is Tracer and type(out.primal) in _FLOATS and not self.holomorphic:
+        if type(out) is Tracer and type(out.primal) in _NUMBERS and not self.holomorphic:
             return
         name = name_of(self.f)
         try:
