@@ -19,6 +19,7 @@ import funcad.autograd
 
 ROOT = Path(funcad.__file__).parents[1]
 ALL, OWN = 123, 115  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
+AUTOGRAD = 23  # what `import funcad.autograd` and its NumPy load beside that
 ENTRY = 8  # calls of Python's before and after the tape of a gradient
 
 PLAIN = "funcad.grad(lambda x: np.sum(np.sin(x) ** 2))(np.ones(3))"
@@ -41,6 +42,12 @@ def test_an_import_and_a_first_gradient_load_what_they_need() -> None:
     assert found.isdisjoint([*needless.split(), "typing", "zipfile"])
     later = "api.jacobian api.vmap custom jitted lax nn numpy.calculus numpy.linalg numpy.mapping random reads scipy"
     assert found.isdisjoint([f"funcad.{name}" for name in later.split()])
+
+
+def test_autograds_names_load_little_more() -> None:
+    found = loaded("import funcad.autograd, funcad.autograd.numpy", "import funcad")
+    assert len(found) <= AUTOGRAD
+    assert found.isdisjoint(["funcad.control.checkpoint", "importlib.resources", "tempfile"])
 
 
 @pytest.mark.parametrize(
