@@ -36,8 +36,8 @@ backend, distribution, interpolator, method_of = map(
 of_ufuncs, operator_product, rotation, solving, spatial_object = map(
     _later, [f"scipy_answers.{n}" for n in "of_ufuncs operator_product rotation solving spatial_object".split()]
 )
-sparse_multiply, sparse_product, sparse_quotient, sparse_reflected = map(
-    _later, [f"scipy_answers.sparse_{n}" for n in "multiply product quotient reflected".split()]
+sparse_beside, sparse_by_name, sparse_made, sparse_multiply, sparse_product, sparse_quotient, sparse_reflected = map(
+    _later, [f"scipy_answers.sparse_{n}" for n in "beside by_name made multiply product quotient reflected".split()]
 )
 
 
@@ -76,6 +76,7 @@ LEARNED: dict[str, dict[str, Maker]] = {  # hung when a function has needed it: 
     "numpy": {"ndarray": making},
 }
 
+_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "lil")  # of SciPy's sparse arrays
 IN_CODE: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(making, "ones eye identity tri"),
@@ -144,10 +145,14 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(sparse_reflected, "csr_array._rmatmul_dispatch coo_array._rmatmul_dispatch"),
         "csr_array.__truediv__": sparse_quotient,
         **_all(sparse_multiply, "csr_array.multiply dia_array.multiply"),
+        **_all(sparse_made, *[f"{format}_{kind}.__init__" for format in _FORMATS for kind in ("array", "matrix")]),
+        **_all(sparse_beside, "csr_array.__add__ csr_array.__sub__"),
+        **_all(sparse_by_name, "block_array block_diag bmat diags diags_array find hstack kron kronsum"),
+        **_all(sparse_by_name, "spdiags tril triu vstack"),
     },
     "scipy.sparse.linalg": {
         **_all(solving, "bicgstab cg gmres minres"),
-        **_all(by_name, "eigsh expm_multiply lsmr lsqr spsolve svds"),
+        **_all(sparse_by_name, "eigsh expm_multiply factorized lsmr lsqr splu spsolve svds"),
         **_all(operator_product, "LinearOperator.matvec LinearOperator.rmatvec LinearOperator.matmat LinearOperator.rmatmat"),
     },
     "scipy.spatial": {
