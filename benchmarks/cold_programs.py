@@ -390,7 +390,7 @@ def program(n):
     def f(x):
         return np.sum(x[1:] ** 2 * np.exp(-x[:-1])) + np.sum(np.sin(x))
     return second(f)
-""", "import numpy as np\nfrom funcad import hvp\nsecond = lambda f: lambda x, v: hvp(f, (x,), (v,))[1]",
+""", "import numpy as np\nfrom funcad import hvp\nsecond = lambda f: lambda x, v: hvp(f, (x,), (v,))",
     "import autograd.numpy as np\nfrom autograd import hessian_vector_product as second"),
     Program("forward mode: a directional derivative", """
 data = lambda n, i: (wave(n) + 0.01 * i, wave(n))
