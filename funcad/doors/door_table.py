@@ -29,16 +29,19 @@ def _later(path: str, *parameters: str) -> Maker:
     return maker
 
 
+def _of_scipy(names: str) -> list[Maker]:
+    return [_later(f"scipy_answers.{name}") for name in names.split()]
+
+
 drawing, unseeded = _later("draws.drawing"), _later("draws.unseeded")
-backend, distribution, interpolator, method_of = map(
-    _later, [f"scipy_answers.{n}" for n in "backend distribution interpolator method_of".split()]
-)
-of_ufuncs, operator_product, rotation, solving, spatial_object = map(
-    _later, [f"scipy_answers.{n}" for n in "of_ufuncs operator_product rotation solving spatial_object".split()]
-)
-sparse_beside, sparse_by_name, sparse_made, sparse_multiply, sparse_product, sparse_quotient, sparse_reflected = map(
-    _later, [f"scipy_answers.sparse_{n}" for n in "beside by_name made multiply product quotient reflected".split()]
-)
+backend, of_ufuncs = _of_scipy("backend of_ufuncs")
+distribution, method_of = _of_scipy("distribution method_of")
+interpolator, rotation = _of_scipy("interpolator rotation")
+operator_product, solving = _of_scipy("operator_product solving")
+spatial_object, sparse_made = _of_scipy("spatial_object sparse_made")
+sparse_beside, sparse_by_name = _of_scipy("sparse_beside sparse_by_name")
+sparse_product, sparse_reflected = _of_scipy("sparse_product sparse_reflected")
+sparse_multiply, sparse_quotient = _of_scipy("sparse_multiply sparse_quotient")
 
 
 def frozen(*parameters: str) -> Maker:

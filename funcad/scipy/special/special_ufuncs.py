@@ -126,7 +126,8 @@ UFUNCS = {  # what they are about -> scipy.special's ufuncs
 }
 _SAME = {"digamma": "psi", "jn": "jv"}  # two names of one function
 _BOUND = {"psi": "digamma", "yn": "yv", "kn": "kv", "round": "round_"}  # names of their own in primitives/special.py
-_ORDINARY = {"cbrt": arithmetic.cbrt, **{name: getattr(transcendental, name) for name in ("exp2", "expm1", "log1p")}}
+_ORDINARY = {name: getattr(transcendental, name) for name in ("exp2", "expm1", "log1p")}
+_ORDINARY["cbrt"] = arithmetic.cbrt
 _KNOWN = frozenset(" ".join(UFUNCS.values()).split())
 _REAL = frozenset("airye elliprc elliprd elliprf elliprg elliprj".split())
 
