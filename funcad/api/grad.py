@@ -125,7 +125,7 @@ class Gradient(Remade):
         if argnums is None and argnames is None:
             argnums = 0
         self.argnums = argnums
-        self.alone = argnums if type(argnums) is int and argnums >= 0 and argnames is None else None  # the position of one leaf
+        self.alone = argnums if type(argnums) is int and argnums >= 0 and argnames is None else None
         if has_aux or holomorphic:
             self.alone = None
         self.argnames = argnames
@@ -297,7 +297,7 @@ class Gradient(Remade):
     def _mapping(self, leaves: list) -> Any:
         """The trace of the un-jitted vmap that maps just this gradient, whose program may be known (unjitted/mapped.py)."""
         trace: Any = state.abstract
-        if getattr(trace.recorder, "maps", None) is not self:  # a Trial's, of api/split_batch.py
+        if getattr(trace.recorder, "maps", None) is not self:  # a Trial's
             return None
         if trace.equations or trace.captured or self.has_aux or self.holomorphic or state.running is not trace:
             return None

@@ -281,7 +281,7 @@ def _is_library(kind: type) -> bool:
 
 def _beside(x: Any) -> Any:
     """What `==` of Python's own classes does not tell."""
-    decimal: Any = sys.modules.get("decimal")  # which few programs load
+    decimal: Any = sys.modules.get("decimal")
     if decimal is not None and isinstance(x, decimal.Decimal):
         return x.as_tuple()
     if type(x) is range:
