@@ -29,19 +29,24 @@ def _later(path: str, *parameters: str) -> Maker:
     return maker
 
 
-def _of_scipy(names: str) -> list[Maker]:
-    return [_later(f"scipy_answers.{name}") for name in names.split()]
-
-
+_SCIPY = "scipy_answers."
 drawing, unseeded = _later("draws.drawing"), _later("draws.unseeded")
-backend, of_ufuncs = _of_scipy("backend of_ufuncs")
-distribution, method_of = _of_scipy("distribution method_of")
-interpolator, rotation = _of_scipy("interpolator rotation")
-operator_product, solving = _of_scipy("operator_product solving")
-spatial_object, sparse_made = _of_scipy("spatial_object sparse_made")
-sparse_beside, sparse_by_name = _of_scipy("sparse_beside sparse_by_name")
-sparse_product, sparse_reflected = _of_scipy("sparse_product sparse_reflected")
-sparse_multiply, sparse_quotient = _of_scipy("sparse_multiply sparse_quotient")
+backend = _later(_SCIPY + "backend")
+of_ufuncs = _later(_SCIPY + "of_ufuncs")
+distribution = _later(_SCIPY + "distribution")
+method_of = _later(_SCIPY + "method_of")
+interpolator = _later(_SCIPY + "interpolator")
+rotation = _later(_SCIPY + "rotation")
+operator_product = _later(_SCIPY + "operator_product")
+solving = _later(_SCIPY + "solving")
+spatial_object = _later(_SCIPY + "spatial_object")
+sparse_made = _later(_SCIPY + "sparse_made")
+sparse_beside = _later(_SCIPY + "sparse_beside")
+sparse_by_name = _later(_SCIPY + "sparse_by_name")
+sparse_product = _later(_SCIPY + "sparse_product")
+sparse_reflected = _later(_SCIPY + "sparse_reflected")
+sparse_multiply = _later(_SCIPY + "sparse_multiply")
+sparse_quotient = _later(_SCIPY + "sparse_quotient")
 
 
 def frozen(*parameters: str) -> Maker:
