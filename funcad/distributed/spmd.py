@@ -17,13 +17,13 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import Transformed, api, check_leaves, check_second, flat_values, name_of, shown
 from funcad.api.grad import value_and_grad as _value_and_grad
-from funcad.distributed.communicator import Communicator, ambient, world
+from funcad.distributed.communicator import Communicator, ambient
+from funcad.distributed.mpi_carrier import world
 from funcad.errors import AxesMismatchError
-from funcad.flatten_util import ravel_pytree
 from funcad.host.real_types import is_a
 from funcad.host.where import outside, setting, state
-from funcad.ir.aval import aval_of, is_inexact, shape_of
-from funcad.primitives.axis_env import enter, gather_over, leave, reduce_over, single
+from funcad.ir.aval import aval_of, dtype_of, is_inexact, shape_of
+from funcad.primitives.axis_env import enter, gather_over, leave, reduce_all_over, single
 from funcad.primitives.collective import axis_index, pmean, psum
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.conversion import convert
@@ -225,8 +225,9 @@ def value_and_grad(loss: Callable[..., Any], comm: Communicator | None = None) -
                 UserWarning,
                 stacklevel=outside(2),
             )
-        flat, rebuilt = ravel_pytree((value, slope))
-        return rebuilt(reduce_over(flat, over) / np.asarray(over.size, flat.dtype))
+        leaves, structure = tree.flatten((value, slope))
+        sums = reduce_all_over(leaves, over)
+        return structure.unflatten([total / dtype_of(total).type(over.size) for total in sums])
 
     return everywhere
 

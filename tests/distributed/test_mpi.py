@@ -41,7 +41,7 @@ print("process", r, "is right")
 """
 
 
-def run(n, program, timeout=120, *arguments):
+def run(n, program, timeout=300, *arguments):
     environment = {**os.environ, "OMPI_MCA_btl": "self,sm", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [MPIRUN, "-n", str(n), "--oversubscribe", "--allow-run-as-root", sys.executable, "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
