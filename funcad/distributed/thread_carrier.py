@@ -100,9 +100,9 @@ class Threads(Communicator):
         collect = self._collected(x, where)
         return lambda: _sum(np.stack(collect()))
 
-    def divided(self, color: int) -> Communicator:
-        colors = self.swap(np.array(color), "a split").tolist()
-        members = [r for r, c in enumerate(colors) if c == color]
+    def divided(self, color: int, key: int) -> Communicator:
+        colors = self.swap(np.array([color, key]), "a split").tolist()
+        members = sorted([r for r, (c, _) in enumerate(colors) if c == color], key=lambda r: colors[r][1])
         part = self._meeting.part(self._round, color, members)
         return Threads(part, members.index(self.rank), self.timeout)
 

@@ -23,7 +23,14 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.passes.subprograms import kind_of, with_subprograms
 from funcad.primitives.axis_env import (
-    Agreement, CollectiveCall, Started, agree_on_p, finish_sums_p, start_sums_p, sum_over_p, sums_over_p,
+    Agreement,
+    CollectiveCall,
+    Started,
+    agree_on_p,
+    finish_sums_p,
+    start_sums_p,
+    sum_over_p,
+    sums_over_p,
 )  # fmt: skip
 
 APART = "sums apart"  # in the memo of a program: its sums are not joined

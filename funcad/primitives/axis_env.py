@@ -88,17 +88,24 @@ def single(axis_name: Any, what: str) -> tuple[Any, int]:
     return names[0], bound(names[0], what)[0]
 
 
-def refuse_groups(axis_index_groups: Any, what: str) -> None:
-    if axis_index_groups is not None:
-        raise NotImplementedError(
-            f"{what}: axis_index_groups is not supported.\nRemedy: map two nested axes instead, and reduce over one of them."
+def groups_of(axis_index_groups: Any, size: int, what: str) -> tuple[tuple[int, ...], ...]:
+    """Groups of lanes, each in one of them. Only sums take groups of different sizes."""
+    groups = tuple([tuple([i.__index__() for i in group]) for group in axis_index_groups])
+    if sorted([i for group in groups for i in group]) != list(range(size)):
+        raise ValueError(f"{what}: axis_index_groups={axis_index_groups!r} must name each of the {size} lanes once")
+    if len(set(map(len, groups))) > 1 and what not in ("psum", "pmean"):
+        raise ValueError(
+            f"{what}: axis_index_groups={axis_index_groups!r} must be groups of one size.\n"
+            "Remedy: groups of one size; psum and pmean alone take others."
         )
+    return groups
 
 
 def tell_what_is_shared(collective: Any) -> None:
     """Put into the docstring of a collective what all of them have in common."""
     has_groups = "axis_index_groups" in collective.__code__.co_varnames
-    groups = " `axis_index_groups` must be None, else NotImplementedError." if has_groups else ""
+    told = "\n`axis_index_groups`, lists of lanes with each lane in one of them, are as many collectives side by side."
+    groups = told if has_groups else ""
     also_says(
         collective,
         "`axis_name` is a name that an enclosing `vmap(axis_name=...)` binds, or a tuple of names where several axes go\n"

@@ -131,7 +131,8 @@ def test_one_line_says_who_is_waited_for_and_where_it_was_last(monkeypatch, caps
     lines = capsys.readouterr().err.splitlines()
     assert 1 <= len(lines) <= 4
     for line in lines:
-        assert line.startswith(("process 0 of 3 has waited 0.", "process 2 of 3 has waited 0.")) and "in sum of float64[]" in line
+        assert line.startswith(("process 0 of 3 has waited 0.", "process 2 of 3 has waited 0."))
+        assert "in sum of float64[]" in line
         assert "for process 1, last in max of float64[]" in line
 
 
