@@ -32,6 +32,7 @@ import numpy as np
 
 from funcad.distributed.communicator import SMALL, Communicator
 from funcad.errors import CollectiveError
+from funcad.host.real_types import is_a
 from funcad.primitives.axis_env import processes_here
 
 _EAGER = 2000  # looks without a pause: what takes microseconds must not sleep
@@ -402,7 +403,7 @@ def _ends_with(comm: Mpi) -> None:
 
     def leaves(status: Any = None) -> Any:
         frame = sys._getframe(1)
-        number = 0 if status is None else status & 0xFF if isinstance(status, int) else 1
+        number = 0 if status is None else status & 0xFF if is_a(status, int) else 1
         _left[:] = [(number, f"has ended by sys.exit({status!r}) at {frame.f_code.co_filename}:{frame.f_lineno}")]
         leave(status)
 

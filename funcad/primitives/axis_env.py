@@ -410,9 +410,7 @@ def _run_agreement(xp: Any, *, agreement: Agreement) -> list[Any]:
     return []
 
 
-agree_on_p = Primitive(
-    "agree_on_collectives", _run_agreement, lambda *, agreement: [], effect=True, silent=True, multiple=True
-)
+agree_on_p = Primitive("agree_on_collectives", _run_agreement, lambda *, agreement: [], effect=True, silent=True, multiple=True)
 
 
 # ---------------------------------------------------------------- the collectives

@@ -136,7 +136,7 @@ def test_large_values_go_in_parts_with_the_same_results(dtype, monkeypatch):
 
     plain = threads(lambda r: (*spmd(f, "i")(draw[r]), slope(draw[r])))
     monkeypatch.setattr(communicator, "SMALL", 0)
-    monkeypatch.setattr("funcad.distributed.thread_carrier.Threads.start_sum", communicator.Communicator.start_sum)
+    monkeypatch.setattr("funcad.distributed.communicator.Threads.start_sum", communicator.Communicator.start_sum)
     for before, after in zip(plain, threads(lambda r: (*spmd(f, "i")(draw[r]), slope(draw[r])))):
         for a, b in zip(before, after):
             assert a.dtype == b.dtype and np.array_equal(a, b, equal_nan=draw.dtype.kind in "fc")

@@ -11,7 +11,7 @@ import funcad as fc
 from funcad import distributed, lax
 from funcad.configuration import config
 from funcad.distributed import on_threads, spmd
-from funcad.distributed.thread_carrier import Threads
+from funcad.distributed.communicator import Threads
 from funcad.errors import CollectiveError
 from tests.distributed.test_spmd import N, line_of, threads
 
