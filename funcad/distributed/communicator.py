@@ -56,9 +56,20 @@ class Communicator(ProcessAxis):
     """
 
     __slots__ = (
-        "timeout", "strict", "count", "sent", "last", "before", "events", "_ahead", "_hash", "_warned", "_flying", "_parts",
+        "timeout",
+        "strict",
+        "count",
+        "sent",
+        "last",
+        "before",
+        "events",
+        "_ahead",
+        "_hash",
+        "_warned",
+        "_flying",
+        "_parts",
         "__weakref__",
-    )  # fmt: skip
+    )
     remind = 60.0  # seconds after which one line says who is waited for, and again
 
     def __init__(self, size: int, rank: int, timeout: float | None = None):
@@ -236,7 +247,15 @@ class Communicator(ProcessAxis):
         self.before, self.last = self.last, agreement.where
         first = zlib.crc32(f"{self.count + 1} {agreement.first}".encode(), self._hash)
         every = zlib.crc32(f"{self.count} {agreement.every}".encode(), self._hash) + 1  # 0 says that there is one only
-        met = _Met(first, every, agreement.place, agreement.places, self.count + 1, agreement.where, agreement.loops)
+        met = _Met(
+            first,
+            every,
+            agreement.place,
+            agreement.places,
+            self.count + 1,
+            agreement.where,
+            agreement.loops,
+        )
         self._ahead = agreement.count if self._compare(met) else 1
 
     def _compare(self, met: _Met) -> bool:
@@ -366,7 +385,14 @@ class _Meeting:
             self.places[rank] = where
             self.changed.notify_all()
 
-    def collect(self, rank: int, number: int, where: str, timeout: float, remind: float) -> list[np.ndarray]:
+    def collect(
+        self,
+        rank: int,
+        number: int,
+        where: str,
+        timeout: float,
+        remind: float,
+    ) -> list[np.ndarray]:
         """What all posted in this round."""
         began = time.monotonic()
         told = 0
@@ -469,7 +495,15 @@ def on_threads(n: int, f: Callable[[int], Any], timeout: float | None = None) ->
             errors.append((rank, error))
             meeting.leave(rank, f"raised {type(error).__name__}: {error}")
 
-    threads = [threading.Thread(target=process, args=(rank,), daemon=True, name=f"process {rank}") for rank in range(n)]
+    threads = [
+        threading.Thread(
+            target=process,
+            args=(rank,),
+            daemon=True,
+            name=f"process {rank}",
+        )
+        for rank in range(n)
+    ]
     for thread in threads:
         thread.start()
     _join(threads, meeting, errors, comms[0].timeout if comms else 0.0)

@@ -62,8 +62,19 @@ class Mpi(Communicator):
     """
 
     __slots__ = (
-        "comm", "status", "helped", "_mpi", "_number", "_done", "_ended", "_answered", "_mail", "_lost", "_begun", "_lock",
-    )  # fmt: skip
+        "comm",
+        "status",
+        "helped",
+        "_mpi",
+        "_number",
+        "_done",
+        "_ended",
+        "_answered",
+        "_mail",
+        "_lost",
+        "_begun",
+        "_lock",
+    )
     piece = 1 << 30  # bytes that one message of all processes together may have
 
     def __init__(self, comm: Any = None, timeout: float | None = None):
@@ -197,7 +208,13 @@ class Mpi(Communicator):
         self._gathered(_bytes(x), _rows(out, self.size), where, self.comm.Iallgather)
         return out
 
-    def _gathered(self, sent: np.ndarray, rows: np.ndarray, where: str, gather: Callable[..., Any]) -> None:
+    def _gathered(
+        self,
+        sent: np.ndarray,
+        rows: np.ndarray,
+        where: str,
+        gather: Callable[..., Any],
+    ) -> None:
         self._next()
         byte, n = self._mpi.BYTE, len(rows)
         if sent.size * self.size <= self.piece:

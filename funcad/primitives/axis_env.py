@@ -379,7 +379,12 @@ start_sums_p = Primitive(  # gives the number by which `finish_sums_p` waits for
     multiple=True,
 )
 finish_sums_p = Primitive(
-    "finish_sums_over_processes", _finish, lambda number, *kept, of: list(of.avals), effect=True, silent=True, multiple=True
+    "finish_sums_over_processes",
+    _finish,
+    lambda number, *kept, of: list(of.avals),
+    effect=True,
+    silent=True,
+    multiple=True,
 )
 
 
@@ -410,7 +415,14 @@ def _run_agreement(xp: Any, *, agreement: Agreement) -> list[Any]:
     return []
 
 
-agree_on_p = Primitive("agree_on_collectives", _run_agreement, lambda *, agreement: [], effect=True, silent=True, multiple=True)
+agree_on_p = Primitive(
+    "agree_on_collectives",
+    _run_agreement,
+    lambda *, agreement: [],
+    effect=True,
+    silent=True,
+    multiple=True,
+)
 
 
 # ---------------------------------------------------------------- the collectives
