@@ -27,11 +27,13 @@ import numpy as np
 
 from funcad.configuration import config
 from funcad.errors import CollectiveError
+from funcad.host.devices import namespace_of
 from funcad.host.where import outside, setting, state
 from funcad.primitives.axis_env import Agreement, CollectiveCall, ProcessAxis
 
 SMALL = 1 << 15  # bytes that all processes together receive at once, where time goes into waiting and not into sending
 _TEXT = 400  # bytes of what a process tells about where it is
+_RUNS = 8  # of a program, after which a sum that nobody waited for, because of an error, is forgotten
 _LOOPS = 16  # loops of a program whose lengths are compared
 _KEY = "the processes of this thread"  # no name of an axis that anybody would choose
 
@@ -83,7 +85,7 @@ class Communicator(ProcessAxis):
         self._ahead = 0  # collectives that have been compared already
         self._hash = 0
         self._warned: dict[tuple, str] = {}
-        self._flying: dict[int, tuple[Callable[[], np.ndarray], str]] = {}
+        self._flying: dict[int, tuple[Callable[[], np.ndarray], str, CollectiveCall]] = {}
         self._parts: dict[tuple, Communicator] = {}
 
     def __repr__(self) -> str:
@@ -196,7 +198,8 @@ class Communicator(ProcessAxis):
 
     def run(self, call: CollectiveCall, x: np.ndarray) -> np.ndarray:
         """One collective."""
-        x = np.asarray(x, x.dtype.newbyteorder("="), order="C")
+        xp = namespace_of([x])
+        x = np.asarray(x, x.dtype.newbyteorder("="), order="C") if xp is np else xp.ascontiguousarray(x)
         where = self._begin(call, x)
         if self.size == 1 and call.what in ("sum", "same"):
             return x
@@ -209,6 +212,8 @@ class Communicator(ProcessAxis):
 
     def _made(self, call: CollectiveCall, x: np.ndarray, where: str) -> np.ndarray:
         out = _WAYS[call.what](self, x, call.more, where)
+        if namespace_of([out]) is not np:
+            return out
         return np.asarray(out, out.dtype if out.dtype.names else x.dtype, order="C")
 
     def start(self, call: CollectiveCall, x: np.ndarray) -> int:
@@ -216,11 +221,13 @@ class Communicator(ProcessAxis):
         where = self._begin(call, x)
         if self.events is not None:
             self.events("start", where)
-        self._flying[self.count] = self.start_sum(x, where), where
+        for number in [n for n, (_, _, other) in self._flying.items() if other is call][:-_RUNS]:
+            del self._flying[number]
+        self._flying[self.count] = self.start_sum(x, where), where, call
         return self.count
 
     def finish(self, number: int) -> np.ndarray:
-        finish, where = self._flying.pop(number)
+        finish, where, _ = self._flying.pop(number)
         if self.events is None:
             return finish()
         self.events("wait", where)

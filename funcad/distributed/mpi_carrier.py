@@ -32,6 +32,7 @@ import numpy as np
 
 from funcad.distributed.communicator import SMALL, Communicator
 from funcad.errors import CollectiveError
+from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
 from funcad.primitives.axis_env import processes_here
 
@@ -59,11 +60,15 @@ class Mpi(Communicator):
     CollectiveError, and at once where another process has ended; each `remind` seconds a line on stderr says who is waited
     for. An error that nobody catches ends the job. The processes are all those that the communicator has, so each of them
     makes its `Mpi` from it, a copy that `free` gives back. Raises ImportError without mpi4py.
+
+    `on_device=True` says that MPI takes CuPy's arrays (it is CUDA-aware): sums, gathers, exchanges and messages hand them over
+    as they are, after what computes them is done. Else they go by the host.
     """
 
     __slots__ = (
         "comm",
         "status",
+        "on_device",
         "helped",
         "_mpi",
         "_number",
@@ -77,8 +82,9 @@ class Mpi(Communicator):
     )
     piece = 1 << 30  # bytes that one message of all processes together may have
 
-    def __init__(self, comm: Any = None, timeout: float | None = None):
+    def __init__(self, comm: Any = None, timeout: float | None = None, on_device: bool = False):
         self._mpi = _module()
+        self.on_device = on_device
         self.comm = (comm if comm is not None else self._mpi.COMM_WORLD).Dup()  # messages of others do not come here
         super().__init__(self.comm.Get_size(), self.comm.Get_rank(), timeout)
         self.status = 1  # that the job ends with, if nobody catches an error
@@ -114,7 +120,10 @@ class Mpi(Communicator):
     def _fly(self, where: str, requests: list[Any], *memory: np.ndarray) -> _Flight:
         return _Flight(requests, self._number, where, memory)
 
-    def _next(self) -> None:
+    def _next(self, x: Any = None) -> None:
+        xp = namespace_of([x])
+        if xp is not np and hasattr(xp, "cuda"):
+            xp.cuda.get_current_stream().synchronize()
         self._number += 1
         _left.clear()
 
@@ -204,7 +213,7 @@ class Mpi(Communicator):
         return (slice(a, min(a + step, m)) for a in range(0, max(m, 1), step))
 
     def swap(self, x: np.ndarray, where: str) -> np.ndarray:
-        out = np.empty((self.size, *x.shape), x.dtype)
+        out = np.empty((self.size, *x.shape), x.dtype, like=x)
         self._gathered(_bytes(x), _rows(out, self.size), where, self.comm.Iallgather)
         return out
 
@@ -215,13 +224,13 @@ class Mpi(Communicator):
         where: str,
         gather: Callable[..., Any],
     ) -> None:
-        self._next()
+        self._next(sent)
         byte, n = self._mpi.BYTE, len(rows)
         if sent.size * self.size <= self.piece:
             self._land(self._fly(where, [gather([sent, byte], [rows, byte])], sent, rows))
             return
         for part in self._slices(sent.size, 1):
-            came = np.empty((n, part.stop - part.start), np.uint8)
+            came = np.empty((n, part.stop - part.start), np.uint8, like=sent)
             self._land(self._fly(where, [gather([sent[part], byte], [came, byte])], sent, came))
             rows[:, part] = came
 
@@ -237,7 +246,7 @@ class Mpi(Communicator):
     def start_sum(self, x: np.ndarray, where: str) -> Callable[[], np.ndarray]:
         if x.dtype.char not in _SUMMED:
             return super().start_sum(x, where)
-        self._next()
+        self._next(x)
         out = np.empty_like(x)
         flat, total = x.reshape(-1), out.reshape(-1)
         parts = self._slices(flat.size, flat.itemsize)
@@ -265,21 +274,21 @@ class Mpi(Communicator):
             return bool(self._begun)
 
     def exchange(self, x: np.ndarray, where: str) -> np.ndarray:
-        self._next()
+        self._next(x)
         out, byte = np.empty_like(x), self._mpi.BYTE
         sent, came = _rows(x, self.size), _rows(out, self.size)
         if x.nbytes <= self.piece:
             self._land(self._fly(where, [self.comm.Ialltoall([sent, byte], [came, byte])], sent, came))
             return out
         for part in self._slices(sent.shape[1], 1):
-            some = np.ascontiguousarray(sent[:, part])
+            some = namespace_of([sent]).ascontiguousarray(sent[:, part])
             found = np.empty_like(some)
             self._land(self._fly(where, [self.comm.Ialltoall([some, byte], [found, byte])], some, found))
             came[:, part] = found
         return out
 
     def permute(self, x: np.ndarray, pairs: tuple, where: str) -> np.ndarray:
-        self._next()
+        self._next(x)
         out, byte = np.zeros_like(x), self._mpi.BYTE
         sent, came = _bytes(x), _bytes(out)
         parts = list(self._slices(sent.size, 1))
@@ -289,7 +298,7 @@ class Mpi(Communicator):
         return out
 
     def broadcast(self, x: np.ndarray, root: int, where: str) -> np.ndarray:
-        self._next()
+        self._next(x)
         out = x if self.rank == root else np.empty_like(x)
         flat = _bytes(out)
         requests = [self.comm.Ibcast([flat[p], self._mpi.BYTE], root) for p in self._slices(flat.size, 1)]
@@ -331,7 +340,7 @@ class Mpi(Communicator):
 
     def divided(self, color: int, key: int) -> Communicator:
         part = self.comm.Split(color, key)
-        found = type(self)(part, self.timeout)
+        found = type(self)(part, self.timeout, self.on_device)
         part.Free()
         return found
 

@@ -160,7 +160,7 @@ class _Buckets:
         self.open, self.waiting = [], []
         self.held.clear()
         if _bytes(group) <= SMALL:
-            self.done.append(_one(group, sums_over_p, [v for e in group for v in e.outputs]))
+            self.done.append(_one(group, sums_over_p, [e.outputs[0] for e in group]))
         else:
             self.full = FULL
             number = Var(Aval((), np.dtype(np.int64)))
@@ -171,12 +171,15 @@ class _Buckets:
             self.done.append(e)
 
     def land(self, needed: list[Var] | None) -> None:
-        """Wait for the sums whose results are needed; None: for all."""
-        for number, (group, place) in list(self.flying.items()):
-            outputs = [v for e in group for v in e.outputs]
-            if needed is not None and not any([v in outputs for v in needed]):
+        """Wait for the sums whose results are needed, after the start of what is ready; None: for all."""
+        hit = [n for n, (group, _) in self.flying.items() if needed is None or any([e.outputs[0] in needed for e in group])]
+        if hit and _bytes(self.open) > SMALL:
+            self.send()
+        for number in hit:
+            if number not in self.flying:
                 continue
-            del self.flying[number]
+            group, place = self.flying.pop(number)
+            outputs = [e.outputs[0] for e in group]
             if place == len(self.done):  # nothing was done meanwhile
                 self.done[-1] = _one(group, sums_over_p, outputs)
                 continue

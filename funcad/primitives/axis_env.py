@@ -27,6 +27,7 @@ class ProcessAxis:
     """What stands in the place of an index tracer where an axis goes over processes: how many, and which one this is."""
 
     __slots__ = ("size", "rank", "asked")
+    on_device = False  # does it take arrays of a device as they are?
 
     def __init__(self, size: int, rank: int):
         self.size = size
@@ -163,11 +164,19 @@ def place_of(line: str) -> int:
 def _run(xp: Any, x: Any, *, call: CollectiveCall) -> Any:
     if state.before_effect is not None:
         state.before_effect()
-    given = x if namespace_of([x]) is np else x.get()
-    out = call.comm.run(call, np.asarray(given))
+    given = _sent(x, call)
+    out = call.comm.run(call, np.asarray(given) if namespace_of([given]) is np else given)
     if xp is not np:
         return xp.asarray(out)
     return out if out.ndim else out[()]
+
+
+def _sent(x: Any, call: CollectiveCall) -> Any:
+    """x as its communicator takes it: a device's array too, if it can."""
+    return x if namespace_of([x]) is np or call.comm.on_device and call.what in ON_DEVICE else x.get()
+
+
+ON_DEVICE = {"sum", "all_gather", "sum_scatter", "permute", "exchange", "broadcast"}  # they need nothing of NumPy's
 
 
 def _again(call: CollectiveCall, **changed: Any) -> CollectiveCall:
@@ -312,15 +321,18 @@ extremum_over_p = Primitive(
 # ---------------------------------------------------------------- what programs are made to call (passes/together.py)
 
 
-def _packed(xs: Sequence[Any]) -> np.ndarray:
+def _packed(xs: Sequence[Any], call: CollectiveCall) -> Any:
     """Arrays of one dtype behind each other; one alone is given as it is."""
-    parts = [np.ravel(x if namespace_of([x]) is np else x.get()) for x in xs]
-    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    given = [_sent(x, call) for x in xs]
+    parts = [x.reshape(-1) if namespace_of([x]) is not np else np.ravel(x) for x in given]
+    return namespace_of(parts).concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def _unpacked(xp: Any, total: np.ndarray, shapes: Sequence[tuple]) -> list[Any]:
-    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
-    parts = [part.reshape(shape) for part, shape in zip(np.split(total.reshape(-1), ends), shapes)]
+def _unpacked(xp: Any, total: Any, shapes: Sequence[tuple]) -> list[Any]:
+    flat, parts, end = total.reshape(-1), [], 0
+    for shape in shapes:
+        start, end = end, end + math.prod(shape)
+        parts.append(flat[start:end].reshape(shape))
     return [xp.asarray(p) if xp is not np else p if p.ndim else p[()] for p in parts]
 
 
@@ -338,7 +350,7 @@ def _batch_of_sums(size: int, args: Sequence[Any], batched: Sequence[bool], *, c
 
 sums_over_p = Primitive(
     "sums_over_processes",
-    lambda xp, *xs, call: _unpacked(xp, _run(np, _packed(xs), call=call), call.more),
+    lambda xp, *xs, call: _unpacked(xp, _run(namespace_of([packed := _packed(xs, call)]), packed, call=call), call.more),
     lambda *xs, call: [Aval(x.shape, x.dtype) for x in xs],
     jvp=lambda tangents, outs, *xs, call: _sums_of_some(tangents, call),
     transpose=lambda cts, *xs, call: _sums_of_some(cts, call),
@@ -353,7 +365,7 @@ sums_over_p = Primitive(
 def _start(xp: Any, *xs: Any, call: CollectiveCall) -> list[Any]:
     if state.before_effect is not None:
         state.before_effect()
-    return [np.int64(call.comm.start(call, _packed(xs)))]
+    return [np.int64(call.comm.start(call, _packed(xs, call)))]
 
 
 def _finish(xp: Any, number: Any, *kept: Any, of: Started) -> list[Any]:
