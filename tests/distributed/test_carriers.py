@@ -111,7 +111,7 @@ def test_arrays_of_a_device_go_to_a_cuda_aware_mpi_as_they_are(on_device, wrap, 
     """Else by the host; by the stand-in for CuPy."""
     mpi = SimpleNamespace(BYTE=1, SUM=2, MAX=3, COMM_TYPE_SHARED=4, THREAD_MULTIPLE=3, Query_thread=lambda: 0)
     monkeypatch.setattr(mpi_carrier, "_module", lambda: mpi)
-    monkeypatch.setattr(Communicator, "run", lambda self, call, x: self._made(call, x, self._begin(call, x)))  # also sums of one
+    monkeypatch.setattr(Communicator, "run", lambda self, call, x: self._made(call, x, self._begin(call, x)))  # of one, too
     given = np.arange(6.0).reshape(1, 6)
     f = lambda x: (
         lax.psum(x, "i"),
