@@ -28,8 +28,8 @@ import numpy as np
 from funcad.configuration import config
 from funcad.errors import CollectiveError
 from funcad.host.devices import namespace_of
-from funcad.host.where import outside, setting, state
-from funcad.primitives.axis_env import Agreement, CollectiveCall, ProcessAxis
+from funcad.host.where import outside, setting, state, user_source
+from funcad.primitives.axis_env import Agreement, CollectiveCall, ProcessAxis, place_of
 
 SMALL = 1 << 15  # bytes that all processes together receive at once, where time goes into waiting and not into sending
 _TEXT = 400  # bytes of what a process tells about where it is
@@ -182,7 +182,8 @@ class Communicator(ProcessAxis):
         >>> distributed.on_threads(4, lambda rank: distributed.current().split(rank // 2).rank)
         [0, 1, 0, 1]
         """
-        self._begin(CollectiveCall(self, "split", None, "an unknown line"), np.zeros(0, np.int8))
+        line = str(user_source(2) or "an unknown line")
+        self._begin(CollectiveCall(self, "split", None, line, place_of(line)), np.zeros(0, np.int8))
         return self.divided(int(color), int(key))
 
     def part(self, groups: tuple[tuple[int, ...], ...]) -> Communicator:
