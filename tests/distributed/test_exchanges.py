@@ -140,3 +140,33 @@ def test_large_values_go_in_parts_with_the_same_results(dtype, monkeypatch):
     for before, after in zip(plain, threads(lambda r: (*spmd(f, "i")(draw[r]), slope(draw[r])))):
         for a, b in zip(before, after):
             assert a.dtype == b.dtype and np.array_equal(a, b, equal_nan=draw.dtype.kind in "fc")
+
+
+def test_a_state_in_parts_is_the_whole_one_and_is_read_by_another_number_of_processes(tmp_path):
+    """Momentum of which each process has its part; saved by 4, read by 2."""
+    x, w0 = np.random.default_rng(1).normal(size=(16, 8)), np.linspace(-1.0, 1.0, 8)
+    error = lambda w, rows: np.mean(np.tanh(rows @ w) ** 2)
+
+    def step(w, m, rows):
+        n = lax.axis_size("i")
+        m = 0.9 * m + lax.psum_scatter(fc.grad(error)(w, rows), "i", tiled=True) / n
+        return lax.all_gather(w.reshape(n, -1)[lax.axis_index("i")] - 0.1 * m, "i", tiled=True), m
+
+    def steps(n, many, read=None, write=None):
+        def process(r):
+            state = fc.tree.load(read, shard=(r, n)) if read else {"w": w0, "m": np.zeros(8 // n)}
+            f = fc.jit(spmd(step, "i", in_axes=(None, 0, 0), out_axes=(None, 0)))
+            for _ in range(many):
+                state["w"], state["m"] = f(state["w"], state["m"], distributed.shard(x))
+            if write:
+                fc.tree.save(write, state, shard=(r, n), axes={"w": None, "m": 0})
+            return state["w"]
+
+        return on_threads(n, process, timeout=60.0)[0]
+
+    w, m = w0, np.zeros(8)
+    for _ in range(6):
+        m = 0.9 * m + fc.grad(error)(w, x)
+        w = w - 0.1 * m
+    steps(4, 3, write=tmp_path / "state.npz")
+    close([steps(2, 6), steps(2, 3, read=tmp_path / "state.npz")], [w, w])

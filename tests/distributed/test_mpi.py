@@ -121,6 +121,22 @@ def test_sums_that_overlap_with_work_have_the_same_bits(n):
     assert sorted(done.stdout.split("\n"))[1:] == [f"process {r} is right" for r in range(n)]
 
 
+MANY = """
+from funcad import distributed, lax
+for i in range(3000):
+    comm = distributed.Mpi()
+    if i % 500 == 0:
+        assert distributed.spmd(lambda x: lax.psum(x, "i"), "i", comm=comm)(1.0) == 2.0
+    comm.free()
+print("all done")
+"""
+
+
+def test_communicators_are_given_back():
+    done = run(2, MANY)
+    assert done.returncode == 0 and done.stdout.count("all done") == 2, done.stderr
+
+
 def test_the_tour():
     done = run(2, "import sys; from funcad.distributed.processes_tour import main; sys.exit(main())")
     assert done.returncode == 0, done.stderr
