@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from funcad import tree
 from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names, sees_order
+from funcad.api.lane_trace import LaneTrace
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import checked_setting, config
@@ -371,7 +372,8 @@ class Core:
         run already, to find its path: there the program's error stands.
         """
         effects = entry.jaxpr.has_effects if entry.paths is None else entry.paths.trie.has_effects
-        if effects or state.checked or state.abstract is not None or self._donated_ids(args, kwargs):
+        inside = state.abstract is not None and not isinstance(state.abstract, LaneTrace)  # lanes that raise run apart
+        if effects or state.checked or inside or self._donated_ids(args, kwargs):
             return False
         if entry.stores:
             return True  # what f stores before the error is Python's too

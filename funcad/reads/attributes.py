@@ -98,8 +98,7 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     try:
         found = getattr(x, name)
     except AttributeError:
-        if has_dict(x):
-            observer.missing(place, "own", name, f"{place.label}.{name}")
+        observer.missing(place, "own" if has_dict(x) else "asked", name, f"{place.label}.{name}")
         raise
     if type(found) in (types.BuiltinFunctionType, types.MethodWrapperType):
         return found

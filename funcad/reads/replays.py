@@ -25,7 +25,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.lane_trace import shown_value
 from funcad.host.real_types import is_a
-from funcad.host.where import state, users_frame
+from funcad.host.where import is_internal, state, users_frame
 from funcad.ir.aval import Aval
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback, host_read_p, rewinding
@@ -162,6 +162,8 @@ def _warn(observer: Observer, message: Any, category: Any = None, stacklevel: in
     frame: Any = users_frame(2)
     for _ in range(stacklevel - 1):
         frame = frame.f_back or frame
+        while is_internal(frame.f_code.co_filename) and frame.f_back is not None:
+            frame = frame.f_back
     names, where, line = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
     module = names.get("__name__", "<string>")
     kind = type(message) if is_a(message, Warning) else category or UserWarning

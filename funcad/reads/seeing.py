@@ -60,11 +60,8 @@ class Seen(Hooks):
         observer = state.observer
         if observer is None or name == "__class__":
             return value
-        place = self._cells(observer)
-        if place is None:
-            return value
-        at = self.function.__code__.co_freevars.index(name)
-        return observer.read(place, "cell", at, f"closure variable {name}", value, name)
+        place = self._cell(observer, name)
+        return value if place is None else observer.read(place.parent, "cell", place.key, place.label, value, name)
 
     def will_store_global(self, name: str) -> None:
         observer = state.observer
@@ -73,10 +70,10 @@ class Seen(Hooks):
 
     def will_store_free(self, name: str) -> None:
         observer = state.observer
-        place = self._cells(observer) if observer is not None else None
+        place = self._cell(observer, name) if observer is not None else None
         if observer is not None and place is not None:
             at = self.function.__code__.co_freevars.index(name)
-            observer.stores.cell(place, self.function.__closure__[at], at, f"closure variable {name}")
+            observer.stores.cell(place, self.function.__closure__[at])
 
     def _names(self, observer: Observer) -> Place:
         """The namespace of the function's module: functions that share it share its place."""
@@ -98,6 +95,20 @@ class Seen(Hooks):
                 observer.known_as(cells, place)
                 observer.closure(self.function, place)
         return place
+
+    def _cell(self, observer: Observer, name: str) -> Place | None:
+        """Where a variable of the closure is: functions that share it share its place."""
+        cells = self._cells(observer)
+        if cells is None:
+            return None
+        at = self.function.__code__.co_freevars.index(name)
+        found = observer.cells.get(id(self.function.__closure__[at]))
+        if found is None:
+            return observer.place(cells, "cell", at, f"closure variable {name}")
+        if found.parent is not cells:  # as long as they do
+            known = observer.place(found.parent, "item", found.key, "")
+            observer.guard(observer.place(cells, "item", at, f"closure variable {name}"), "alias", known)
+        return found
 
     # -- attributes
 
@@ -291,6 +302,9 @@ def item(x: Any, key: Any) -> Any:
         if raw_of(kind, "__missing__")[1] is not MISSING and is_users_function(raw_of(kind, "__missing__")[1]):
             return twin_of(raw_of(kind, "__missing__")[1])(x, key)
         observer.stores.item(x, key, None)
+        if issubclass(kind, collections.defaultdict) and x.default_factory is not None:
+            x[key] = found = called(observer, attribute(x, "default_factory"), None)()
+            return found
         return x[key]
     try:
         found = x[key]
@@ -404,6 +418,8 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
         if not stored or at.check is not None:
             observer.guard(at, "is", found)
         return found == (op.__name__ == "contains")
+    if hasattr(kind, "__next__"):
+        observer.refuse(f"{place.label} is an iterator, which moves on")
     observer.content(b)
     return op(a, b)
 
