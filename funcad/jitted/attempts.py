@@ -183,7 +183,7 @@ def keeps_functions(jaxpr: Jaxpr) -> bool:
     """Does it call functions of the user's when it runs or is differentiated (callbacks, custom rules)?"""
     answer = jaxpr.memo.get("keeps_functions")
     if answer is None:
-        answer = jaxpr.memo.setdefault("keeps_functions", any(map(_keeps_functions, jaxpr.equations)))
+        answer = jaxpr.memo.setdefault("keeps_functions", any([_keeps_functions(e) for e in jaxpr.equations if e.params]))
     return bool(answer)
 
 

@@ -109,7 +109,10 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     if not users and not is_scalar(found) and getattr(x, name) is not found:  # a library makes it anew, of what x holds
         observer.content(x)
         return found
-    return observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
+    value = observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
+    if value is found and own(x, name) is found:
+        observer.attributes[id(x), name] = found
+    return value
 
 
 def _of_module(observer: Observer, x: Any, name: str) -> Any:
@@ -122,6 +125,7 @@ def _of_module(observer: Observer, x: Any, name: str) -> Any:
         raise
     if is_library(x):
         if type(found) in _CODES or isinstance(found, (type, np.ufunc)) or is_scalar(found):
+            observer.libraries[id(x)] = x
             return found
         if place is not None:
             observer.known_as(found, observer.place(place, "attribute", name, f"{x.__name__}.{name}"))

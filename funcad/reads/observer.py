@@ -92,6 +92,9 @@ class Observer:
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
+        self.ufuncs: dict[Any, Any] = {}  # what is called in their place
+        self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
+        self.libraries: dict[int, Any] = {}  # modules of which functions, classes and numbers were read
         self.outside = outside()
         self.root = self.place(None, "root", None, "")
         self._begin(f, self.root)

@@ -26,10 +26,11 @@ from funcad.reads.attributes import attribute, delete_attribute, is_users_functi
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
-from funcad.reads.places import Place, is_scalar, reference
+from funcad.reads.places import Place, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
 from funcad.twin.hooks import Hooks
 
+_FIXED = frozenset([types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc, type(np.sum), float])
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
 _SHIFTS = (operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -40,10 +41,15 @@ class Seen(Hooks):
 
     def begin(self, observer: Observer) -> None:
         """The twin is made: a global that is not there yet may be there at a later call."""
+        self.known: dict[str, Any] = {}  # globals that were read, and are what they were
         table = self.function.__globals__
         for name in reads_of(self.function.__code__).globals:
             if name not in table and not hasattr(builtins, name):
                 observer.missing(self._names(observer), "get", name, f"global {name}")
+
+    def close(self) -> None:
+        super().close()
+        self.known = {}
 
     # -- names
 
@@ -54,7 +60,14 @@ class Seen(Hooks):
         table = self.function.__globals__
         if name not in table:
             return value
-        return observer.read(self._names(observer), "item", name, f"global {name}", value, name)
+        known = self.known
+        if known.get(name, known) is value:  # as when it was guarded
+            observer.last = None
+            return value
+        found = observer.read(self._names(observer), "item", name, f"global {name}", value, name)
+        if found is value:
+            known[name] = value
+        return found
 
     def load_free(self, name: str, value: Any) -> Any:
         observer = state.observer
@@ -113,6 +126,15 @@ class Seen(Hooks):
     # -- attributes
 
     def load_attribute(self, owner: Any, name: str) -> Any:
+        observer = state.observer
+        if observer is not None and id(owner) in observer.libraries:
+            found = getattr(owner, name, None)
+            if type(found) in _FIXED:
+                return found
+        elif observer is not None and (known := observer.attributes.get((id(owner), name), MISSING)) is not MISSING:
+            if own(owner, name) is known:  # as when it was guarded
+                observer.last = None
+                return known
         return attribute(owner, name)
 
     def store_attribute(self, owner: Any, name: str, value: Any) -> None:
@@ -240,7 +262,9 @@ class Seen(Hooks):
 
     def binary(self, op: Any, a: Any, b: Any) -> Any:
         observer = state.observer
-        return op(a, b) if observer is None else binary(observer, op, a, b)
+        if observer is None or type(a) is Tracer and not observer.tracers and type(b) in _PLAIN:
+            return op(a, b)
+        return binary(observer, op, a, b)
 
     def unary(self, op: Any, a: Any) -> Any:
         observer = state.observer
