@@ -1,9 +1,9 @@
 """What it costs that a jitted function is right: `python -m benchmarks.truth OLD_CHECKOUT` writes RESULTS_TRUTH.md.
 
-Idea: a process of each checkout measures the same things in turns, by the processor's time of all threads; a figure is the least
-of its rounds, which other work on the machine can only raise. A guard is what a warm call costs more for each of 200 numbers that
-the function reads. A first call is measured in a process that has not seen the function, with the kernels of both checkouts on
-disk: of this one, that which observes and that which traces and compiles; of the old one, that which traces and compiles.
+Idea: a process of each checkout measures the same things in turns, by the processor's time of all threads; a figure is the
+least of its rounds, which other work on the machine can only raise. A guard is what a warm call costs more for each of 200
+numbers that the function reads. A first call is measured in a process that has not seen the function, with the kernels of both
+checkouts on disk: of this one, that which observes and that which traces and compiles; of the old one, that which traces.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def tracing(folder: str) -> dict[str, float]:
 
     line = "    x = np.sin(x) * 0.5 + x * 1.01\n"
     written = "import numpy as np\n\n\ndef f(x):\n" + line * (OPERATIONS // 4) + "    return x\n"
-    looped = "import numpy as np\n\n\ndef f(x):\n    for _ in range(250):\n        x = np.sin(x) * 0.5 + x * 1.01\n    return x\n"
+    looped = f"import numpy as np\n\n\ndef f(x):\n    for _ in range(250):\n    {line}    return x\n"
     held = "\nimport types\no = types.SimpleNamespace(a=0.5, b=1.01)\n\n\ndef"
     attributes = looped.replace("0.5", "o.a").replace("1.01", "o.b").replace("\n\n\ndef", held)
     x = np.ones(3)
@@ -220,15 +220,18 @@ def page(old: Path, rounds: int) -> str:
         first = lowest(checkouts, "first_calls", rounds, cache)
         twin = lowest(checkouts[:1], "twins", rounds, cache)[0]
     versions = f"Python {platform.python_version()}, numpy {np.__version__}, llvmlite {metadata.version('llvmlite')}"
-    commits = [subprocess.run(["git", "-C", str(c), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() for c in checkouts]
+    git = [["git", "-C", str(c), "rev-parse", "--short", "HEAD"] for c in checkouts]
+    commits = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() for command in git]
+    day, busy = time.strftime("%Y-%m-%d"), "the machine was busy with other work"
     ns = lambda s: f"{s * 1e9:.0f} ns"
     ms = lambda s: f"{s * 1e3:.2f} ms"
     text = f"""# What it costs that a jitted function is right
 
-{time.strftime("%Y-%m-%d")}, {versions}; {platform.machine()}, two cores. This checkout is {commits[0]}, the old one {commits[1]}.
+{day}, {versions}; {platform.machine()}, two cores. This checkout is {commits[0]}, the old one {commits[1]}.
 
-`python -m benchmarks.truth OLD_CHECKOUT --rounds {rounds}`: the least processor's time of {rounds} rounds, in turns; the machine was busy
-with other work. The old checkout looked at less: what it did not see, it took for constant.
+`python -m benchmarks.truth OLD_CHECKOUT --rounds {rounds}`: the least processor's time of {rounds} rounds, in turns; {busy}.
+The old checkout looked at less: what it did not see, it took for constant. Before Python 3.12 the first trace of a function
+also pays for a profile function, which sees what of the user's code runs without a twin.
 
 ## A guard, and a warm call
 
@@ -255,16 +258,17 @@ with other work. The old checkout looked at less: what it did not see, it took f
     text += f"""
 ## First calls of the jitted programs
 
-The first call over that of the old checkout: median {median(observed):.2f}, worst {max(observed):.2f}. The call that traces and
-compiles over it: median {median(compiled):.2f}, worst {max(compiled):.2f}. Where the first column is empty, the first call traces.
+The first call over that of the old checkout: median {median(observed):.2f}, worst {max(observed):.2f}. The call that traces
+and compiles over it: median {median(compiled):.2f}, worst {max(compiled):.2f}. Where the first column is empty, the first call
+traces.
 
 """
     text += table(["program", "observes", "traces and compiles", "the old one", "ratio"], rows)
     text += f"""
 ## A twin
 
-Of {twin["functions"]:.0f} functions in {len(MODULES)} modules of Python: median {ms(twin["median"])}, worst {ms(twin["worst"])}. The first
-function of a module pays for reading the module as well: median {ms(twin["a module"])}.
+Of {twin["functions"]:.0f} functions in {len(MODULES)} modules of Python: median {ms(twin["median"])}, worst
+{ms(twin["worst"])}. The first function of a module pays for reading the module as well: median {ms(twin["a module"])}.
 """
     return text
 
