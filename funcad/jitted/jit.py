@@ -32,7 +32,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
-from funcad.jitted.attempts import Attempt, Attempts, has_twin
+from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
 from funcad.jitted.first_calls import is_observed, observed
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
@@ -396,12 +396,16 @@ class Core:
             inputs = [*captured, *leaves]
             if entry.written and not may_commit(entry, leaves):
                 return self.f(*args, **kwargs)
+            happened: list[Any] = []
             try:
-                outs = call_of(entry.jaxpr, inputs, name_of(self.f))
+                with setting(happened=(happened, [])):
+                    outs = call_of(entry.jaxpr, inputs, name_of(self.f))
             except Exception as error:
-                if not self._runs_plainly(error, entry, args, kwargs):
+                if self._runs_plainly(error, entry, args, kwargs):
+                    return self.f(*args, **kwargs)
+                if not happened or state.checked or state.abstract is not None or state.observer is not None:
                     raise
-                return self.f(*args, **kwargs)
+                return run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
             n = len(outs) - sum([store.count for store in entry.stores])
             outs = own_memory(outs, inputs)
             stored, outs = outs[n:], outs[:n]

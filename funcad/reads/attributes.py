@@ -95,6 +95,8 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
             return found
     if place is None:
         return getattr(x, name)
+    if id(x) in observer.later and not callable(getattr(x, name, None)):
+        observer.refuse(f"{place.label}.{name} is read after the function has moved it")
     try:
         found = getattr(x, name)
     except AttributeError:

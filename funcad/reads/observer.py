@@ -92,6 +92,7 @@ class Observer:
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
+        self.later: set[int] = set()  # objects whose methods are called when the program runs
         self.ufuncs: dict[Any, Any] = {}  # what is called in their place
         self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
         self.libraries: dict[int, Any] = {}  # modules of which functions, classes and numbers were read
