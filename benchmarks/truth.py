@@ -222,14 +222,14 @@ def page(old: Path, rounds: int) -> str:
     versions = f"Python {platform.python_version()}, numpy {np.__version__}, llvmlite {metadata.version('llvmlite')}"
     git = [["git", "-C", str(c), "rev-parse", "--short", "HEAD"] for c in checkouts]
     commits = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() for command in git]
-    day, busy = time.strftime("%Y-%m-%d"), "the machine was busy with other work"
+    day, busy = time.strftime("%Y-%m-%d"), "the machine was busy"
     ns = lambda s: f"{s * 1e9:.0f} ns"
     ms = lambda s: f"{s * 1e3:.2f} ms"
     text = f"""# What it costs that a jitted function is right
 
 {day}, {versions}; {platform.machine()}, two cores. This checkout is {commits[0]}, the old one {commits[1]}.
 
-`python -m benchmarks.truth OLD_CHECKOUT --rounds {rounds}`: the least processor's time of {rounds} rounds, in turns; {busy}.
+`python -m benchmarks.truth OLD_CHECKOUT --rounds {rounds}`: least processor's times of {rounds} rounds, in turns; {busy}.
 The old checkout looked at less: what it did not see, it took for constant. Before Python 3.12 the first trace of a function
 also pays for a profile function, which sees what of the user's code runs without a twin.
 
@@ -276,7 +276,7 @@ Of {twin["functions"]:.0f} functions in {len(MODULES)} modules of Python: median
 def run() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("old", type=Path, help="a checkout to compare with")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each checkout for each figure")
     options = parser.parse_args()
     text = page(options.old.resolve(), options.rounds)
     (HERE.parent / "RESULTS_TRUTH.md").write_text(text, encoding="utf-8")

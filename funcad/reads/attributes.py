@@ -45,11 +45,11 @@ def twin_of(f: Any) -> Any:
     observer = state.observer
     if observer is None or not is_users_function(f):
         return f
-    _defaults(observer, f)
     return observer.twin(f)
 
 
-def _defaults(observer: Observer, f: Any) -> None:
+def defaults_of(observer: Observer, f: Any) -> None:
+    """The defaults of a function that was there before are read when it is called."""
     place = observer.origin.get(id(f))
     if place is None or not (f.__defaults__ or f.__kwdefaults__):
         return

@@ -88,6 +88,7 @@ class Observer:
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
         self.method_of: Callable[..., Any] = lambda observer, kind, name: None  # see attributes.py
+        self.defaults_of: Callable[..., None] = lambda observer, f: None  # see attributes.py
         self.untwinned: Callable[..., Any] = lambda observer, f: f  # see jitted/attempts.py
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
@@ -458,6 +459,7 @@ class Observer:
 
     def twin(self, f: Any) -> Any:
         """The twin of a function of the user's; where it can have none, f with a look at what it can reach."""
+        self.defaults_of(self, f)
         try:
             return self.twins.of(f)
         except Untwinnable:
