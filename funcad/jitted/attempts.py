@@ -214,8 +214,7 @@ def _calls(x: Any) -> bool:
         return any(map(_calls, x))
     if type(x) is HostCall:
         return _calls(x.function)
-    if type(x) is types.MethodType:
-        x = x.__func__
+    x = x.__func__ if type(x) is types.MethodType else x
     if type(x) is types.FunctionType and is_library(x):
         return any([_calls(content(cell)) for cell in x.__closure__ or ()])
     return type(x).__module__.startswith("funcad.custom") or callable(x) and not isinstance(x, type) and not is_library(x)
