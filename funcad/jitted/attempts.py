@@ -166,6 +166,9 @@ class TwinRun:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
             return result
+        except Refusal as refusal:
+            refusal.outside = (observer.guards() or Guards([])).listed()
+            raise
         except Exception as error:
             if observer.stores.some and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
                 raise Raised(error) from error

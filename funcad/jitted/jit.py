@@ -42,7 +42,7 @@ from funcad.jitted.jit_parameters import check_parameters, check_placement, indi
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import REFUSALS, Recorder
-from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
+from funcad.jitted.path_report import PathsExplanation, UnjittedExplanation, one_program, path_taken
 from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
@@ -208,7 +208,7 @@ class Jitted(Remade):
         `config.engine = "cuda"` the kernels, registers and bytes, too, and by `.at(bandwidth)` the time; see help(found).
 
         `.outside` lists what the function reads beside its arguments and stores there, with what is done with it at each call
-        ("read", "compared" or "stored") and the line. One that is not compiled raises NotCompiledWarning, with the reason.
+        ("read", "compared" or "stored") and the line. Of one whose calls run un-jitted, `.reason` says why, and where.
 
         >>> import numpy as np, funcad
         >>> with funcad.config.set(engine="numpy"):
@@ -216,11 +216,22 @@ class Jitted(Remade):
         >>> found.engine, [group["operations"] for group in found.groups]
         ('numpy', [['neg', 'exp', 'mul']])
         """
-        leaves, entry = self._core.looked_at(args, kwargs)
+        refused, name = self._core.cache.refused, name_of(self._core.f)
+        try:
+            leaves, entry = self._core.traced(args, kwargs)[:2]
+        except Raised as raised:
+            raise raised.__cause__ from None  # type: ignore[misc]
+        except Refusal as refusal:
+            return UnjittedExplanation(name, str(refusal), refusal.outside)
+        except FuncadError:
+            if refused is None:
+                raise
+            entry = None
+        if refused is not None:  # by what only a call comes to
+            return UnjittedExplanation(name, refused, entry.watched.listed() if entry and entry.watched else [])
         if entry.paths is not None:
-            return PathsExplanation(entry, name_of(self._core.f))
-        entry = entry.as_of_now(self._core.f)
-        return explained(entry, leaves, name_of(self._core.f))
+            return PathsExplanation(entry, name)
+        return explained(entry.as_of_now(self._core.f), leaves, name)
 
     @api
     def profile(self, *args: Any, **kwargs: Any) -> Any:
