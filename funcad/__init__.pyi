@@ -89,11 +89,21 @@ _Numbers = int | Sequence[int]
 
 class _Gradient(Protocol[_P]):
     def __call__(self: _Gradient[Concatenate[_T, _Q]], x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs) -> _T: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self: _Gradient[Concatenate[_S, _Q]], instance: _S, owner: Any = None) -> _Gradient[_Q]: ...
 
 class _ValueAndGradient(Protocol[_P, _R_co]):
     def __call__(
         self: _ValueAndGradient[Concatenate[_T, _Q], _R], x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs
     ) -> tuple[_R, _T]: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(
+        self: _ValueAndGradient[Concatenate[_S, _Q], _R], instance: _S, owner: Any = None
+    ) -> _ValueAndGradient[_Q, _R]: ...
 
 @overload
 def grad(f: np.ufunc, argnums: Literal[0] = 0) -> Callable[[Any], Any]: ...  # type: ignore[overload-overlap]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import copy
 import difflib
+import dis
 import functools
 import inspect
 import pickle
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, cast
 
 import numpy as np
@@ -28,10 +30,12 @@ from funcad.host.where import for_user, interrupted, state
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.memo import remembers
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
-from funcad.tree.containers import is_static, registering
+from funcad.tree.containers import OBJECT, is_static, kind_of, registering
 from funcad.tree.functions import changed_object
+from funcad.tree.same import held_by, slots_of
 
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
 
@@ -494,6 +498,9 @@ class Remade:
                 f"a transformed function is pickled as its function, and {problem}.\nRemedy: define the function at the top "
                 "level of a module; give it what it captured by functools.partial, or as arguments."
             )
+        instance = getattr(self, "_bound_to", None)
+        if instance is not None and isinstance(inspect.getattr_static(instance, self.__name__, None), _DECORATED):  # type: ignore[attr-defined]
+            return getattr, (instance, self.__name__)  # type: ignore[attr-defined]
         f, make = self.remaking()
         return make, (f,)
 
@@ -506,7 +513,108 @@ class Remade:
         return make(copy.deepcopy(f, memo))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else MethodType(self, instance)  # type: ignore[arg-type]
+        if instance is None or not hasattr(type(self.remaking()[0]), "__get__"):  # as of f, which binds to nothing
+            return self
+        return _of_method(self, instance) or MethodType(self, instance)  # type: ignore[arg-type]
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """`Class.method(instance, x)` is `instance.method(x)`, also where another transform calls it."""
+        _tell_owner(self.remaking()[0], owner, name)
+
+
+def binds(transform: Function) -> Function:
+    """A transform that is a decorator above @classmethod, @staticmethod and @property, too."""
+
+    @functools.wraps(transform)
+    def above(*args: Any, **kwargs: Any) -> Any:
+        f = args[0] if args else None
+        if type(f) is property and f.fget is not None:
+            return property(transform(f.fget, *args[1:], **kwargs), f.fset, f.fdel, f.__doc__)
+        if type(f) is classmethod or type(f) is staticmethod:
+            return type(f)(transform(f.__func__, *args[1:], **kwargs))
+        return transform(*args, **kwargs)
+
+    return cast(Function, above)
+
+
+_DECORATED = (Remade, classmethod, staticmethod)
+
+
+def _tell_owner(f: Any, owner: type, name: str) -> None:
+    if isinstance(f, Remade):
+        f.__set_name__(owner, name)
+
+
+def is_method(f: Any) -> bool:
+    """Was f defined in the body of a class?"""
+    around = getattr(f, "__qualname__", "").rpartition(".")[0]
+    return bool(around) and not around.endswith("<locals>")
+
+
+def is_no_argument(x: Any, f: Any) -> bool:
+    """Is x, on which the method f is called, an object of its own, whose attributes f reads and stores? Then programs know it
+    by identity. Pytrees are arguments, but dataclasses in which f stores: a program would store in a copy."""
+    cls = type(x)
+    if cls is np.ndarray or cls is Tracer or cls in SCALAR_AVALS:
+        return False
+    kind = kind_of(cls)
+    if kind is not None:
+        while hasattr(f, "__wrapped__"):
+            f = f.__wrapped__
+        code = getattr(f, "__code__", None)
+        return kind is OBJECT and code is not None and not _stored_by(code).isdisjoint(held_by(x, slots_of(cls)))
+    try:
+        aval_of(x)
+    except TypeError:
+        return True
+    return False
+
+
+@remembers(512)
+def _stored_by(code: CodeType) -> frozenset[str]:
+    """The names of the attributes that the code sets."""
+    return frozenset([found.argval for found in dis.get_instructions(code) if found.opname == "STORE_ATTR"])
+
+
+def is_of(x: Any, owner: type | None) -> bool:
+    """Is x what a method of this class is called on: an instance, or for its class methods a class?"""
+    return owner is not None and (isinstance(x, owner) or isinstance(x, type) and issubclass(x, owner))
+
+
+def _of_method(wrapper: Remade, instance: Any) -> Any:
+    """The transform of the method that f is for this instance; None if an option chooses the instance itself."""
+    f, make = wrapper.remaking()
+    if not isinstance(make, functools.partial) or make.args:
+        return None
+    options = _without_self(make.keywords)
+    if options is None:
+        return None
+    bound = functools.partial(make.func, **options)(f.__get__(instance, type(instance)))
+    bound._bound_to = instance  # it is pickled as the instance's attribute
+    return bound
+
+
+def _without_self(given_options: dict[str, Any]) -> dict[str, Any] | None:
+    """Options that count the parameters of a function as those of its method count them."""
+    options: dict[str, Any] = dict(given_options)
+    for name in ("argnums", "argnum", "static_argnums"):
+        given: Any = options.get(name)
+        if given is None:
+            continue
+        single = not isinstance(given, (tuple, list, range))
+        numbers: list[Any] = [given] if single else list(given)
+        if name == "static_argnums":  # a method's self is as it is
+            single, numbers = False, [i for i in numbers if i != 0]
+        elif 0 in numbers:
+            return None
+        shifted = [i - 1 if hasattr(i, "__index__") and i > 0 else i for i in numbers]
+        options[name] = shifted[0] if single else tuple(shifted)
+    axes = options.get("in_axes")
+    if isinstance(axes, tuple):
+        if not axes or axes[0] is not None:
+            return None
+        options["in_axes"] = axes[1:]
+    return options
 
 
 def with_rules(cls: Any, options: dict[str, Any], rules: dict[str, Any], f: Any) -> Any:
@@ -531,6 +639,17 @@ class Transformed(Remade):
         self.__call__ = call
         self._f = f
         self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        call = self.__call__
+        of = weakref.ref(self)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            bound = _of_method(of(), args[0]) if args and is_of(args[0], owner) else None  # type: ignore[arg-type]
+            return call(*args, **kwargs) if bound is None else bound(*args[1:], **kwargs)
+
+        self.__call__ = method
 
     def __repr__(self) -> str:
         return f"<{name_of(self._make.func)} of {name_of(self._f)}>"

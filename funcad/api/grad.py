@@ -33,8 +33,8 @@ from funcad.unjitted.tape_ends import pull as pull_tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, check_leaves, check_second, dress_as, flat_values, name_of, normalize_argnums, positional_names, seed_beside,
-    runs, shown, unshared, zeros_for,
+    Remade, api, binds, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums, positional_names,
+    runs, seed_beside, shown, unshared, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -45,6 +45,7 @@ _REAL = np.dtype(np.float32), np.dtype(np.float64)
 
 
 @api
+@binds
 def value_and_grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] | None = None,
@@ -69,6 +70,7 @@ def value_and_grad(
 
 
 @api
+@binds
 def grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] | None = None,
@@ -98,6 +100,8 @@ def grad(
 class _Gradient(Remade):
     """What `grad` and `value_and_grad` return: a function, with the options it was made with."""
 
+    owner: type | None = None  # the class of which it is a method
+
     def __init__(
         self, f: Any, argnums: Any, argnames: Any, has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
     ):
@@ -108,6 +112,7 @@ class _Gradient(Remade):
             check_second(argnums, "value_and_grad" if with_value else "grad", "argnums")
         dress_as(self, f)
         self.f = f
+        self.given = argnums
         if argnums is None and argnames is None:
             argnums = 0
         self.argnums = argnums
@@ -124,13 +129,18 @@ class _Gradient(Remade):
         return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
-        options = {"argnums": self.argnums, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
+        options = {"argnums": self.given, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
         return self.f, functools.partial(value_and_grad if self.with_value else grad, **options, holomorphic=self.holomorphic)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        self.owner = owner
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.owner is not None and args and is_of(args[0], self.owner):
+            bound = self.__get__(args[0])
+            if type(bound) is _Gradient:
+                return bound(*args[1:], **kwargs)
         if self.compiled is not None:
             found = self.compiled(*args, **kwargs)
             if found is not NotImplemented:
