@@ -55,16 +55,37 @@ def value_and_grad(
     *,
     argnames: str | Sequence[str] | None = None,
 ) -> Callable[..., Any]:
-    """A function that returns both f's value and its gradient: `(value, gradient)`, or `((value, aux), gradient)`.
+    """A function that returns the value of f and its gradient.
 
-    Options as `grad`.
-    `argnums`, `argnames`, `has_aux`, `holomorphic` and `allow_int` mean what they mean there, and what raises is the same:
-    NonScalarOutputError, NonDifferentiableInputError. As JAX's.
+    The value costs nothing extra: it is computed on the way to the gradient.
 
+    Parameters
+    ----------
+    f : callable
+        As for `grad`: its output is one real number of shape ().
+    argnums, has_aux, holomorphic, allow_int, argnames
+        As for `grad`.
+
+    Returns
+    -------
+    callable
+        It takes the arguments of f and returns `(value, gradient)`, or `((value, aux), gradient)` with `has_aux`.
+
+    Raises
+    ------
+    NonScalarOutputError, NonDifferentiableInputError
+        When it is called, as for `grad`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> value, g = funcad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
     >>> float(value), g
     (5.0, array([2., 4.]))
+
+    See also
+    --------
+    grad, jvp, vjp
     """
     return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, True)
 
@@ -82,17 +103,54 @@ def grad(
 ) -> Callable[..., Any]:
     """The gradient of a function whose output is one number of shape ().
 
-    `argnums` (default 0) is an int, or a sequence giving a tuple of gradients. `argnames` names arguments instead: a string
-    gives that gradient, a sequence a dict; with both, the result is `(by position, by name)`. With `has_aux`, f returns
-    `(output, aux)` and the result is `(gradient, aux)`. `holomorphic=True` is for complex-differentiable f with complex
-    arguments and output; otherwise the output must be real, and the gradient with respect to complex z = x + iy is
-    df/dx - i df/dy, as in JAX (torch returns the conjugate). Integer arguments raise NonDifferentiableInputError;
-    `allow_int=True` gives float0 zeros. Gradients have their argument's structure, shapes and dtypes. Python control flow on
-    values works outside `jit` and `vmap`. Warns once if the output does not depend on an argument.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them (lists, dicts, dataclasses ...). Its output is one real number.
+    argnums : int or sequence of ints, optional
+        Which positional arguments to differentiate with respect to; 0 by default. A sequence gives a tuple of gradients.
+    has_aux : bool
+        f returns `(output, aux)`; the result is then `(gradient, aux)`, where `aux` is anything.
+    holomorphic : bool
+        f is complex-differentiable, with complex arguments and output.
+    allow_int : bool
+        Integer and boolean arguments are allowed; their gradients are zeros of the dtype `float0`.
+    argnames : str or sequence of strs, optional
+        Names of arguments to differentiate with respect to. A string gives that gradient, a sequence a dict of gradients; with
+        `argnums` as well, the result is `(by position, by name)`.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of f. The gradient has the structure, shapes and dtypes of the argument.
+
+    Raises
+    ------
+    NonScalarOutputError
+        When it is called, and the output of f has another shape than ().
+    NonDifferentiableInputError
+        When it is called with integers, or with complex output without `holomorphic`.
+
+    Notes
+    -----
+    f runs once, on its values: Python's `if` and `while` on them work outside `jit` and `vmap`. For a real function of complex
+    z = x + iy the gradient is df/dx - i df/dy, as in JAX; torch returns the conjugate. A UserWarning says once if the output does
+    not depend on an argument. On a method, `@grad` differentiates with respect to the first argument after `self`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
     array([1., 1.])
+    >>> f = lambda x, y: x**2 * y
+    >>> funcad.grad(f, argnums=(0, 1))(3.0, 2.0), funcad.grad(f, argnames="y")(3.0, 2.0)
+    ((12.0, 9.0), 9.0)
+    >>> funcad.grad(lambda x: (x**2, "any value"), has_aux=True)(3.0)
+    (6.0, 'any value')
+
+    See also
+    --------
+    value_and_grad, jacobian, hessian, hvp
     """
     return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False)
 

@@ -102,9 +102,9 @@ def jit(
     f is traced again, and a number that keeps changing becomes an input. Contents of NumPy arrays are read at every call.
     What f stores there (`self.t += 1`) is stored at each call. What can be neither read again nor replayed (an iterator, a
     clock, a captured generator) runs un-jitted, with one NotCompiledWarning; `not_compiled` is "warn", "ignore" or "raise".
-    Jitted programs never warn. Also a decorator, with or without options, of functions and of methods of any class, where `self`
-    is read and stored as f does it. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted
-    functions pickle if f does: by name, without the programs.
+    Jitted programs never warn. Also a decorator, with or without options, of functions and of methods of any class, whose
+    `self` is read and stored as f does it. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`,
+    `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
