@@ -134,8 +134,8 @@ def grad(
     Notes
     -----
     f runs once, on its values: Python's `if` and `while` on them work outside `jit` and `vmap`. For a real function of complex
-    z = x + iy the gradient is df/dx - i df/dy, as in JAX; torch returns the conjugate. A UserWarning says once if the output does
-    not depend on an argument. On a method, `@grad` differentiates with respect to the first argument after `self`.
+    z = x + iy the gradient is df/dx - i df/dy, as in JAX; torch returns the conjugate. A UserWarning says once if the output
+    does not depend on an argument. On a method, `@grad` differentiates with respect to the first argument after `self`.
 
     Examples
     --------
@@ -143,10 +143,10 @@ def grad(
     >>> funcad.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
     array([1., 1.])
     >>> f = lambda x, y: x**2 * y
-    >>> funcad.grad(f, argnums=(0, 1))(3.0, 2.0), funcad.grad(f, argnames="y")(3.0, 2.0)
-    ((12.0, 9.0), 9.0)
-    >>> funcad.grad(lambda x: (x**2, "any value"), has_aux=True)(3.0)
-    (6.0, 'any value')
+    >>> print(*funcad.grad(f, argnums=(0, 1))(3.0, 2.0), funcad.grad(f, argnames="y")(3.0, 2.0))
+    12.0 9.0 9.0
+    >>> print(*funcad.grad(lambda x: (x**2, "any value"), has_aux=True)(3.0))
+    6.0 any value
 
     See also
     --------
