@@ -85,16 +85,23 @@ def call_as(how: str, f: Callable[..., Any], *args: Any) -> Any:
         raise
 
 
-def dress_as(wrapper: Any, f: Any) -> None:
-    """Give an object that stands for f its name and docstring.
+def dress_as(wrapper: Any, f: Any, says: str = "") -> None:
+    """Give an object that stands for f its name and docstring, after what `says` what it is.
 
     Of a callable object the other attributes are not copied: they could hide methods of the wrapper's own.
     """
     functools.update_wrapper(wrapper, f, updated=functools.WRAPPER_UPDATES if hasattr(f, "__code__") else ())
+    if says:
+        wrapper.__doc__ = f"{says}\n\n{f.__doc__}" if isinstance(f, Remade | FunctionType | MethodType) and f.__doc__ else says
 
 
 def name_of(f: Any) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
+
+
+def called(f: Any) -> str:
+    """What a transform is of, in its `repr`: "grad of loss", or the name of a plain function."""
+    return repr(f)[1:-1] if isinstance(f, Remade) else name_of(f)
 
 
 class OutTree:
@@ -483,6 +490,10 @@ class Remade:
     """A function made of another one: it pickles, copies and binds to instances as `make(f)` made it."""
 
     __slots__ = ()
+    shown: tuple[str, ...] = ()  # methods for users, which completion offers
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name.startswith("__")] + [*self.shown]
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         """The function, and what makes this of it."""
@@ -625,6 +636,18 @@ def with_rules(cls: Any, options: dict[str, Any], rules: dict[str, Any], f: Any)
     return made
 
 
+_SAYS = {  # the first line of what `help` says
+    "vmap": "{}, mapped over an axis of its arguments.",
+    "jacfwd": "Jacobian of {}, by forward mode.",
+    "jacrev": "Jacobian of {}, by reverse mode.",
+    "hessian": "Hessian of {}.",
+    "make_jaxpr": "The program of {}, for arguments like those it is called with.",
+    "doctor": "A report on the values and the derivatives of {}.",
+    "laplacian": "Laplacian of {}.",
+    "hessian_diagonal": "Diagonal of the Hessian of {}.",
+}
+
+
 class Transformed(Remade):
     """What a transform returns in place of a closure: `call`, under the name of f; `make(f)` is the transform again.
 
@@ -635,10 +658,11 @@ class Transformed(Remade):
     __call__: Callable[..., Any]
 
     def __init__(self, call: Callable[..., Any], f: Any, make: functools.partial, like: Any = None):
-        dress_as(self, f if like is None else like)
         self.__call__ = call
         self._f = f
         self._make = make
+        what, inner = self.parts()
+        dress_as(self, f if like is None else like, _SAYS.get(what, "").format(inner))
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)
@@ -652,7 +676,14 @@ class Transformed(Remade):
         self.__call__ = method
 
     def __repr__(self) -> str:
-        return f"<{name_of(self._make.func)} of {name_of(self._f)}>"
+        return "<{} of {}>".format(*self.parts())
+
+    def parts(self) -> tuple[str, str]:
+        """The name of the transform and what it is of; forward over reverse mode is the Hessian."""
+        what, inner = name_of(self._make.func), self._f
+        if what == "jacfwd" and isinstance(inner, Transformed) and name_of(inner._make.func) == "jacrev":
+            return "hessian", called(inner._f)
+        return what, called(inner)
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         return self._f, self._make

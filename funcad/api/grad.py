@@ -33,8 +33,8 @@ from funcad.unjitted.tape_ends import pull as pull_tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums, positional_names,
-    runs, seed_beside, shown, unshared, zeros_for,
+    Remade, api, binds, called, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums,
+    positional_names, runs, seed_beside, shown, unshared, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -168,7 +168,8 @@ class _Gradient(Remade):
             raise TypeError(f"{what} takes a function, got {shown(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
         if type(argnums) is not int and argnums is not None:
             check_second(argnums, "value_and_grad" if with_value else "grad", "argnums")
-        dress_as(self, f)
+        what = "Value and gradient" if with_value else "Gradient"
+        dress_as(self, f, f"{what} of {called(f)} with respect to {_chosen(f, argnums, argnames)}.")
         self.f = f
         self.given = argnums
         if argnums is None and argnames is None:
@@ -184,7 +185,7 @@ class _Gradient(Remade):
         self.compiled = derivative_of(f, ("grad", *[tuple(o) if type(o) is list else o for o in options]), self.remaking()[1])
 
     def __repr__(self) -> str:
-        return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
+        return f"<{'value_and_grad' if self.with_value else 'grad'} of {called(self.f)}>"
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         options = {"argnums": self.given, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
@@ -435,6 +436,16 @@ class _Gradient(Remade):
                     UserWarning,
                     stacklevel=outside(2),
                 )
+
+
+def _chosen(f: Any, argnums: Any, argnames: Any) -> str:
+    """The arguments that a gradient is with respect to, in words."""
+    if argnames is not None:
+        return ", ".join([argnames] if isinstance(argnames, str) else map(str, argnames))
+    given = 0 if argnums is None else argnums
+    numbers, known = given if isinstance(given, (tuple, list, range)) else [given], positional_names(f)
+    named = [known[i] if type(i) is int and -len(known) <= i < len(known) else f"argument {i}" for i in numbers]
+    return ", ".join(named)
 
 
 with_compiled.add(_Gradient)

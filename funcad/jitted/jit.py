@@ -51,7 +51,8 @@ from funcad.reads.stores import lock, write_back
 from funcad.tree.same import itself
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, check_leaves, dress_as, is_method, is_no_argument, name_of, own_memory, positional_names, sees_order,
+    Remade, api, binds, called, check_leaves, dress_as, is_method, is_no_argument, name_of, own_memory, positional_names,
+    sees_order,
 )
 
 _MOST_TRIES = 8  # calls of one call, because others changed what it reads
@@ -137,6 +138,7 @@ class Jitted(Remade):
     """What `jit` returns."""
 
     __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
+    shown = ("cache_info", "clear_cache", "cuda", "explain", "export", "lower", "profile", "source")
     __call__: Callable[..., Any]
     _kind: type[Core]
 
@@ -147,7 +149,7 @@ class Jitted(Remade):
         self.__call__ = core.enter
 
     def __repr__(self) -> str:
-        return f"<jit of {name_of(self._core.f)}>"
+        return f"<jit of {called(self._core.f)}>"
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         return self._core.f, functools.partial(jit, **self._core.options)
