@@ -491,6 +491,8 @@ class Remade:
 
     __slots__ = ()
     shown: tuple[str, ...] = ()  # methods for users, which completion offers
+    owners: tuple[type, ...] = ()  # the classes of which it is a method
+    binds = True  # as a method it is the transform of the bound method
 
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name.startswith("__")] + [*self.shown]
@@ -509,9 +511,6 @@ class Remade:
                 f"a transformed function is pickled as its function, and {problem}.\nRemedy: define the function at the top "
                 "level of a module; give it what it captured by functools.partial, or as arguments."
             )
-        instance = getattr(self, "_bound_to", None)
-        if instance is not None and isinstance(inspect.getattr_static(instance, self.__name__, None), _DECORATED):  # type: ignore[attr-defined]
-            return getattr, (instance, self.__name__)  # type: ignore[attr-defined]
         f, make = self.remaking()
         return make, (f,)
 
@@ -526,11 +525,16 @@ class Remade:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None or not hasattr(type(self.remaking()[0]), "__get__"):  # as of f, which binds to nothing
             return self
-        return _of_method(self, instance) or MethodType(self, instance)  # type: ignore[arg-type]
+        if not is_of(instance, self.owners):
+            self.__set_name__(instance if isinstance(instance, type) else type(instance), "")
+        return MethodType(self, instance)  # type: ignore[arg-type]
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """`Class.method(instance, x)` is `instance.method(x)`, also where another transform calls it."""
-        _tell_owner(self.remaking()[0], owner, name)
+        """From now on `self(instance, x)` is the transform of the method, whoever calls it so."""
+        self.owners += (owner,)
+        f = self.remaking()[0]
+        if isinstance(f, Remade):
+            f.__set_name__(owner, name)
 
 
 def binds(transform: Function) -> Function:
@@ -546,14 +550,6 @@ def binds(transform: Function) -> Function:
         return transform(*args, **kwargs)
 
     return cast(Function, above)
-
-
-_DECORATED = (Remade, classmethod, staticmethod)
-
-
-def _tell_owner(f: Any, owner: type, name: str) -> None:
-    if isinstance(f, Remade):
-        f.__set_name__(owner, name)
 
 
 def is_method(f: Any) -> bool:
@@ -587,22 +583,20 @@ def _stored_by(code: CodeType) -> frozenset[str]:
     return frozenset([found.argval for found in dis.get_instructions(code) if found.opname == "STORE_ATTR"])
 
 
-def is_of(x: Any, owner: type | None) -> bool:
-    """Is x what a method of this class is called on: an instance, or for its class methods a class?"""
-    return owner is not None and (isinstance(x, owner) or isinstance(x, type) and issubclass(x, owner))
+def is_of(x: Any, owners: tuple[type, ...]) -> bool:
+    """Is x what a method of these classes is called on: an instance, or for class methods a class?"""
+    return isinstance(x, owners) or isinstance(x, type) and issubclass(x, owners)
 
 
-def _of_method(wrapper: Remade, instance: Any) -> Any:
+def of_method(wrapper: Remade, instance: Any) -> Any:
     """The transform of the method that f is for this instance; None if an option chooses the instance itself."""
     f, make = wrapper.remaking()
-    if not isinstance(make, functools.partial) or make.args:
+    if not isinstance(make, functools.partial) or make.args or not wrapper.binds:
         return None
     options = _without_self(make.keywords)
     if options is None:
         return None
-    bound = functools.partial(make.func, **options)(f.__get__(instance, type(instance)))
-    bound._bound_to = instance  # it is pickled as the instance's attribute
-    return bound
+    return functools.partial(make.func, **options)(f.__get__(instance, type(instance)))
 
 
 def _without_self(given_options: dict[str, Any]) -> dict[str, Any] | None:
@@ -666,11 +660,13 @@ class Transformed(Remade):
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)
-        call = self.__call__
-        of = weakref.ref(self)
+        if len(self.owners) > 1:
+            return
+        call, of = self.__call__, weakref.ref(self)
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            bound = _of_method(of(), args[0]) if args and is_of(args[0], owner) else None  # type: ignore[arg-type]
+            own: Any = of()
+            bound = of_method(own, args[0]) if args and is_of(args[0], own.owners) else None
             return call(*args, **kwargs) if bound is None else bound(*args[1:], **kwargs)
 
         self.__call__ = method

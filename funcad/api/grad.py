@@ -33,7 +33,7 @@ from funcad.unjitted.tape_ends import pull as pull_tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, called, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums,
+    Remade, api, binds, called, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums, of_method,
     positional_names, runs, seed_beside, shown, unshared, zeros_for,
 )
 
@@ -158,7 +158,6 @@ def grad(
 class _Gradient(Remade):
     """What `grad` and `value_and_grad` return: a function, with the options it was made with."""
 
-    owner: type | None = None  # the class of which it is a method
 
     def __init__(
         self, f: Any, argnums: Any, argnames: Any, has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
@@ -191,14 +190,10 @@ class _Gradient(Remade):
         options = {"argnums": self.given, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
         return self.f, functools.partial(value_and_grad if self.with_value else grad, **options, holomorphic=self.holomorphic)
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        super().__set_name__(owner, name)
-        self.owner = owner
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.owner is not None and args and is_of(args[0], self.owner):
-            bound = self.__get__(args[0])
-            if type(bound) is _Gradient:
+        if self.owners and args and is_of(args[0], self.owners):
+            bound = of_method(self, args[0])
+            if bound is not None:
                 return bound(*args[1:], **kwargs)
         if self.compiled is not None:
             found = self.compiled(*args, **kwargs)

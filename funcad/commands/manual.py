@@ -43,7 +43,7 @@ def pages() -> list[Page]:
             continue
         source = path.read_text(encoding="utf-8")
         front = FRONT.match(source)
-        keywords = re.search(r"^keywords: (.*)$", front[1], re.MULTILINE) if front else None
+        keywords = re.search(r'^ *"keywords": "(.*)"$', front[1], re.MULTILINE) if front else None
         text = plain(source)
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
         found.append(Page(name, title[1] if title else name, keywords[1] if keywords else "", text))

@@ -138,6 +138,7 @@ class Jitted(Remade):
     """What `jit` returns."""
 
     __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
+    binds = False  # one program serves many instances
     shown = ("cache_info", "clear_cache", "cuda", "explain", "export", "lower", "profile", "source")
     __call__: Callable[..., Any]
     _kind: type[Core]

@@ -457,3 +457,25 @@ def test_errors_name_the_user_s_line():
         Wrong().f(X)
     with pytest.raises(TypeError, match="expected an array or a number"):
         fc.jit(lambda m, x: x)(Wrong(), X)
+
+
+def test_a_jitted_method_that_counts_calls_a_decorated_one():
+    class Oscillator:
+        def __init__(self):
+            self.stiffness, self.steps = 4.0, 0
+
+        @fc.grad
+        def force(self, x):
+            return -np.sum(self.stiffness * x**2) / 2
+
+        @fc.jit
+        def step(self, x):
+            self.steps += 1
+            return x + 0.1 * self.force(x)
+
+    oscillator, x = Oscillator(), X
+    for i in range(1, 6):
+        before, x = x, oscillator.step(x)  # a NotCompiledWarning would be an error here
+        np.testing.assert_allclose(x, before * 0.6)
+        assert oscillator.steps == i
+    assert Oscillator.step.cache_info().currsize > 0
