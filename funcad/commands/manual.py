@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 PACKAGE = Path(__file__).parents[1]
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+# The longest that fits is cut off, if three letters stay.
 ENDINGS = ("ing", "ies", "ed", "es", "s", "e")
 
 
@@ -86,6 +87,7 @@ def find(words: str, among: Sequence[Page] | None = None) -> list[Page]:
     """The pages that are about these words, the best first."""
     wanted, ranked = dict.fromkeys(stems(words)), []
     among = pages() if among is None else among
+    # Weights: a page whose title has the word comes before one that mentions it often.
     parts = []
     for page in among:
         headings = "\n".join(re.findall(r"^#+ (.+)$", page.text, re.MULTILINE))

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+# Programs import these; what they take from other libraries stays.
 ROOTS = ("jax", "autograd", "optax")
 # the other library's name -> funcad's, where it is not the same name under `funcad`; the longest beginning counts
 RENAMED = {
@@ -40,6 +41,7 @@ RENAMED = {
     "autograd.builtins": "builtins",
     "autograd": "funcad.autograd",
 }
+# What to do by hand, by the longest beginning of the name.
 REMARKS = {
     "jax.pmap": "one device: vmap(f, axis_name=...) computes the same",
     "jax.config": "funcad.config has the settings; float64 is the default",
@@ -130,6 +132,9 @@ def port(source: str) -> Ported:
         elif known and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
             _method(node, node.func, edits)
     return Ported(_applied(source, edits), sorted(set(left)))
+
+
+# -- edits, each of one kind of node
 
 
 def _span(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -265,6 +270,9 @@ def _with_import(text: str) -> str:
     line = imports[0].lineno - 1 if imports else 0
     lines = text.splitlines(keepends=True)
     return "".join([*lines[:line], "import funcad\n", *lines[line:]])
+
+
+# -- the command
 
 
 def port_files(words: Sequence[str]) -> int:
