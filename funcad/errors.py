@@ -17,6 +17,7 @@ __all__ = [
     "TracerIntegerConversionError",
     "PathError",
     "UnexpectedTracerError",
+    "RandomStateError",
     "WriteError",
     "SharedMemoryError",
     "TangentMismatchError",
@@ -36,6 +37,10 @@ __all__ = [
     "CacheAuditError",
     "NotCompiledWarning",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class FuncadError(Exception):

@@ -95,9 +95,10 @@ class Attempts:
     def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
         self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
         chosen = [core.is_static(i, len(args)) for i in range(len(args))]
-        self.positions = [again(a) if static else None for static, a in zip(chosen, args)]
+        of = core.knows_self
+        self.positions = [again(a, of and not i) if static else None for i, (static, a) in enumerate(zip(chosen, args))]
         self.named = {k: again(v) if k in core.static_names else None for k, v in kwargs.items()}
-        self.statics = [(label, again(a)) for label, a in core.static_values(args, kwargs)]
+        self.statics = [(label, again(a, of and not i)) for i, (label, a) in enumerate(core.static_values(args, kwargs))]
         self.twinned, self.unseen = has_twin(core.f), core.cache.unseen
 
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:

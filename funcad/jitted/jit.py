@@ -14,10 +14,10 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any, NoReturn
 
 from funcad import tree
-from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names, sees_order
 from funcad.api.lane_trace import LaneTrace
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
@@ -49,6 +49,12 @@ from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Raised, Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
+from funcad.tree.same import itself
+
+from funcad.api.border import (  # isort: skip
+    Remade, api, binds, called, check_leaves, dress_as, is_method, is_no_argument, name_of, own_memory, positional_names,
+    sees_order,
+)
 
 _MOST_TRIES = 8  # calls of one call, because others changed what it reads
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
@@ -66,6 +72,7 @@ def disable_jit() -> Any:
 
 
 @api
+@binds
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -97,9 +104,9 @@ def jit(
     f is traced again, and a number that keeps changing becomes an input. Contents of NumPy arrays are read at every call.
     What f stores there (`self.t += 1`) is stored at each call. What can be neither read again nor replayed (an iterator, a
     clock, a captured generator) runs un-jitted, with one NotCompiledWarning; `not_compiled` is "warn", "ignore" or "raise".
-    Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`,
-    `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted
-    functions pickle if f does: by name, without the programs.
+    Jitted programs never warn. Also a decorator, with or without options, of functions and of methods of any class, whose
+    `self` is read and stored as f does it. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`,
+    `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -132,6 +139,8 @@ class Jitted(Remade):
     """What `jit` returns."""
 
     __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
+    binds = False  # one program serves many instances
+    shown = ("cache_info", "clear_cache", "cuda", "explain", "export", "lower", "profile", "source")
     __call__: Callable[..., Any]
     _kind: type[Core]
 
@@ -142,19 +151,27 @@ class Jitted(Remade):
         self.__call__ = core.enter
 
     def __repr__(self) -> str:
-        return f"<jit of {name_of(self._core.f)}>"
+        return f"<jit of {called(self._core.f)}>"
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         return self._core.f, functools.partial(jit, **self._core.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        core = self._core
+        if instance is None or not hasattr(type(core.f), "__get__"):  # as of f, which binds to nothing
+            return self
+        own = 0 not in core.static_nums and is_no_argument(instance, core.f)
+        return MethodType(core.of_objects() if own else self, instance)
+
+    def _core_for(self, args: tuple) -> Core:
+        return self._core.of_objects()._core if self._core.is_called_on(args) else self._core
 
     @api
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
-        entry = self._core.program("lower", args, kwargs)
-        return Lowered(entry, name_of(self._core.f), self._core.ordered)
+        core = self._core_for(args)
+        entry = core.program("lower", args, kwargs)
+        return Lowered(entry, name_of(core.f), core.ordered)
 
     @api
     def source(self, *args: Any, **kwargs: Any) -> str:
@@ -170,8 +187,9 @@ class Jitted(Remade):
         >>> module["run"](np.zeros(3))
         [array([0., 0., 0.])]
         """
-        entry = self._core.program("source", args, kwargs)
-        return source_text(entry, tree.leaves((args, kwargs)), self._core.argument_names(args), name_of(self._core.f))
+        core = self._core_for(args)
+        entry = core.program("source", args, kwargs)
+        return source_text(entry, tree.leaves((args, kwargs)), core.argument_names(args), name_of(core.f))
 
     @api
     def cuda(self, *args: Any, **kwargs: Any) -> str:
@@ -185,8 +203,9 @@ class Jitted(Remade):
         >>> "const float v1 = expf(v0);" in text
         True
         """
-        entry = self._core.program("cuda", args, kwargs)
-        return kernel_text(entry, self._core.leaves_of(args, kwargs), name_of(self._core.f))
+        core = self._core_for(args)
+        entry = core.program("cuda", args, kwargs)
+        return kernel_text(entry, core.leaves_of(args, kwargs), name_of(core.f))
 
     @api
     def export(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
@@ -198,8 +217,9 @@ class Jitted(Remade):
         ...     [os.path.basename(p) for p in paths]
         ['double.py']
         """
-        entry = self._core.program("export", args, kwargs)
-        return exported(path, entry, tree.leaves((args, kwargs)), self._core.argument_names(args), name_of(self._core.f))
+        core = self._core_for(args)
+        entry = core.program("export", args, kwargs)
+        return exported(path, entry, tree.leaves((args, kwargs)), core.argument_names(args), name_of(core.f))
 
     @api
     def explain(self, *args: Any, **kwargs: Any) -> Any:
@@ -216,9 +236,10 @@ class Jitted(Remade):
         >>> found.engine, [group["operations"] for group in found.groups]
         ('numpy', [['neg', 'exp', 'mul']])
         """
-        refused, name = self._core.cache.refused, name_of(self._core.f)
+        core = self._core_for(args)
+        refused, name = core.cache.refused, name_of(core.f)
         try:
-            leaves, entry = self._core.traced(args, kwargs)[:2]
+            leaves, entry = core.traced(args, kwargs)[:2]
         except Raised as raised:
             raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
@@ -231,7 +252,7 @@ class Jitted(Remade):
             return UnjittedExplanation(name, refused, entry.watched.listed() if entry and entry.watched else [])
         if entry.paths is not None:
             return PathsExplanation(entry, name)
-        return explained(entry.as_of_now(self._core.f), leaves, name)
+        return explained(entry.as_of_now(core.f), leaves, name)
 
     @api
     def profile(self, *args: Any, **kwargs: Any) -> Any:
@@ -245,9 +266,10 @@ class Jitted(Remade):
         >>> found.seconds > 0, "dot_general" in [line.what for line in found.equations]
         (True, True)
         """
-        leaves, entry = self._core.looked_at(args, kwargs)
-        entry = path_taken(entry.as_of_now(self._core.f), leaves, name_of(self._core.f))
-        return profiled(entry, leaves, name_of(self._core.f))
+        core = self._core_for(args)
+        leaves, entry = core.looked_at(args, kwargs)
+        entry = path_taken(entry.as_of_now(core.f), leaves, name_of(core.f))
+        return profiled(entry, leaves, name_of(core.f))
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses and size of the program cache, as functools.lru_cache's, and how many first calls were observed."""
@@ -263,7 +285,8 @@ class Core:
     """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
 
     __slots__ = ("f", "options", "inline", "fast_math", "guards", "cache", "owner", "programs", "derivatives", "__weakref__")
-    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names", "ordered", "not_compiled")
+    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names", "ordered", "not_compiled", "method")
+    __slots__ += ("knows_self", "_of_objects")
 
     def __init__(
         self,
@@ -286,6 +309,9 @@ class Core:
         if both:
             raise ValueError(f"jit: {both} is both static and donated; a static value has no buffer")
         self.f = f
+        self.method = is_method(f)
+        self.knows_self = False  # by identity: its first argument is an object that a method is called on
+        self._of_objects: Jitted | None = None
         self.ordered = sees_order(f)
         self.inline = bool(inline)
         self.fast_math = bool(fast_math)
@@ -312,6 +338,8 @@ class Core:
         if state.jit_disabled:
             return self.f(*args, **kwargs)
         try:
+            if self.method and self.is_called_on(args):  # `Class.method(instance, ...)`
+                return self.of_objects()(*args, **kwargs)
             if self.cache.refused is not None:
                 return self._un_jitted(args, kwargs)
             try:
@@ -323,6 +351,20 @@ class Core:
         except BaseException:
             interrupted()
             raise
+
+    def of_objects(self) -> Jitted:
+        """The same for methods of classes whose instances are no arguments."""
+        if self._of_objects is None:
+            made = Jitted(self.f, **{**self.options, "static_argnums": (0, *self.static_nums)})
+            made._core.knows_self, made._core.cache = True, self.cache
+            self._of_objects = made
+        return self._of_objects
+
+    def is_called_on(self, args: tuple) -> bool:
+        """Is the first argument an object that f, a method, is called on, and no argument of programs?"""
+        if not self.method or self.knows_self or not args or 0 in self.static_nums:
+            return False
+        return is_no_argument(args[0], self.f)
 
     def _call(self, args: tuple, kwargs: dict, tries: int = 0) -> Any:
         if tries > _MOST_TRIES:
@@ -488,7 +530,7 @@ class Core:
             return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
 
         program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self)
-        call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f)
+        call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f, self.knows_self)
         if call is None:
             entry.write_at = -1
             return
@@ -701,7 +743,8 @@ class Core:
             return None, args, kwargs
         n = len(args)
         try:
-            statics = tuple([static_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
+            own = [itself(args[0])] if self.knows_self and args else []
+            statics = (*own, *[static_key(a) for i, a in enumerate(args) if self.is_static(i, n) and i >= len(own)])
             named = tuple([(k, static_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
         except TypeError:
             self._refuse_unhashable(args, kwargs)

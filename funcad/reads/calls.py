@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.border import Remade, of_method
 from funcad.host.real_types import is_a
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
@@ -122,7 +123,8 @@ def called(observer: Observer, f: Any, caller: Any) -> Any:
         inner = f.__func__
         if is_users_function(inner):
             return types.MethodType(twin_of(inner), f.__self__)
-        return _library(observer, f, caller)
+        made = of_method(inner, f.__self__) if isinstance(inner, Remade) else None  # `@grad` on a method
+        return _library(observer, f if made is None else made, caller)
     if kind is functools.partial:
         return _partial(observer, f, caller)
     if isinstance(f, type):
