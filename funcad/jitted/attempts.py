@@ -75,6 +75,10 @@ class Attempt(NamedTuple):
             guards = guards.joined(self.found.settle(f, moved, run.unseen))
         return guards if guards.places else None
 
+    def sees_orders(self, jaxpr: Jaxpr) -> bool:
+        """May the program be another one where the keys of dicts among the arguments come in another order?"""
+        return self.run is None or self.run.orders or keeps_functions(jaxpr)
+
     def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:
         leaf = Leaf(outputs)
         leaf.out_tree, leaf.consts = self.store.tree, consts
@@ -139,7 +143,7 @@ class Attempts:
 class TwinRun:
     """One run of a function's twin, and what it stored."""
 
-    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing")
+    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing", "orders")
 
     def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[bool]):
         self.statics, self.inputs, self.known = statics, inputs, known
@@ -148,12 +152,14 @@ class TwinRun:
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
         self.advancing: set[str] = set()  # labels of what is read and stored
+        self.orders = True  # did it see in which order the keys of dicts among its arguments came?
 
     def of(self, f: Any, args: tuple, kwargs: dict) -> Any:
         """The result of f, whose stores are taken back and noted."""
         running = _running()
         observer = running.begin(f, self.statics, self.inputs)  # anew: the function may be started again
         observer.trace, observer.untwinned = state.running, untwinned
+        observer.orders.begin(args, kwargs)
         try:
             with running.under(observer, self.known) as twin:
                 result = twin(f)(*args, **kwargs)
@@ -166,6 +172,8 @@ class TwinRun:
             if observer.storing:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
+            observer.orders.handed(result)
+            self.orders = observer.orders.seen or self.unseen
             return result
         except Refusal as refusal:
             refusal.outside = (observer.guards() or Guards([])).listed()

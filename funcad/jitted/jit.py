@@ -52,7 +52,17 @@ from funcad.reads.stores import lock, write_back
 from funcad.tree.same import itself
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, called, check_leaves, dress_as, is_method, is_no_argument, name_of, own_memory, positional_names,
+    Remade,
+    api,
+    binds,
+    called,
+    check_leaves,
+    dress_as,
+    is_method,
+    is_no_argument,
+    name_of,
+    own_memory,
+    positional_names,
     sees_order,
 )
 
@@ -594,6 +604,7 @@ class Core:
         leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         orders = in_tree.orders, tuple(kwargs) if self.ordered and len(kwargs) > 1 else None
+        orders = None if orders == (None, None) else orders
         key = Signature(in_tree, orders, shapes, statics, self.programs, axes_key(), state.default_device, array_type(leaves))
         try:
             key, entry = self.cache.get(key, leaves, self.f)
@@ -609,11 +620,13 @@ class Core:
                 if entry is None:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
-                        ran = result is not None and key._replace(answers=()) in self.cache.observed
+                        ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
                         entry = self._trace(args, kwargs, in_tree, avals, leaves, result, ran)
                         if any_tracer(entry.consts):
                             report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
                         else:
+                            if orders is not None:
+                                key, _ = self.cache.find_among(orders if entry.ordered else None, key, leaves, self.f)
                             self.cache.put(key, entry)
                             successors(self.cache, key, entry)
         elif config.audit and entry.paths is None:
@@ -692,6 +705,7 @@ class Core:
                 jaxpr.memo["fast_math"] = True  # read by the passes
             entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
         entry.code = getattr(self.f, "__code__", None)
+        entry.ordered = first.sees_orders(jaxpr) or self.ordered and len(kwargs) > 1 or entry.paths is not None
         entry.watched = first.settle(self.f, self.cache.moved, jaxpr)
         if first.run is not None:
             entry.stores = tuple(first.run.stores)

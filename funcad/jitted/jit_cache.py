@@ -60,7 +60,7 @@ class Signature(NamedTuple):
     """What a program was traced for: the key of the cache."""
 
     in_tree: Any  # structure of (args, kwargs) without statics
-    orders: Any  # in which the keys of dicts among them came, which f can see (`TreeDef.orders`)
+    orders: Any  # in which the keys of dicts among them came (`TreeDef.orders`); None: f cannot see it
     avals: tuple  # (shape, dtype, weak) of each leaf
     statics: Any
     options: tuple  # what `jit` was given that changes programs
@@ -112,7 +112,7 @@ class Entry:
     """One traced program."""
 
     __slots__ = ("jaxpr", "_consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
-    __slots__ += ("paths", "watched", "stores", "code", "weak", "living")
+    __slots__ += ("paths", "watched", "stores", "code", "weak", "living", "ordered")
     watched: Guards | None  # what it depends on beside the arguments
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
@@ -128,6 +128,7 @@ class Entry:
         self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None
         self.paths: Any = None  # in the place of one program, if the function asked for values (paths.py)
         self.watched = None
+        self.ordered = True  # does it hold only for dicts whose keys come in this order?
         self.code: Any = None  # of f, where it is a function: its code can be exchanged
         self.stores: tuple[Store, ...] = ()  # what is written back, whose values are the outputs after all others
         self.living: tuple[Any, ...] = ()  # weak references to what must live, see Cache.put
@@ -240,9 +241,17 @@ class Cache:
     def find(self, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
         """The program of a call and its key, to which belongs what programs of the same avals asked and were told.
 
-        Programs for other values of what f reads beside its arguments come one after the other.
+        Programs for other values of what f reads beside its arguments come one after the other, those that hold for every
+        order of the keys of dicts before the others.
         """
-        key = key._replace(answers=()) if key.answers else key
+        if key.orders is None:
+            return self.find_among(None, key, leaves, f)
+        found, last = [self.find_among(orders, key, leaves, f) for orders in (None, key.orders)]
+        return found if found[1] is not None or last[1] is None and len(found[0].answers) > len(last[0].answers) else last
+
+    def find_among(self, orders: Any, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
+        """`find` among the programs for this order, or if it is None, for every one."""
+        key = key._replace(answers=(), orders=orders) if key.answers or key.orders is not orders else key
         entry, changed = self.entries.get(key), []
         while entry is not None:
             if not entry.fits():
@@ -274,6 +283,7 @@ class Cache:
 
     def observe(self, key: Signature) -> bool:
         """Is this the first call of a signature? It counts as observed, no longer as a miss."""
+        key = key._replace(orders=None)
         with self.lock:
             if key in self.observed or key.answers:
                 return False
@@ -287,7 +297,7 @@ class Cache:
     def forget(self, key: Signature) -> None:
         """The first call of a signature failed: the next one is the first."""
         with self.lock:
-            self.observed.pop(key, None)
+            self.observed.pop(key._replace(orders=None), None)
 
     def note_changes(self, key: Signature, f: Any) -> None:
         """Before a trace: which numbers changed that the program before read."""

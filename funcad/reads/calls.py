@@ -165,6 +165,7 @@ def _class(observer: Observer, f: type) -> Any:
     """A class of the user's: what its `__init__` does is seen."""
     begin = f.__init__
     if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
+        observer.orders.seen = observer.orders.seen or issubclass(f, CONTAINERS) and bool(observer.orders.dicts)
         return f
     base = raw_of(f, "__init__")[0]
     place = observer.origin.get(id(base)) or observer.found_nowhere(base, base.__name__)
@@ -236,6 +237,8 @@ class LibraryCall:
         observer, f = self.observer, self.f
         if type(f) is np.ufunc and not kwargs and _NUMBERS.issuperset(map(type, args)):  # which it computes with, and no more
             return tracing.door_of(f)(*args)
+        owner = getattr(f, "__self__", None)
+        observer.orders.asked(f, owner, args, kwargs)
         answer = _answers.get(f if type(f) in _HASHABLE else _named(f))
         if answer is not None:
             found = answer(observer, args, kwargs)
@@ -246,7 +249,6 @@ class LibraryCall:
         if type(f) is weakref.ref:
             place = observer.origin.get(id(f))
             return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
-        owner = getattr(f, "__self__", None)
         if args and type(args[0]) is Tracer and (f is builtins.hash or issubclass(type(owner), dict)):
             args = (told_key(observer, args[0]), *args[1:])
         if type(owner) is str and owner is not f:  # "{}".format(x)

@@ -31,6 +31,7 @@ from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, draws, is_imported, is_library
+from funcad.reads.key_orders import KeyOrders
 from funcad.reads.places import (
     INPUTS,
     Guards,
@@ -98,6 +99,7 @@ class Observer:
         self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
         self.libraries: dict[int, Any] = {}  # modules of which functions, classes and numbers were read
         self.outside = outside()
+        self.orders = KeyOrders()  # of the function's arguments, see TwinRun
         self.root = self.place(None, "root", None, "")
         self._begin(f, self.root)
         for label, x in statics:
@@ -452,6 +454,7 @@ class Observer:
     def forget(self) -> None:
         """The run has ended: nothing of the user's is held from now on."""
         self.function = lambda: None
+        self.orders.begin()
         self.trace = self.last = self.refused = self.unplaced = None
         stores = self.stores.before, self.stores.names
         for table in (*stores, *[x for x in vars(self).values() if type(x) in (dict, list, set) and x is not self.inputs]):

@@ -271,6 +271,7 @@ class Stores:
     def _made(self, label: str, value: Any, at: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         """The outputs of which a stored value is made, and how."""
         plain = is_scalar(value) and not is_a(value, np.generic)
+        self.observer.orders.handed(value)
         if value is MISSING or plain or isinstance(value, type) and value is not Tracer:
             return [], lambda _: value
         if self.observer.origin.get(id(value)) is not None and not is_a(value, np.ndarray):
