@@ -66,7 +66,10 @@ class KeyOrders:
         self.seen = False
 
     def begin(self, *arguments: Any) -> None:
-        self.dicts = {id(x): x for x in _dicts_in(arguments)}
+        try:
+            self.dicts = {id(x): x for x in _dicts_in(arguments)}
+        except TreeDepthError:  # too deep for what is left of Python's stack
+            self.dicts, self.seen = {}, True
 
     def opened(self, x: Any, depth: int = 1) -> None:
         """Somebody runs over x, and where it is so deep, over what is in it."""
