@@ -19,7 +19,7 @@ from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.lane_trace import as_truth
 from funcad.errors import FuncadError
 from funcad.host.where import setting, state, tracing
-from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left, untwinned
 from funcad.jitted.path_segments import Leaf
@@ -169,6 +169,8 @@ class TwinRun:
                     raise observer.unplaced
                 self.stores, self.outputs = observer.stores.taken()
                 self.advancing = observer.stores.advancing
+                if observer.stores.variables and any(map(_calls_back, state.running.equations)):
+                    raise Refusal("a context variable is set, and what the program calls may read it", "")
             if observer.storing:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
@@ -214,6 +216,10 @@ def keeps_functions(jaxpr: Jaxpr) -> bool:
     if answer is None:
         answer = jaxpr.memo.setdefault("keeps_functions", any([_keeps_functions(e) for e in jaxpr.equations if e.params]))
     return bool(answer)
+
+
+def _calls_back(equation: Equation) -> bool:
+    return equation_has_effects(equation) or bool(equation.params) and _keeps_functions(equation)
 
 
 def _keeps_functions(equation: Equation) -> bool:

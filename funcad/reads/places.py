@@ -165,6 +165,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "length": (lambda x, key: len(x), "len({p})"),
     "memory": (lambda x, key: memoryview(x).tobytes(), "memoryview({p}).tobytes()"),
     "call": (lambda x, key: x(), "{p}()"),
+    "set": (lambda x, key: x.get(MISSING), "{p}.get(_M)"),  # of a context variable
     "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere
 }
 

@@ -30,7 +30,6 @@ UNCOMPILED = {  # program: why its calls run un-jitted
     "changed_by_a_library": "advances, and Python needs its value",
     "set_that_grows": "closure variable seen, a set, is changed",
     "stores_of_what_a_library_calls": "which is called by a library, stores something",
-    "context_variable_that_is_set": "closure variable depth.set changes what others read",
     "ring_buffer": "self.last is written in place",
 }
 
