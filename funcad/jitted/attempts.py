@@ -26,7 +26,7 @@ from funcad.jitted.path_segments import Leaf
 from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
 from funcad.reads.code_reads import content, is_library, reads_of
-from funcad.reads.places import Guards
+from funcad.reads.places import Guards, Place, path_of
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
 from funcad.tree.same import again
@@ -94,9 +94,10 @@ class Attempts:
     paths in its cache have this, and would keep it alive.
     """
 
-    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned", "unseen")
+    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned", "unseen", "given")
 
-    def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
+    def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str], given: Sequence[Place] = ()):
+        self.given = given  # places of further arguments, after the leaves
         self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
         chosen = [core.is_static(i, len(args)) for i in range(len(args))]
         of = core.knows_self
@@ -113,7 +114,7 @@ class Attempts:
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[tuple, dict]:
         """The function's own, of these leaves."""
-        return self.merged(*self.in_tree.unflatten(leaves))
+        return self.merged(*self.in_tree.unflatten(list(leaves)[: self.in_tree.num_leaves]))
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         statics = [(label, held()) for label, held in self.statics]
@@ -137,17 +138,31 @@ class Attempts:
         given.commits = True  # see jit_writes.py
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         flat = flat if run is None else run.storing(flat)
+        flat = _taking(flat, run, self.given) if self.given else flat
         return Attempt(flat, store, writes, given, self.in_tree, self.title, found, run)
+
+
+def _taking(flat: Callable[..., list], run: TwinRun | None, places: Sequence[Place]) -> Callable[..., list]:
+    """The flat function, which takes the numbers at these places after its leaves."""
+
+    def taking(*leaves: Any) -> list:
+        n = len(leaves) - len(places)
+        if run is not None:
+            run.given = dict(zip(map(path_of, places), leaves[n:]))
+        return flat(*leaves[:n])
+
+    return taking
 
 
 class TwinRun:
     """One run of a function's twin, and what it stored."""
 
-    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing", "orders")
+    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing", "orders", "given")
 
     def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[bool]):
         self.statics, self.inputs, self.known = statics, inputs, known
         self.guards: Guards | None = None
+        self.given: dict[Any, Any] = {}
         self.unseen = False  # did code of the user's run that is no twin?
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
@@ -160,6 +175,7 @@ class TwinRun:
         observer = running.begin(f, self.statics, self.inputs)  # anew: the function may be started again
         observer.trace, observer.untwinned = state.running, untwinned
         observer.orders.begin(args, kwargs)
+        observer.given = dict(self.given)
         try:
             with running.under(observer, self.known) as twin:
                 result = twin(f)(*args, **kwargs)

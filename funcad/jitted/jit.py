@@ -47,6 +47,7 @@ from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
+from funcad.reads.places import path_of, value_at
 from funcad.reads.refusals import Raised, Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
 from funcad.tree.same import itself
@@ -438,7 +439,7 @@ class Core:
         inside = state.abstract is not None and not isinstance(state.abstract, LaneTrace)  # lanes that raise run apart
         if effects or state.checked or inside or self._donated_ids(args, kwargs):
             return False
-        if entry.stores:
+        if entry.stores and entry.paths is None:
             return True  # what f stores before the error is Python's too
         return isinstance(error, REFUSALS) and (entry.paths is None or isinstance(error, NotTheSame))
 
@@ -517,6 +518,22 @@ class Core:
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""
+        if entry.given and state.observer is not None:  # whose program takes the numbers
+            return state.observer.runs_as(self.f)(*args, **kwargs)
+        if entry.given:
+            with lock:
+                if entry.watched is None or not entry.watched.holds(self.f):  # another thread has stored meanwhile
+                    return self._call(args, kwargs, 1)
+                happened: list[Any] = []
+                donated = self._donated_ids(args, kwargs)
+                further = [value_at(place, self.f) for place in entry.given]
+                leaves = [*leaves, *further]
+                try:
+                    with setting(happened=(happened, [])):
+                        return entry.paths.call(self, leaves, args, kwargs, donated)
+                except Exception as error:
+                    self._stored_before(args, kwargs, happened, error)
+                    raise
         if state.observer is not None:
             state.observer.also(entry.watched, self.f)
         donated = self._donated_ids(args, kwargs)
@@ -525,6 +542,11 @@ class Core:
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
         return entry.paths.call(self, leaves, args, kwargs, donated)
+
+    def _stored_before(self, args: tuple, kwargs: dict, happened: list, error: Exception) -> None:
+        """A call has raised after effects: f itself runs once more, which stores what it stores before that, and raises it."""
+        if happened and not state.checked and state.abstract is None:
+            run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -648,7 +670,8 @@ class Core:
     def looked_at(self, args: tuple, kwargs: dict) -> tuple[list, Entry]:
         """The leaves and the program for somebody who wants to see it: that there is none is an error."""
         try:
-            return self.traced(args, kwargs)[:2]
+            leaves, entry, _ = self.traced(args, kwargs)
+            return [*leaves, *[value_at(place, self.f) for place in entry.given]], entry
         except Raised as raised:
             raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
@@ -658,7 +681,10 @@ class Core:
         self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None, ran: bool = False
     ) -> Entry:
         """A program of f. `ran`: f has run on values of the signature, so that what a trace cannot do is no error of f's."""
+        takes = self.guards and result is not None and state.observer is None and has_twin(self.f)
         while (numbers := self.cache.inputs()) and has_twin(self.f):
+            if takes and (given := self.cache.given(self.f)):
+                return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
             try:
                 return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves)
             except Unplaced as error:  # Python needs the value of this one
@@ -667,19 +693,53 @@ class Core:
                 self.cache.refuse(numbers)
         recorder = Recorder(leaves) if self.guards and result is not None else None
         try:
+            if takes and (given := self.cache.given(self.f)):
+                return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
             return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result, recorder)
         except FuncadError as error:
             if ran and recorder is not None and not recorder.started:
                 raise Raised(error) from error
             raise
 
+    def _taking(self, given: tuple, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: Any) -> Entry:
+        """Paths that take the numbers at these places as further arguments; a program, if Python asks for no value of them."""
+        n, happened = len(result), []
+        with lock:
+            further = [value_at(place, self.f) for place in given]
+            recorder = Recorder([*leaves, *further])
+            avals_of_all = [*avals, *map(aval_of, further)]
+            try:
+                with setting(happened=(happened, [])):
+                    recorded = result, recorder, given
+                    entry = self._traced_with(set(), args, kwargs, in_tree, avals_of_all, recorder.leaves, *recorded)
+            except Exception as error:
+                self._stored_before(args, kwargs, happened, error)
+                raise
+        if not recorder.started:
+            labels = {place.label for place in given}
+            try:
+                return self._traced_with(labels, args, kwargs, in_tree, avals, leaves)
+            except Unplaced as error:
+                label = error.label or given[0].label
+                raise Refusal(f"{label} advances, and Python needs its value", "") from None
+            except Exception as error:
+                raise Raised(error) from error
+        entry.given = given
+        places = set(map(path_of, given))
+        if len(result) > n and entry.watched is not None:
+            compared = [w for w in entry.watched.places if w.check == "scalar"]
+            if any([path_of(w) in places for w in compared]):
+                label = given[0].label
+                self.refused(Refusal(f"{label} advances, and code that has no source reads it", ""))
+        return entry
+
     def _traced_with(
         self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, *recorded: Any
     ) -> Entry:
         """`recorded`: where the result goes, and the recorder, if tracing may need values."""
-        result, recorder = recorded or (None, None)
+        result, recorder, given = (*recorded, *(None, None, ())[len(recorded) :])
         counters["traces"] += 1
-        attempt = Attempts(self, args, kwargs, in_tree, numbers)
+        attempt = Attempts(self, args, kwargs, in_tree, numbers, given)
         first = attempt(self.f, leaves)
         failed: Exception | None = None
         try:
@@ -709,7 +769,7 @@ class Core:
         entry.watched = first.settle(self.f, self.cache.moved, jaxpr)
         if first.run is not None:
             entry.stores = tuple(first.run.stores)
-            label = self.cache.advance(first.run.advancing)
+            label = self.cache.advance(first.run.advancing, first.run.guards, bool(given))
             if label is not None:
                 refusal = Refusal(f"{label} advances, and Python needs its value", "")
                 if not result:

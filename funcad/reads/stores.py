@@ -102,7 +102,7 @@ class Stores:
             return
         self.names[place] = table, before, MISSING
         self.changed_at[place] = self.observer.users_line()
-        if place.label in self.observer.inputs and before is not MISSING:
+        if (place.label in self.observer.inputs or self.observer.given) and before is not MISSING:
             found = self.observer.read(place.parent, place.step, place.key, place.label, before)
             if type(found) is Tracer:
                 self.names[place] = table, before, found
