@@ -39,6 +39,7 @@ _LAZY_NAMES = {  # public name -> the module that defines it
     **dict.fromkeys(["cond", "switch"], "control.cond"),
     "constant": "reads.refusals",
     "NotCompiledWarning": "errors",
+    "UncertifiedDerivativeWarning": "errors",
     "scan": "control.scan",
     "while_loop": "control.while_loop",
     **dict.fromkeys(["fori_loop", "map"], "control.loops"),

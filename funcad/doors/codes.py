@@ -39,6 +39,13 @@ def python_function(found: Any) -> types.FunctionType | None:
     return found if isinstance(found, types.FunctionType) else None
 
 
+def public_functions(module: types.ModuleType) -> list[str]:
+    """The names of a module's public functions in Python that its library defines."""
+    library = module.__name__.partition(".")[0]
+    found = [(name, getattr(module, name, None)) for name in getattr(module, "__all__", [])]
+    return [n for n, f in found if isinstance(f, types.FunctionType) and str(f.__module__).partition(".")[0] == library]
+
+
 def _constants(code: types.CodeType, name: str) -> types.CodeType:
     return next(c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
 
@@ -71,6 +78,9 @@ def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answ
     if "__wrapped__" not in f.__dict__:
         f.__wrapped__ = original  # type: ignore[attr-defined]
     f.__code__ = code
+
+
+tracing.own_code = lambda f: getattr(_originals.get(f, f), "__code__")
 
 
 def is_door(found: Any) -> bool:

@@ -38,7 +38,7 @@ def distribution(name: str, original: Callable[..., Any]) -> Answer:
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
         theirs = scipy_function(f"stats.{self.name}")
-        if type(theirs) is not type(self):  # the user's own
+        if getattr(theirs, "__dict__", None) is not self.__dict__:  # the user's own
             return original(self, *args, **kwargs)
         found = ours(f"scipy.stats.{self.name}")
         if getattr(type(found), method, None) is None:

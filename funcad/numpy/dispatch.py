@@ -23,7 +23,7 @@ from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import contiguous, memory_axes, of_copy
-from funcad.host.where import user_source
+from funcad.host.where import tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Function, aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
@@ -602,6 +602,9 @@ def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         out, args, kwargs = out_given(implementation, args, kwargs)
         result = implementation(*args, **kwargs)
         return result if out is None else function_out(function.__name__, out, result)
+    own_code = tracing.own_answer(function)
+    if own_code is not None:
+        return own_code(*args, **kwargs)
     name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}".replace("numpy.", "np.", 1)
     raise TypeError(
         f"{name} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"

@@ -1,0 +1,131 @@
+"""Calls that go by the library's own code, and for which of them the derivative was compared with differences.
+
+`own_answer(f)` is what answers for a function of NumPy's or SciPy's that funcad has no rule for, when an argument is traced.
+`CERTIFIED` are the functions whose values and derivatives a test compares (tests/lifting), on the versions in `VERSIONS`; all
+others, and other versions, warn once when they are differentiated.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.custom.custom_jvp import custom_jvp
+from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDerivativeWarning
+from funcad.host.where import outside, setting, state
+from funcad.ir.tracer import Tracer
+from funcad.lifting.own_code import current, library_of, public_name
+from funcad.memo import table
+from funcad.writes.plain import PLAIN, lent
+
+VERSIONS = {"numpy": ("2.1", "2.4", "2.5"), "scipy": ("1.16", "1.17", "1.18")}
+CERTIFIED: dict[str, str] = {}
+
+
+def minor_version(library: str) -> str:
+    """ "2.4" of NumPy 2.4.6."""
+    return ".".join(importlib.import_module(library).__version__.split(".")[:2])
+
+
+def is_certified(name: str) -> bool:
+    """Were value and derivatives of that function compared, on the version that is installed?"""
+    library, _, rest = name.partition(".")
+    module, _, short = rest.rpartition(".")
+    return short in CERTIFIED.get(f"{library}.{module}".rstrip("."), "").split() and minor_version(library) in VERSIONS[library]
+
+
+_warned = table("lifting.warned", "function: its derivative was asked for, and it is not certified", same=None)
+
+
+def _warn(name: str) -> None:
+    if name not in _warned:
+        _warned[name] = True
+        library = name.partition(".")[0]
+        version = importlib.import_module(library).__version__
+        warnings.warn(
+            f"{name} of {library} {version} is differentiated by its own code; no test has compared this derivative with "
+            "differences. funcad.testing.check_grads(f, args) compares it at your values.",
+            UncertifiedDerivativeWarning,
+            outside(2),
+        )
+
+
+@functools.lru_cache(1024)
+def _marked(name: str) -> Callable[[Any], Any]:
+    """x itself, whose derivative warns that the function's is not certified."""
+    mark = custom_jvp(lambda x: x)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        _warn(name)
+        return primals[0], tangents[0]
+
+    mark.defjvp(rule)
+    return mark
+
+
+# Functions that call methods of their arrays with traced values: where one is traced, all become handles (writes/plain.py)
+_lending = table("lifting.lending", "function: do its plain arrays have to stand for traced ones?", same=None)
+
+
+def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., Any]:
+    """What answers for f, which funcad has no rule for, when an argument is traced: its own code."""
+    label = name or public_name(f)
+
+    def by_own_code(*args: Any, **kwargs: Any) -> Any:
+        run = current(f)
+        if not is_certified(label):
+            args = tuple([_through(_marked(label), a) for a in args])
+            kwargs = {k: _through(_marked(label), a) for k, a in kwargs.items()}
+        try:
+            with setting(scope=(*state.scope, f"{label} by its own code")):
+                if label not in _lending:
+                    try:
+                        return run(*args, **kwargs)
+                    except TracerArrayConversionError:
+                        if not any([type(a) is np.ndarray for a in (*args, *kwargs.values())]):
+                            raise
+                out = run(*map(_handle, args), **{k: _handle(a) for k, a in kwargs.items()})
+            _lending[label] = True
+            return _plain(out)
+        except FuncadError as error:
+            if not getattr(error, "_by_own_code", False):
+                error._by_own_code = True  # type: ignore[attr-defined]
+                error.add_note(f"funcad: {label} runs by its own code, on traced values.")
+            raise
+
+    functools.update_wrapper(by_own_code, f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+    return by_own_code
+
+
+def _through(mark: Callable[[Any], Any], x: Any) -> Any:
+    """x, and what of it is traced by way of `mark`."""
+    if type(x) is Tracer:
+        return mark(x) if x.dtype.kind in "fc" else x
+    return type(x)([_through(mark, v) for v in x]) if type(x) in (list, tuple) else x
+
+
+def _handle(x: Any) -> Any:
+    return lent(x) if type(x) is np.ndarray and x.dtype.kind in "fc" else x
+
+
+def _plain(x: Any) -> Any:
+    """A result without handles that only this call knew."""
+    if type(x) is Tracer and x.owner is PLAIN:
+        return x.primal
+    if type(x) is tuple:
+        return tuple([_plain(v) for v in x])
+    return x
+
+
+def answer_for(function: Any) -> Callable[..., Any] | None:
+    """By its own code, for a function in Python of NumPy's or SciPy's; None where there is none."""
+    f = getattr(function, "_implementation", function)
+    if not isinstance(f, types.FunctionType) or library_of(function) not in VERSIONS:
+        return None
+    return own_answer(f, public_name(function))

@@ -1,0 +1,455 @@
+"""A function of NumPy's or SciPy's by its own code: the installed code object, on funcad's functions.
+
+Idea: most functions of the two libraries are Python over a few hundred compiled ones. `lifted(f)` is a function with f's own
+code object and other globals: modules of the two libraries are seen through `_Module`, whose names are stand-ins. A function
+that funcad has a rule for is funcad's; one in Python is lifted in turn, with its closure and defaults; a class gets a subclass
+whose methods are lifted, so that `isinstance` holds; what is compiled and unknown raises, with its name, when it meets a
+traced value. What makes an array gives one that can be written with traced values.
+
+Invariants: nothing of the libraries is copied, changed or stored on disk; a lifted function stores nothing in a module's
+globals (refused when it is lifted); it is kept by the function and its code, so that a patched or upgraded one is lifted anew.
+
+Traps: a function with a door has the door's code, and its own in `doors`: `tracing.own_code` knows it. `super()` finds the
+class in a cell, so cells are translated too, and the subclasses have the bases of the originals, lifted. What a *helper* of
+another module refers to is looked up once.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib
+import inspect
+import math
+import sys
+import textwrap
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dis import get_instructions
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import TracerArrayConversionError
+from funcad.host.real_types import is_a
+from funcad.host.where import outside, tracing
+from funcad.ir.tracer import Tracer
+from funcad.lifting.stand_ins import HELPERS, MAKERS, NUMBERS
+from funcad.memo import table, weak_table
+from funcad.numpy.dispatch import is_traced, where_am_i, whole_table
+
+LIBRARIES = ("numpy", "scipy")
+_SEEN_THROUGH = {*LIBRARIES, "math", "cmath", "warnings"}  # modules whose names are looked up here
+_SAME: Any = object()
+
+
+def library_of(x: Any) -> str:
+    """The package that something comes from: "numpy" for a function of numpy.lib's."""
+    found = getattr(x, "__module__", None)
+    return found.partition(".")[0] if type(found) is str else ""
+
+
+def public_name(f: Any) -> str:
+    """How a user calls it: "scipy.stats.skew"."""
+    parts = str(getattr(f, "__module__", "")).split(".")
+    shown = [p for p in parts if not p.startswith("_")]
+    if parts[0] == "numpy" and parts[1:2] in (["lib"], ["_core"]):
+        shown = ["numpy"]
+    return ".".join([*shown, getattr(f, "__qualname__", getattr(f, "__name__", type(f).__name__))])
+
+
+# -- modules
+
+
+class _Module:
+    """A module of the two libraries as lifted code sees it: its names are stand-ins."""
+
+    def __init__(self, origin: types.ModuleType):
+        self.__dict__["_origin"] = origin
+        self.__dict__["__name__"] = origin.__name__
+
+    def __getattr__(self, name: str) -> Any:
+        value = stand_in(getattr(self._origin, name))
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise _stores(f"{self._origin.__name__}.{name}")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self._origin is getattr(other, "_origin", other)
+
+    def __hash__(self) -> int:
+        return hash(self._origin)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._origin)
+
+
+_modules = table("lifting.modules", "name of a module: what lifted code sees of it", same=None)
+
+
+def module_seen(origin: types.ModuleType) -> Any:
+    found = _modules.get(origin.__name__)
+    if found is None or found._origin is not origin:
+        found = _modules[origin.__name__] = _Module(origin)
+        if origin is warnings:
+            found.__dict__["warn"] = _warn
+        elif origin is math:
+            found.__dict__.update({name: _math(name) for name in dir(math) if callable(getattr(math, name))})
+    return found
+
+
+def _warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **options: Any) -> None:
+    """`warnings.warn` of lifted code: at the user's line."""
+    warnings.warn(message, category, outside(1), source, **options)
+
+
+def _math(name: str) -> Callable[..., Any]:
+    """math's function, which takes traced values where its door does."""
+
+    def call(*args: Any) -> Any:
+        f = getattr(math, name)
+        return (tracing.door_of(f) if is_traced(args) else f)(*args)
+
+    call.__name__ = name
+    return call
+
+
+def _stores(what: str) -> TracerArrayConversionError:
+    return TracerArrayConversionError(
+        f"code of a library was to run on traced values{where_am_i()}, and it stores into {what}, where a traced value would "
+        "stay.\nRemedy: call it in funcad.pure_callback, and that in a funcad.custom_jvp function if it is to have a derivative."
+    )
+
+
+# -- functions
+
+
+class _Names(dict[str, Any]):
+    """The globals of lifted functions of one module: a name is looked up in the module when it is first read."""
+
+    def __init__(self, origin: dict[str, Any]):
+        super().__init__()
+        self.origin = origin
+        self.read: dict[str, Any] = {}  # what the module had
+        for name in ("__name__", "__package__", "__file__"):
+            if name in origin:
+                self[name] = origin[name]
+        self["__builtins__"] = _builtins_over(self)
+
+    def __missing__(self, name: str) -> Any:
+        found = self.origin[name]
+        value = stand_in(found)
+        self[name] = value
+        self.read[name] = found
+        return value
+
+    def renew(self) -> None:
+        """Forget what has been exchanged in the module since."""
+        get = self.origin.get
+        for name in [n for n, found in self.read.items() if get(n) is not found]:
+            del self[name], self.read[name]
+
+
+_names = table("lifting.names", "id of a module's globals: the globals of its lifted functions", same=None)
+
+
+def _builtins_over(names: _Names) -> dict[str, Any]:
+    """Python's builtins, with numbers and types of traced values, and imports of what stands in."""
+
+    def import_seen(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        return stand_in(builtins.__import__(name, names.origin, locals, fromlist, level))
+
+    return {**builtins.__dict__, **NUMBERS, "__import__": import_seen}
+
+
+def all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from all_codes(constant)
+
+
+class Lifted:
+    """What is kept of a function: the code that was lifted, the function made of it, and whether it iterates."""
+
+    __slots__ = ("code", "run", "names", "where")
+
+    def __init__(self, code: types.CodeType, run: Callable[..., Any], names: _Names):
+        self.code, self.run, self.names = code, run, names
+
+
+_lifted = weak_table("lifting.functions", "function of a library: the same code with other globals", same=None)
+
+
+def lifted(f: types.FunctionType) -> Callable[..., Any]:
+    """The function that runs f's code on funcad's functions."""
+    code = tracing.own_code(f)
+    found = _lifted.get(f)
+    if found is not None and found.code is code:
+        return found.run  # type: ignore[no-any-return]
+    names = _names.get(id(f.__globals__))
+    if names is None:
+        names = _names.put(id(f.__globals__), _Names(f.__globals__))
+    run = _function(f, code, names)
+    return _lifted.setdefault(f, Lifted(code, run, names)).run if found is None else _replaced(f, Lifted(code, run, names))
+
+
+def _replaced(f: types.FunctionType, new: Lifted) -> Callable[..., Any]:
+    _lifted[f] = new
+    return new.run
+
+
+def current(f: types.FunctionType) -> Callable[..., Any]:
+    """`lifted(f)`, after a look at what its module has now."""
+    run = lifted(f)
+    _lifted[f].names.renew()
+    return run
+
+
+def _function(f: types.FunctionType, code: types.CodeType, names: _Names) -> Callable[..., Any]:
+    stored = [i.argval for c in all_codes(code) for i in get_instructions(c) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")]
+    if stored:
+        return _refusing(f"{f.__module__}.{stored[0]}")
+    cells = None if f.__closure__ is None else tuple([types.CellType() for _ in f.__closure__])
+    run = types.FunctionType(code, names, f.__name__, None, cells)
+    run.__qualname__, run.__module__, run.__doc__ = f.__qualname__, f.__module__, f.__doc__
+    _lifted[f] = Lifted(code, run, names)  # before its cells, which may lead here again
+    for cell, own in zip(cells or (), f.__closure__ or ()):
+        try:
+            cell.cell_contents = stand_in(own.cell_contents)
+        except ValueError:  # an empty cell
+            pass
+    run.__defaults__ = None if f.__defaults__ is None else tuple([stand_in(d) for d in f.__defaults__])
+    run.__kwdefaults__ = None if f.__kwdefaults__ is None else {k: stand_in(d) for k, d in f.__kwdefaults__.items()}
+    for name, value in vars(f).items():
+        if name not in ("__wrapped__", "_implementation"):
+            run.__dict__[name] = value
+    loop = _iterates(f, code)
+    return run if loop is None else _once_only(f, run, loop)
+
+
+def _refusing(what: str) -> Callable[..., Any]:
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise _stores(what)
+
+    return refused
+
+
+# -- iteration
+
+
+# Functions whose loops end by sizes and structure, not by the values of floats; a test runs each
+FINITE = frozenset(
+    [
+        "numpy.lib._polynomial_impl.polydiv",
+        "numpy.polynomial.polyutils._pow",
+        "numpy.polynomial.polyutils.trimseq",
+        "numpy.polynomial.polyutils._fromroots",
+        "numpy.polynomial.polyutils._valnd",
+        "numpy.linalg._linalg.matrix_power",
+        "numpy.lib._function_base_impl.insert",
+    ]
+)
+
+
+def _iterates(f: types.FunctionType, code: types.CodeType) -> int | None:
+    """The line of a loop that may end when values have converged: a `while`, or a `for` that breaks on a condition."""
+    if f"{f.__module__}.{f.__qualname__}" in FINITE or not any(["BACKWARD" in i.opname for i in get_instructions(code)]):
+        return None
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, TypeError, SyntaxError):  # no source: a loop is a loop
+        return code.co_firstlineno
+    for node in ast.walk(tree):
+        if isinstance(node, ast.While) and _compares_floats(node.test):
+            return code.co_firstlineno + node.lineno - 1
+        if isinstance(node, ast.For):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.If) and any([isinstance(s, ast.Break) for s in inner.body]):
+                    if _compares_floats(inner.test):
+                        return code.co_firstlineno + inner.lineno - 1
+    return None
+
+
+def _compares_floats(test: ast.expr) -> bool:
+    """Could values decide? Not by lengths, shapes and strings."""
+    text = ast.unparse(test)
+    structural = ("len(", ".shape", ".ndim", ".size", "isinstance", " is None", " is not None", "'", " not in ", "hasattr")
+    return not any([word in text for word in structural])
+
+
+def _once_only(f: types.FunctionType, run: Callable[..., Any], line: int) -> Callable[..., Any]:
+    """f, which takes no traced values: it goes on until they have converged."""
+
+    @functools.wraps(run)
+    def iterating(*args: Any, **kwargs: Any) -> Any:
+        if is_traced(args, kwargs):
+            raise TracerArrayConversionError(
+                f"{public_name(f)} was called with traced values{where_am_i()}: its own code goes on until values have "
+                f"converged (line {line} of {f.__module__}), and the derivative of its steps is not that of its result.\n"
+                "Remedy: funcad.custom_root with the equation that the result solves; or funcad.stop_gradient(x) of its "
+                "arguments if no derivative is wanted."
+            )
+        return run(*args, **kwargs)
+
+    return iterating
+
+
+# -- classes and objects
+
+_PLAIN_BASES = (tuple, np.ndarray, np.generic, np.dtype, BaseException, type, str, int, float)
+_classes = table("lifting.classes", "class of a library: its subclass with lifted methods", same=None)
+
+
+def lifted_class(kind: type) -> type:
+    """A subclass whose methods are lifted, the inherited ones too; the class itself where it has none, or holds values."""
+    if not _can_lift(kind):
+        return kind
+    found = _classes.get(kind)
+    if found is None:
+        bases = [lifted_class(b) for b in kind.__bases__]
+        found = _classes[kind] = type(kind)(
+            kind.__name__,
+            tuple([*[b for b in bases if b not in kind.__mro__], kind]),
+            {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__},
+        )
+        for name, member in vars(kind).items():
+            new = _member(member)
+            if new is not _SAME:
+                setattr(found, name, new)
+    return found
+
+
+def _can_lift(kind: type) -> bool:
+    if library_of(kind) not in LIBRARIES or issubclass(kind, _PLAIN_BASES) or not kind.__flags__ & (1 << 9):
+        return False
+    return type(kind).__module__ in ("builtins", "abc")
+
+
+def _member(member: Any) -> Any:
+    """A method, property or the like, lifted; `_SAME` of everything else."""
+    if isinstance(member, types.FunctionType):
+        has_door = tracing.own_code(member) is not member.__code__  # for which somebody answers
+        return member if has_door else lifted(member)
+    if isinstance(member, (classmethod, staticmethod)) and isinstance(member.__func__, types.FunctionType):
+        return type(member)(lifted(member.__func__))
+    if type(member) is property:
+        parts = [m if m is None else _member(m) for m in (member.fget, member.fset, member.fdel)]
+        return property(*parts, doc=member.__doc__) if _SAME not in parts else _SAME
+    return _SAME
+
+
+_objects = weak_table("lifting.objects", "object of a library: one that shares its attributes, and has lifted methods", same=None)
+
+
+def lifted_object(x: Any) -> Any:
+    """An object with the attributes of x, the same dict, whose methods are lifted."""
+    kind = lifted_class(type(x))
+    if kind is type(x) or not hasattr(x, "__dict__") or "__weakref__" not in dir(type(x)):
+        return x
+    found = _objects.get(x)
+    if found is None:
+        new = object.__new__(kind)
+        object.__setattr__(new, "__dict__", x.__dict__)
+        found = _objects.setdefault(x, new)
+    return found
+
+
+# -- what stands for what
+
+
+def _compiled(f: Any) -> Callable[..., Any]:
+    """A compiled function without a rule, which says its name when it meets a traced value."""
+    name = public_name(f)
+
+    @functools.wraps(f, assigned=("__name__", "__qualname__", "__module__", "__doc__"))
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        if is_traced(args, kwargs):
+            raise TracerArrayConversionError(
+                f"{name} is compiled code, and was called with traced values{where_am_i()} by the code of the library's "
+                "function that was called there.\nRemedy: call that function in funcad.pure_callback, and that in a "
+                "funcad.custom_jvp function if it is to have a derivative; or take funcad.stop_gradient(x) of its arguments."
+            )
+        return f(*args, **kwargs)
+
+    return compiled
+
+
+@functools.lru_cache
+def _of_numpy() -> dict[int, Any]:
+    """id of NumPy's function: funcad's."""
+    ours = Tracer.namespace.numpy
+    found: dict[int, Any] = {}
+    for theirs, own in ((np, ours), (np.linalg, ours.linalg), (np.fft, ours.fft)):
+        for name in dir(theirs):
+            f, rule = vars(theirs).get(name), getattr(own, name, None)
+            if not callable(f) or isinstance(f, (type, np.ufunc)) or not callable(rule) or isinstance(rule, type):
+                continue
+            rule = MAKERS(name, rule) if theirs is np else rule
+            found[id(f)] = found[id(getattr(f, "_implementation", f))] = rule
+    return found
+
+
+def counterpart(f: Any) -> Any:
+    """funcad's own function for one of NumPy's or SciPy's, or None."""
+    rule = _of_numpy().get(id(f))
+    parts = str(getattr(f, "__module__", "")).split(".")
+    name = getattr(f, "__name__", None)
+    if rule is not None or parts[0] != "scipy" or len(parts) < 2 or type(name) is not str:
+        return rule
+    module = sys.modules.get(f"scipy.{parts[1]}")
+    public = getattr(module, name, None)
+    if public is None or public is not f and getattr(public, "__wrapped__", None) is not f:
+        return None
+    ours = getattr(Tracer.namespace.scipy, parts[1], None)
+    return getattr(ours, name) if name in dir(ours) else None
+
+
+def _namespace_of_arrays(*arrays: Any) -> Any:
+    """`array_namespace` for traced values: NumPy's functions, with the names of the array API standard."""
+    return module_seen(sys.modules["scipy._lib._array_api"].np_compat)
+
+
+_COMPILED = (types.BuiltinFunctionType, type(np.ufunc.reduce))
+_COMPILED_NAMES = ("cython_function_or_method", "fused_cython_function")
+
+
+def stand_in(x: Any) -> Any:
+    """What lifted code finds in the place of something that its module has."""
+    if type(x) is Tracer:
+        return x
+    if isinstance(x, types.ModuleType):
+        return module_seen(x) if x.__name__.partition(".")[0] in _SEEN_THROUGH else x
+    if isinstance(x, (int, float, str, tuple, list, dict, np.ndarray, np.ufunc, np.generic)) or x is None:
+        return x
+    name = getattr(x, "__qualname__", None)
+    if name == "array_namespace":
+        return _namespace_of_arrays
+    if name in HELPERS and str(x.__module__).startswith("scipy._"):
+        return HELPERS[name]
+    if isinstance(x, functools.partial):
+        return functools.partial(stand_in(x.func), *x.args, **x.keywords)
+    if library_of(x) not in LIBRARIES and library_of(type(x)) not in LIBRARIES:
+        return x
+    if isinstance(x, type):
+        return x if x is np.vectorize else lifted_class(x)  # its call has a door
+    rule = counterpart(x)
+    if rule is not None:
+        return rule
+    if hasattr(x, "_implementation") and x in whole_table():  # NumPy hands it over by itself
+        return x
+    f = getattr(x, "_implementation", x)
+    if isinstance(f, types.FunctionType):
+        return lifted(f)
+    if isinstance(f, types.MethodType) and isinstance(f.__func__, types.FunctionType):
+        return types.MethodType(lifted(f.__func__), stand_in(f.__self__))
+    if isinstance(f, _COMPILED) or type(f).__name__ in _COMPILED_NAMES:
+        owner = getattr(f, "__self__", None)
+        return f if isinstance(owner, (np.ufunc, np.ndarray)) else _compiled(f)
+    return lifted_object(x)
