@@ -30,7 +30,7 @@ from funcad.host.where import tracing as _tracing
 
 
 def _own_answer(function: _Any) -> _Callable[..., _Any] | None:
-    answer: _Callable[..., _Any] | None = _importlib.import_module("funcad.lifting.answers").answer_for(function)
+    answer: _Callable[..., _Any] | None = _importlib.import_module("funcad.lifting.own_answers").answer_for(function)
     return answer
 
 

@@ -64,7 +64,7 @@ def own_code(name: str, original: Callable[..., Any]) -> Answer:
     """A function that funcad has no rule for: its own code runs on traced values (funcad/lifting)."""
 
     def own(*args: Any, **kwargs: Any) -> Any:
-        return importlib.import_module("funcad.lifting.answers").own_answer(original, name)(*args, **kwargs)
+        return importlib.import_module("funcad.lifting.own_answers").own_answer(original, name)(*args, **kwargs)
 
     return holds_traced, own
 

@@ -1,21 +1,22 @@
 """A function of NumPy's or SciPy's by its own code: the installed code object, on funcad's functions.
 
 Idea: most functions of the two libraries are Python over a few hundred compiled ones. `lifted(f)` is a function with f's own
-code object and other globals: modules of the two libraries are seen through `_Module`, whose names are stand-ins. A function
-that funcad has a rule for is funcad's; one in Python is lifted in turn, with its closure and defaults; a class gets a subclass
-whose methods are lifted, so that `isinstance` holds; what is compiled and unknown raises, with its name, when it meets a
+code object and other globals: modules of the two libraries are seen through `_SeenModule`, whose names are stand-ins. A function
+that funcad has a rule for is funcad's; one in Python is lifted in turn, with its closure and defaults; a class is made again
+with lifted methods, and a result gets the library's class back; what is compiled and unknown raises, with its name, when it meets a
 traced value. What makes an array gives one that can be written with traced values.
 
 Invariants: nothing of the libraries is copied, changed or stored on disk; a lifted function stores nothing in a module's
 globals (refused when it is lifted); it is kept by the function and its code, so that a patched or upgraded one is lifted anew.
 
 Traps: a function with a door has the door's code, and its own in `doors`: `tracing.own_code` knows it. `super()` finds the
-class in a cell, so cells are translated too, and the subclasses have the bases of the originals, lifted. What a *helper* of
+class in a cell, so cells are translated too. What a *helper* of
 another module refers to is looked up once.
 """
 
 from __future__ import annotations
 
+import abc
 import ast
 import builtins
 import functools
@@ -36,8 +37,8 @@ from funcad.errors import TracerArrayConversionError
 from funcad.host.real_types import is_a
 from funcad.host.where import outside, tracing
 from funcad.ir.tracer import Tracer
-from funcad.lifting.stand_ins import HELPERS, MAKERS, NUMBERS
-from funcad.memo import table, weak_table
+from funcad.lifting.stand_ins import HELPERS, MAKERS, NUMBERS, array_behind
+from funcad.memo import remembers, table, weak_table
 from funcad.numpy.dispatch import is_traced, where_am_i, whole_table
 
 LIBRARIES = ("numpy", "scipy")
@@ -63,7 +64,7 @@ def public_name(f: Any) -> str:
 # -- modules
 
 
-class _Module:
+class _SeenModule:
     """A module of the two libraries as lifted code sees it: its names are stand-ins."""
 
     def __init__(self, origin: types.ModuleType):
@@ -96,7 +97,7 @@ _modules = table("lifting.modules", "name of a module: what lifted code sees of 
 def module_seen(origin: types.ModuleType) -> Any:
     found = _modules.get(origin.__name__)
     if found is None or found._origin is not origin:
-        found = _modules[origin.__name__] = _Module(origin)
+        found = _modules[origin.__name__] = _SeenModule(origin)
         if origin is warnings:
             found.__dict__["warn"] = _warn
         elif origin is math:
@@ -289,7 +290,7 @@ def _once_only(f: types.FunctionType, run: Callable[..., Any], line: int) -> Cal
 
     @functools.wraps(run)
     def iterating(*args: Any, **kwargs: Any) -> Any:
-        if is_traced(args, kwargs):
+        if is_traced([array_behind(a) for a in (*args, *kwargs.values())]):
             raise TracerArrayConversionError(
                 f"{public_name(f)} was called with traced values{where_am_i()}: its own code goes on until values have "
                 f"converged (line {line} of {f.__module__}), and the derivative of its steps is not that of its result.\n"
@@ -304,26 +305,36 @@ def _once_only(f: types.FunctionType, run: Callable[..., Any], line: int) -> Cal
 # -- classes and objects
 
 _PLAIN_BASES = (tuple, np.ndarray, np.generic, np.dtype, BaseException, type, str, int, float)
-_classes = table("lifting.classes", "class of a library: its subclass with lifted methods", same=None)
+_classes = table("lifting.classes", "class of a library: the same with lifted methods", same=None)
+_kinds = table("lifting.kinds", "class with lifted methods: the library's", same=None)
+
+
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # that a class makes for itself
 
 
 def lifted_class(kind: type) -> type:
-    """A subclass whose methods are lifted, the inherited ones too; the class itself where it has none, or holds values."""
+    """The class with lifted methods and bases; the class itself where it only holds values. See `as_of_library`."""
     if not _can_lift(kind):
         return kind
     found = _classes.get(kind)
     if found is None:
-        bases = [lifted_class(b) for b in kind.__bases__]
-        found = _classes[kind] = type(kind)(
-            kind.__name__,
-            tuple([*[b for b in bases if b not in kind.__mro__], kind]),
-            {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__},
-        )
+        plain = {k: v for k, v in vars(kind).items() if _member(v, False) is _SAME and not isinstance(v, _SLOTS)}
+        found = _classes[kind] = type(kind)(kind.__name__, tuple(map(lifted_class, kind.__bases__)), plain)
         for name, member in vars(kind).items():
             new = _member(member)
             if new is not _SAME:
                 setattr(found, name, new)
+        abc.update_abstractmethods(found)
+        _kinds[found] = kind
     return found
+
+
+def as_of_library(x: Any) -> Any:
+    """A result as an object of the library's own class."""
+    kind = _kinds.get(type(x))
+    if kind is not None:
+        x.__class__ = kind
+    return x
 
 
 def _can_lift(kind: type) -> bool:
@@ -332,17 +343,20 @@ def _can_lift(kind: type) -> bool:
     return type(kind).__module__ in ("builtins", "abc")
 
 
-def _member(member: Any) -> Any:
-    """A method, property or the like, lifted; `_SAME` of everything else."""
+def _member(member: Any, now: bool = True) -> Any:
+    """A method, property or the like, lifted if that is to be `now`; `_SAME` of everything else."""
+    functions = (types.FunctionType, classmethod, staticmethod, property)
+    if not now:
+        return _SAME if not isinstance(member, functions) else None
     if isinstance(member, types.FunctionType):
         has_door = tracing.own_code(member) is not member.__code__  # for which somebody answers
         return member if has_door else lifted(member)
-    if isinstance(member, (classmethod, staticmethod)) and isinstance(member.__func__, types.FunctionType):
-        return type(member)(lifted(member.__func__))
+    if isinstance(member, (classmethod, staticmethod)):
+        return type(member)(stand_in(member.__func__))
     if type(member) is property:
-        parts = [m if m is None else _member(m) for m in (member.fget, member.fset, member.fdel)]
-        return property(*parts, doc=member.__doc__) if _SAME not in parts else _SAME
-    return _SAME
+        parts = [m if m is None else stand_in(m) for m in (member.fget, member.fset, member.fdel)]
+        return property(*parts, doc=member.__doc__)
+    return _SAME if not isinstance(member, functions) else member
 
 
 _objects = weak_table("lifting.objects", "object of a library: one that shares its attributes, and has lifted methods", same=None)
@@ -370,6 +384,7 @@ def _compiled(f: Any) -> Callable[..., Any]:
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__module__", "__doc__"))
     def compiled(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple(map(array_behind, args)), {k: array_behind(a) for k, a in kwargs.items()}
         if is_traced(args, kwargs):
             raise TracerArrayConversionError(
                 f"{name} is compiled code, and was called with traced values{where_am_i()} by the code of the library's "
@@ -381,7 +396,7 @@ def _compiled(f: Any) -> Callable[..., Any]:
     return compiled
 
 
-@functools.lru_cache
+@remembers(same=None)
 def _of_numpy() -> dict[int, Any]:
     """id of NumPy's function: funcad's."""
     ours = Tracer.namespace.numpy
@@ -393,7 +408,13 @@ def _of_numpy() -> dict[int, Any]:
                 continue
             rule = MAKERS(name, rule) if theirs is np else rule
             found[id(f)] = found[id(getattr(f, "_implementation", f))] = rule
+    for f in (np.may_share_memory, np.shares_memory):  # an array that is traced is that of the value which it names
+        found[id(f)] = found[id(getattr(f, "_implementation", f))] = functools.partial(_shares, f)
     return found
+
+
+def _shares(f: Callable[..., bool], x: Any, y: Any, max_work: Any = None) -> bool:
+    return x is y if is_traced((x, y)) else f(x, y)
 
 
 def counterpart(f: Any) -> Any:
@@ -408,7 +429,19 @@ def counterpart(f: Any) -> Any:
     if public is None or public is not f and getattr(public, "__wrapped__", None) is not f:
         return None
     ours = getattr(Tracer.namespace.scipy, parts[1], None)
-    return getattr(ours, name) if name in dir(ours) else None
+    return _of_arrays(getattr(ours, name)) if name in dir(ours) else None
+
+
+def _of_arrays(f: Any) -> Any:
+    """A function of SciPy's, for which arrays that this code made are arrays."""
+    if not callable(f) or isinstance(f, type):
+        return f
+
+    @functools.wraps(f)
+    def of_arrays(*args: Any, **kwargs: Any) -> Any:
+        return f(*map(array_behind, args), **{k: array_behind(a) for k, a in kwargs.items()})
+
+    return of_arrays
 
 
 def _namespace_of_arrays(*arrays: Any) -> Any:
@@ -420,13 +453,26 @@ _COMPILED = (types.BuiltinFunctionType, type(np.ufunc.reduce))
 _COMPILED_NAMES = ("cython_function_or_method", "fused_cython_function")
 
 
+def _holds_functions(x: Any) -> bool:
+    """Are there functions of the libraries in a container, to which lifted code compares its own?"""
+    held = x.values() if type(x) is dict else x
+    return any(
+        [
+            isinstance(v, types.FunctionType) and library_of(v) in LIBRARIES or type(v) in (tuple, list) and _holds_functions(v)
+            for v in held
+        ]
+    )
+
+
 def stand_in(x: Any) -> Any:
     """What lifted code finds in the place of something that its module has."""
     if type(x) is Tracer:
         return x
     if isinstance(x, types.ModuleType):
         return module_seen(x) if x.__name__.partition(".")[0] in _SEEN_THROUGH else x
-    if isinstance(x, (int, float, str, tuple, list, dict, np.ndarray, np.ufunc, np.generic)) or x is None:
+    if type(x) in (dict, tuple, list) and _holds_functions(x):  # of names and functions
+        return {k: stand_in(v) for k, v in x.items()} if type(x) is dict else type(x)(map(stand_in, x))
+    if is_a(x, (int, float, str, tuple, list, dict, np.ndarray, np.ufunc, np.generic)) or x is None:
         return x
     name = getattr(x, "__qualname__", None)
     if name == "array_namespace":
@@ -451,5 +497,5 @@ def stand_in(x: Any) -> Any:
         return types.MethodType(lifted(f.__func__), stand_in(f.__self__))
     if isinstance(f, _COMPILED) or type(f).__name__ in _COMPILED_NAMES:
         owner = getattr(f, "__self__", None)
-        return f if isinstance(owner, (np.ufunc, np.ndarray)) else _compiled(f)
+        return f if is_a(owner, (np.ufunc, np.ndarray)) else _compiled(f)
     return lifted_object(x)

@@ -17,7 +17,7 @@ from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import is_internal
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import is_traced
-from funcad.writes.plain import buffer, lent
+from funcad.writes.plain import PLAIN, buffer, lent
 
 # -- numbers and types
 
@@ -92,6 +92,11 @@ def MAKERS(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:  # noqa: 
 
     make.__name__ = name
     return make
+
+
+def array_behind(x: Any) -> Any:
+    """The array, of one that was made here and has nothing traced in it; everything else as it is."""
+    return PLAIN.value(x) if type(x) is Tracer and x.owner is PLAIN else x
 
 
 # -- helpers

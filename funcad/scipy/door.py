@@ -75,7 +75,7 @@ def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[s
 
 def _by_own_code(name: str, theirs: FunctionType) -> Callable[..., Any]:
     """SciPy's function, which runs by its own code on traced values."""
-    own = importlib.import_module("funcad.lifting.answers").own_answer(theirs, name)
+    own = importlib.import_module("funcad.lifting.own_answers").own_answer(theirs, name)
 
     @functools.wraps(theirs)
     def public(*args: Any, **kwargs: Any) -> Any:

@@ -19,11 +19,36 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad.api.vjp import jvp
+from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import FuncadError, TracerArrayConversionError
+from funcad.ir.aval import aval_of
 from funcad.ir.tracer import concrete_value
 from funcad.lifting.own_code import all_codes, lifted_object
 from funcad.numpy.dispatch import is_traced, where_am_i
 from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, inverse_of, quietly, with_rule
+
+# Where a formula chooses by the value of a parameter, since it has a hole there: its code has the value, and no derivative in
+# that parameter, which is NaN here. A test looks for others.
+HOLES: dict[str, dict[str, float]] = {
+    "genextreme": {"c": 0.0},
+    "genpareto": {"c": 0.0},
+    "kappa4": {"h": 0.0, "k": 0.0},
+    "pearson3": {"skew": 0.0},
+}
+
+
+@custom_jvp
+def _at_hole(x: Any, hole: Any) -> Any:
+    """Zeros, whose derivative in x is NaN where x is the hole."""
+    return fnp.zeros_like(x)
+
+
+@_at_hole.defjvp
+def _slope_at_hole(primals: Any, tangents: Any) -> Any:
+    x, hole = primals
+    kind = aval_of(x).dtype.type
+    return fnp.zeros_like(x), tangents[0] * fnp.where(x == hole, kind(np.nan), kind(0))
+
 
 _REFUSALS = (FuncadError, TypeError, NotImplementedError, AttributeError)  # of code that cannot run on traced values
 
@@ -173,6 +198,14 @@ class _Own:
     def _prepared(self, theirs: Any) -> Any:
         self.theirs = theirs
         return lifted_object(theirs)
+
+    def _arguments(self, method: str, x: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        x, parameters, *rest = super()._arguments(method, x, args, kwargs)  # type: ignore[misc]
+        holes = HOLES.get(self.theirs.name, {})
+        for name, value in zip(self.parameters, parameters):  # type: ignore[attr-defined]
+            if name in holes and is_traced((value,)):  # added to x: the branch that reads the parameter is not selected
+                x = x + _at_hole(value, aval_of(value).dtype.type(holes[name]))
+        return x, parameters, *rest
 
     def _ends(self, form: Any, *parameters: Any) -> tuple[Any, Any]:
         low, high = form._get_support(*parameters)

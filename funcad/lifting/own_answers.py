@@ -8,7 +8,7 @@ others, and other versions, warn once when they are differentiated.
 from __future__ import annotations
 
 import functools
-import importlib
+import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -20,17 +20,17 @@ from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDerivativeWarning
 from funcad.host.where import outside, setting, state
 from funcad.ir.tracer import Tracer
-from funcad.lifting.own_code import current, library_of, public_name
-from funcad.memo import table
+from funcad.lifting.own_code import as_of_library, current, library_of, public_name
+from funcad.memo import remembers, table
 from funcad.writes.plain import PLAIN, lent
 
 VERSIONS = {"numpy": ("2.1", "2.4", "2.5"), "scipy": ("1.16", "1.17", "1.18")}
-CERTIFIED: dict[str, str] = {}
+CERTIFIED = {"scipy.stats": ""}
 
 
 def minor_version(library: str) -> str:
     """ "2.4" of NumPy 2.4.6."""
-    return ".".join(importlib.import_module(library).__version__.split(".")[:2])
+    return ".".join(sys.modules[library].__version__.split(".")[:2])
 
 
 def is_certified(name: str) -> bool:
@@ -47,7 +47,7 @@ def _warn(name: str) -> None:
     if name not in _warned:
         _warned[name] = True
         library = name.partition(".")[0]
-        version = importlib.import_module(library).__version__
+        version = sys.modules[library].__version__
         warnings.warn(
             f"{name} of {library} {version} is differentiated by its own code; no test has compared this derivative with "
             "differences. funcad.testing.check_grads(f, args) compares it at your values.",
@@ -56,7 +56,7 @@ def _warn(name: str) -> None:
         )
 
 
-@functools.lru_cache(1024)
+@remembers(1024, same=None)
 def _marked(name: str) -> Callable[[Any], Any]:
     """x itself, whose derivative warns that the function's is not certified."""
     mark = custom_jvp(lambda x: x)
@@ -86,7 +86,7 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
             with setting(scope=(*state.scope, f"{label} by its own code")):
                 if label not in _lending:
                     try:
-                        return run(*args, **kwargs)
+                        return _plain(run(*args, **kwargs))
                     except TracerArrayConversionError:
                         if not any([type(a) is np.ndarray for a in (*args, *kwargs.values())]):
                             raise
@@ -120,7 +120,7 @@ def _plain(x: Any) -> Any:
         return x.primal
     if type(x) is tuple:
         return tuple([_plain(v) for v in x])
-    return x
+    return as_of_library(x)
 
 
 def answer_for(function: Any) -> Callable[..., Any] | None:
