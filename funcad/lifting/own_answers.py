@@ -25,19 +25,55 @@ from funcad.memo import remembers, table
 from funcad.writes.plain import PLAIN, lent
 
 VERSIONS = {"numpy": ("2.1", "2.4", "2.5"), "scipy": ("1.16", "1.17", "1.18")}
-CERTIFIED = {"scipy.stats": ""}
+CERTIFIED = {
+    "scipy.stats": (
+        "alexandergovern ansari bartlett boxcox boxcox_llf brunnermunzel chisquare circmean circstd circvar "
+        "combine_pvalues cramervonmises_2samp describe differential_entropy directional_stats energy_distance entropy "
+        "epps_singleton_2samp expectile f_oneway false_discovery_control fligner friedmanchisquare gmean gstd gzscore "
+        "hmean iqr jarque_bera kendalltau kruskal ks_2samp kstat kstatvar kurtosis kurtosistest levene linregress "
+        "lmoment mannwhitneyu median_abs_deviation moment mood normaltest obrientransform pearsonr pmean pointbiserialr "
+        "power_divergence probplot quantile ranksums scoreatpercentile sigmaclip skew skewtest spearmanr theilslopes "
+        "tmax tmean tmin trim1 trim_mean trimboth tsem tstd ttest_1samp ttest_ind ttest_ind_from_stats ttest_rel tvar "
+        "variation wasserstein_distance wilcoxon yeojohnson yeojohnson_llf zmap zscore"
+    ),
+    "scipy.signal": (
+        "bilinear chirp cspline1d czt decimate deconvolve freqs freqz_zpk gausspulse hilbert2 lp2hp lp2lp "
+        "lsim normalize qspline1d residue sawtooth sweep_poly tf2sos tf2ss tf2zpk vectorstrength wiener "
+        "zoom_fft zpk2tf"
+    ),
+    "scipy.linalg": "cdf2rdf diagsvd expm_cond matmul_toeplitz subspace_angles",
+    "scipy.special": "assoc_laguerre diric",
+    "scipy.interpolate": "approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange pade pchip_interpolate",
+    "scipy.optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
+    "scipy.ndimage": "center_of_mass maximum mean median percentile_filter standard_deviation sum_labels variance",
+    "scipy.cluster.vq": "whiten",
+    "scipy.fft": "fht",
+    "numpy.polynomial.polynomial": (
+        "polyadd polycompanion polyder polydiv polyfit polyfromroots polygrid2d polyint polyline polymul polymulx "
+        "polypow polyroots polysub polytrim polyval polyval2d polyval3d polyvalfromroots polyvander polyvander2d"
+    ),
+    "numpy.polynomial.chebyshev": (
+        "cheb2poly chebadd chebcompanion chebder chebdiv chebfit chebfromroots chebgrid2d chebint chebmul chebmulx "
+        "chebpow chebroots chebval chebval2d chebvander chebweight poly2cheb"
+    ),
+    "numpy.polynomial.legendre": "leg2poly legadd legder legfit legfromroots legint legmul legmulx legroots legval legvander poly2leg",
+    "numpy.polynomial.hermite": "herm2poly hermder hermfit hermint hermmul hermroots hermval hermvander hermweight poly2herm",
+    "numpy.polynomial.hermite_e": "herme2poly hermeder hermefit hermeint hermemul hermeroots hermeval hermeweight poly2herme",
+    "numpy.polynomial.laguerre": "lag2poly lagder lagfit lagint lagmul lagroots lagval lagweight poly2lag",
+}
 
 
-def minor_version(library: str) -> str:
-    """ "2.4" of NumPy 2.4.6."""
-    return ".".join(sys.modules[library].__version__.split(".")[:2])
-
-
+@remembers()
 def is_certified(name: str) -> bool:
     """Were value and derivatives of that function compared, on the version that is installed?"""
     library, _, rest = name.partition(".")
     module, _, short = rest.rpartition(".")
-    return short in CERTIFIED.get(f"{library}.{module}".rstrip("."), "").split() and minor_version(library) in VERSIONS[library]
+    return short in CERTIFIED.get(f"{library}.{module}".rstrip("."), "").split() and is_compared(library)
+
+
+def is_compared(library: str) -> bool:
+    """Is the version that is installed one of those on which the tables were compared?"""
+    return ".".join(sys.modules[library].__version__.split(".")[:2]) in VERSIONS[library]
 
 
 _warned = table("lifting.warned", "function: its derivative was asked for, and it is not certified", same=None)
@@ -80,8 +116,7 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
     def by_own_code(*args: Any, **kwargs: Any) -> Any:
         run = current(f)
         if not is_certified(label):
-            args = tuple([_through(_marked(label), a) for a in args])
-            kwargs = {k: _through(_marked(label), a) for k, a in kwargs.items()}
+            args, kwargs = tuple(through(label, list(args))), {k: through(label, a) for k, a in kwargs.items()}
         try:
             with setting(scope=(*state.scope, f"{label} by its own code")):
                 if label not in _lending:
@@ -103,11 +138,11 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
     return by_own_code
 
 
-def _through(mark: Callable[[Any], Any], x: Any) -> Any:
-    """x, and what of it is traced by way of `mark`."""
+def through(name: str, x: Any) -> Any:
+    """x, of which what is traced warns when it is differentiated: the function of that name is not certified."""
     if type(x) is Tracer:
-        return mark(x) if x.dtype.kind in "fc" else x
-    return type(x)([_through(mark, v) for v in x]) if type(x) in (list, tuple) else x
+        return _marked(name)(x) if x.dtype.kind in "fc" else x
+    return type(x)([through(name, v) for v in x]) if type(x) in (list, tuple) else x
 
 
 def _handle(x: Any) -> Any:

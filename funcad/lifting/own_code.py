@@ -453,6 +453,12 @@ _COMPILED = (types.BuiltinFunctionType, type(np.ufunc.reduce))
 _COMPILED_NAMES = ("cython_function_or_method", "fused_cython_function")
 
 
+def _density_of_ncx2(x: Any, df: Any, nc: Any) -> Any:
+    """The compiled density of non-central chi-square, by the library's own formula of its logarithm."""
+    log = sys.modules["scipy.stats._continuous_distns"]._ncx2_log_pdf
+    return np.exp(lifted(log)(x, df, nc))
+
+
 def _holds_functions(x: Any) -> bool:
     """Are there functions of the libraries in a container, to which lifted code compares its own?"""
     held = x.values() if type(x) is dict else x
@@ -472,7 +478,9 @@ def stand_in(x: Any) -> Any:
         return module_seen(x) if x.__name__.partition(".")[0] in _SEEN_THROUGH else x
     if type(x) in (dict, tuple, list) and _holds_functions(x):  # of names and functions
         return {k: stand_in(v) for k, v in x.items()} if type(x) is dict else type(x)(map(stand_in, x))
-    if is_a(x, (int, float, str, tuple, list, dict, np.ndarray, np.ufunc, np.generic)) or x is None:
+    if is_a(x, np.ufunc):
+        return _density_of_ncx2 if x.__name__ == "_ncx2_pdf" else x
+    if is_a(x, (int, float, str, tuple, list, dict, np.ndarray, np.generic)) or x is None:
         return x
     name = getattr(x, "__qualname__", None)
     if name == "array_namespace":

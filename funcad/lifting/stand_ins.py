@@ -125,12 +125,12 @@ def _apply_where(
             return f2(*held[1:])
     fnp = Tracer.namespace.numpy
     cond, *operands = fnp.broadcast_arrays(cond, *operands)
-    first = _of_elements(f1, operands)
-    other = fill_value if f2 is None else _of_elements(f2, operands)
+    first = of_elements(f1, operands)
+    other = fill_value if f2 is None else of_elements(f2, operands)
     return fnp.where(cond, first, other)
 
 
-def _of_elements(f: Callable[..., Any], operands: Sequence[Any]) -> Any:
+def of_elements(f: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """f of arrays that have an axis at least, as those are that a mask picks."""
     out = quietly(f, *[x if np.ndim(x) else np.reshape(x, (1,)) for x in operands])
     return out if np.ndim(operands[0]) or not np.ndim(out) else np.reshape(out, ())
@@ -142,7 +142,7 @@ def _lazyselect(condlist: Sequence[Any], choicelist: Sequence[Any], arrays: Any,
     arrays = fnp.broadcast_arrays(*arrays)
     out = fnp.full(np.shape(arrays[0]), default, dtype=np.result_type(*arrays, np.float32))
     for cond, f in zip(condlist, choicelist):
-        out = fnp.where(cond, _of_elements(f, arrays), out)
+        out = fnp.where(cond, of_elements(f, arrays), out)
     return out
 
 
