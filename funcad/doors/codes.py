@@ -80,7 +80,13 @@ def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answ
     f.__code__ = code
 
 
-tracing.own_code = lambda f: getattr(_originals.get(f, f), "__code__")
+def _own_code(f: types.FunctionType) -> types.CodeType:
+    """The code without the door, if it is still there."""
+    code = f.__code__
+    return _originals[f].__code__ if code.co_filename == _FILE and f in _originals else code
+
+
+tracing.own_code = _own_code
 
 
 def is_door(found: Any) -> bool:

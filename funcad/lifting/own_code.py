@@ -198,12 +198,8 @@ def lifted(f: types.FunctionType) -> Callable[..., Any]:
     if names is None:
         names = _names.put(id(f.__globals__), _Names(f.__globals__))
     run = _function(f, code, names)
-    return _lifted.setdefault(f, Lifted(code, run, names)).run if found is None else _replaced(f, Lifted(code, run, names))
-
-
-def _replaced(f: types.FunctionType, new: Lifted) -> Callable[..., Any]:
-    _lifted[f] = new
-    return new.run
+    _lifted[f] = Lifted(code, run, names)
+    return run
 
 
 def current(f: types.FunctionType) -> Callable[..., Any]:
@@ -245,44 +241,61 @@ def _refusing(what: str) -> Callable[..., Any]:
 # -- iteration
 
 
-# Functions whose loops end by sizes and structure, not by the values of floats; a test runs each
-FINITE = frozenset(
+# Functions whose loops end by sizes or by what is no result, though they compare; calls of the tests run through them
+_FINITE = frozenset(
     [
+        "numpy.lib._arraypad_impl.pad",
         "numpy.lib._polynomial_impl.polydiv",
-        "numpy.polynomial.polyutils._pow",
-        "numpy.polynomial.polyutils.trimseq",
-        "numpy.polynomial.polyutils._fromroots",
-        "numpy.polynomial.polyutils._valnd",
-        "numpy.linalg._linalg.matrix_power",
-        "numpy.lib._function_base_impl.insert",
+        "numpy.polynomial.chebyshev._zseries_div",
+        "scipy.interpolate._bsplines.fpcheck",
+        "scipy.signal._signaltools.lfilter_zi",
+        "scipy.stats._axis_nan_policy._masked_arrays_2_sentinel_arrays",
     ]
 )
 
 
 def _iterates(f: types.FunctionType, code: types.CodeType) -> int | None:
-    """The line of a loop that may end when values have converged: a `while`, or a `for` that breaks on a condition."""
-    if f"{f.__module__}.{f.__qualname__}" in FINITE or not any(["BACKWARD" in i.opname for i in get_instructions(code)]):
+    """The line of a loop that ends when values have converged: a `while`, or a `for` that breaks."""
+    if f"{f.__module__}.{f.__qualname__}" in _FINITE or not any(["BACKWARD" in i.opname for i in get_instructions(code)]):
         return None
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     except (OSError, TypeError, SyntaxError):  # no source: a loop is a loop
         return code.co_firstlineno
-    for node in ast.walk(tree):
-        if isinstance(node, ast.While) and _compares_floats(node.test):
-            return code.co_firstlineno + node.lineno - 1
-        if isinstance(node, ast.For):
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.If) and any([isinstance(s, ast.Break) for s in inner.body]):
-                    if _compares_floats(inner.test):
-                        return code.co_firstlineno + inner.lineno - 1
+    for loop in ast.walk(tree):
+        if isinstance(loop, (ast.While, ast.For)):
+            inner = [n for n in ast.walk(loop) if isinstance(n, ast.If) and any(isinstance(s, ast.Break) for s in n.body)]
+            tests = [n.test for n in inner] + ([loop.test] if isinstance(loop, ast.While) else [])
+            if any([_asks_values(test, loop) for test in tests]):
+                return code.co_firstlineno + loop.lineno - 1
     return None
 
 
-def _compares_floats(test: ast.expr) -> bool:
-    """Could values decide? Not by lengths, shapes and strings."""
-    text = ast.unparse(test)
-    structural = ("len(", ".shape", ".ndim", ".size", "isinstance", " is None", " is not None", "'", " not in ", "hasattr")
-    return not any([word in text for word in structural])
+def _asks_values(test: ast.expr, loop: ast.While | ast.For) -> bool:
+    """Does a test compare, by order, what the loop computes? Not what it counts, nor what it was given."""
+    given = [n for n in ast.walk(loop) if isinstance(n, ast.Assign)]
+    computed: dict[str, list[ast.expr]] = {}
+    for n in given:
+        for target in n.targets:
+            for name in [t.id for t in ast.walk(target) if isinstance(t, ast.Name)]:
+                computed.setdefault(name, []).append(n.value)
+    asked = [test, *[v for n in ast.walk(test) if isinstance(n, ast.Name) for v in computed.get(n.id, [])]]
+    for compared in [c for t in asked for c in ast.walk(t) if isinstance(c, ast.Compare)]:
+        names = {n.id for n in ast.walk(compared) if isinstance(n, ast.Name)}
+        ordered = any([isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in compared.ops])
+        moved = [v for name in names for v in computed.get(name, []) if not _counts(v)]
+        if ordered and moved:
+            return True
+    return False
+
+
+def _counts(value: ast.expr) -> bool:
+    """Is it a number, a name, a length, or one of these more or less a number?"""
+    if isinstance(value, ast.BinOp):
+        return _counts(value.left) and _counts(value.right)
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func) in ("len", "int", "min", "max", "range")
+    return isinstance(value, (ast.Constant, ast.Name))
 
 
 def _once_only(f: types.FunctionType, run: Callable[..., Any], line: int) -> Callable[..., Any]:
@@ -304,7 +317,8 @@ def _once_only(f: types.FunctionType, run: Callable[..., Any], line: int) -> Cal
 
 # -- classes and objects
 
-_PLAIN_BASES = (tuple, np.ndarray, np.generic, np.dtype, BaseException, type, str, int, float)
+# Which hold values; and np.vectorize, whose call has a door
+_PLAIN_BASES = (np.vectorize, tuple, np.ndarray, np.generic, np.dtype, BaseException, type, str, int, float)
 _classes = table("lifting.classes", "class of a library: the same with lifted methods", same=None)
 _kinds = table("lifting.kinds", "class with lifted methods: the library's", same=None)
 
@@ -485,14 +499,14 @@ def stand_in(x: Any) -> Any:
     name = getattr(x, "__qualname__", None)
     if name == "array_namespace":
         return _namespace_of_arrays
-    if name in HELPERS and str(x.__module__).startswith("scipy._"):
-        return HELPERS[name]
+    if name in HELPERS and str(x.__module__).startswith(HELPERS[name][0]):
+        return HELPERS[name][1]
     if isinstance(x, functools.partial):
         return functools.partial(stand_in(x.func), *x.args, **x.keywords)
     if library_of(x) not in LIBRARIES and library_of(type(x)) not in LIBRARIES:
         return x
     if isinstance(x, type):
-        return x if x is np.vectorize else lifted_class(x)  # its call has a door
+        return lifted_class(x)
     rule = counterpart(x)
     if rule is not None:
         return rule

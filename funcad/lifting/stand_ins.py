@@ -173,4 +173,17 @@ class _At:
     divide, power, min, max = _updated(np.divide), _updated(np.power), _updated(np.minimum), _updated(np.maximum)
 
 
-HELPERS: dict[str, Any] = {"apply_where": _apply_where, "_lazyselect": _lazyselect, "at": _At}
+def _trimseq(seq: Any) -> Any:
+    """`trimseq` of polynomials: of traced coefficients none goes, since one that is zero now has a derivative all the same."""
+    if type(seq) is Tracer or not len(seq):
+        return seq
+    return seq[: max(np.flatnonzero(seq), default=0) + 1]
+
+
+# name -> where the library has it, and what stands in
+HELPERS: dict[str, tuple[str, Any]] = {
+    "apply_where": ("scipy._", _apply_where),
+    "_lazyselect": ("scipy._", _lazyselect),
+    "at": ("scipy._", _At),
+    "trimseq": ("numpy.polynomial.", _trimseq),
+}

@@ -202,7 +202,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
         raise ValueError("place: mask and data must be the same size")
     n = shape_of(values)[0]
     if not n:
-        if type(held) is Tracer or held.any():
+        if held.any():
             raise ValueError("Cannot insert from an empty array!")
         return x
     count = np.cumsum(ravelled(held)) - 1  # the n-th element that is replaced gets the n-th value, round and round
