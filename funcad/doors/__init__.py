@@ -22,11 +22,9 @@ from collections.abc import Callable as _Callable
 from typing import Any as _Any
 
 from funcad.configuration import listeners as _listeners
-from funcad.doors.hanging import hang as _hang
-from funcad.doors.hanging import hang_learned as _hang_learned
-from funcad.doors.hanging import switched as _switched
-from funcad.host.where import tracing as _tracing
 
+from funcad.doors.hanging import hang as _hang, hang_learned as _hang_learned, switched as _switched  # isort: skip
+from funcad.host.where import tracing as _tracing
 
 
 def _own_answer(function: _Any) -> _Callable[..., _Any] | None:

@@ -42,7 +42,9 @@ CERTIFIED = {
     ),
     "scipy.linalg": "cdf2rdf diagsvd expm_cond matmul_toeplitz subspace_angles",
     "scipy.special": "assoc_laguerre diric",
-    "scipy.interpolate": "approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange pade pchip_interpolate",
+    "scipy.interpolate": (
+        "approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange pade pchip_interpolate"
+    ),
     "scipy.optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
     "scipy.ndimage": "center_of_mass maximum mean median percentile_filter standard_deviation sum_labels variance",
     "scipy.cluster.vq": "whiten",

@@ -198,7 +198,7 @@ def _device(x: Any) -> Any:
     return getattr(value, "device", "cpu") if type(value) is not Tracer and namespace_of((value,)) is not np else "cpu"
 
 
-class _Flags:
+class _MemoryFlags:
     """`x.flags` of a traced value: how its numbers would lie in memory, where that is known."""
 
     _SHORT = {"C": "c_contiguous", "F": "f_contiguous", "W": "writeable", "O": "owndata", "A": "aligned"}
@@ -228,7 +228,7 @@ def _layout(x: Any, name: str) -> np.ndarray:
 
 
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
-    "flags": _Flags,
+    "flags": _MemoryFlags,
     "strides": lambda x: _layout(x, "strides").strides,
     "T": _for_traced(shaping.transpose),
     "mT": _for_traced(shaping.matrix_transpose),

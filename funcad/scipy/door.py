@@ -82,6 +82,7 @@ def _by_own_code(name: str, theirs: FunctionType) -> Callable[..., Any]:
         return (own if is_traced(args, kwargs) else theirs)(*args, **kwargs)
 
     public.scipy_name = name  # type: ignore[attr-defined]
+    public.by_own_code = True  # type: ignore[attr-defined]
     return public
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures as pool
 import functools
 import importlib
 import types
@@ -125,10 +126,6 @@ def test_the_public_name_goes_by_the_same_code() -> None:
     assert np.array_equal(grad(ours)(p), grad(stats.gmean)(p))
 
 
-def _lines(f: types.FunctionType, globals_: dict) -> types.FunctionType:
-    return types.FunctionType(f.__code__, globals_, f.__name__, f.__defaults__)
-
-
 def test_it_is_the_installed_code_in_memory() -> None:
     f = funcad.host.where.tracing.own_code
     run = lifted(signal.wiener)
@@ -211,9 +208,7 @@ def test_warnings_name_the_users_line() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         grad(lambda x: stats.skew(x[:0]) + x.sum())(X)
-    assert [w.filename for w in caught if w.category is stats.SmallSampleWarning] == [__file__] if hasattr(
-        stats, "SmallSampleWarning"
-    ) else True
+    assert [w.filename for w in caught if "too small" in str(w.message)] == [__file__]
 
 
 def test_programs_say_so() -> None:
@@ -253,8 +248,6 @@ def test_threads_and_exceptions_leave_nothing_behind() -> None:
         grad(lambda x: f(x) + 1 / 0)(X)
     with funcad.debug_nans():
         assert np.isfinite(grad(f)(X)).all()
-    import concurrent.futures as pool
-
     with pool.ThreadPoolExecutor(4) as workers:
         for found in workers.map(functools.partial(grad(f)), [X] * 8):
             assert np.array_equal(found, grad(f)(X))

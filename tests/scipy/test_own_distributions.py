@@ -97,7 +97,7 @@ def test_derivatives_in_x_and_all_parameters(name: str) -> None:
             for i in range(len(program.args)):
                 if i == 0 and program.discrete:
                     continue
-                f = lambda v, i=i: np.sum(program.of(i, v))
+                f = lambda v, i=i, program=program: np.sum(program.of(i, v))
                 if is_refused(name, method, program.names[i]):
                     with pytest.raises(errors.TracerArrayConversionError, match=rf"scipy\.stats\.{name}\."):
                         grad(f)(program.args[i])

@@ -67,9 +67,9 @@ if _typing.TYPE_CHECKING:
 def _by_own_formulas(name: str) -> _Any:
     """A distribution of SciPy's that is not written here."""
     theirs = None if name.startswith("_") else _scipy_function(f"stats.{name}")
-    kind = {"freeze": "OwnContinuous", "logpmf": "OwnDiscrete"}["logpmf" if hasattr(theirs, "logpmf") else "freeze"]
     if getattr(theirs, "name", None) != name or not hasattr(theirs, "_parse_args"):
         return None
+    kind = "OwnDiscrete" if hasattr(theirs, "logpmf") else "OwnContinuous"
     value = globals()[name] = getattr(_importlib.import_module("funcad.scipy.stats.own_distributions"), kind)(theirs)
     return value
 

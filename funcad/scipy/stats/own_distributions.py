@@ -24,8 +24,7 @@ from funcad.errors import FuncadError, TracerArrayConversionError
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import concrete_value
 from funcad.lifting.own_answers import is_compared, through
-from funcad.lifting.own_code import all_codes, lifted_object
-from funcad.lifting.stand_ins import of_elements
+from funcad.lifting.own_code import all_codes, lifted_object, of_elements
 from funcad.numpy.dispatch import is_traced, where_am_i
 from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, inverse_of, quietly, with_rule
 
@@ -164,8 +163,8 @@ def _tail_sum(pmf: Callable[..., Any], low: Any, k: Any, parameters: Sequence[An
     first = concrete_value(low)
     if is_traced((last, first)):
         raise TracerArrayConversionError(
-            f"the derivative of a distribution function in its parameters is a sum up to k{where_am_i()}, and inside jit or vmap "
-            "k has no value.\nRemedy: differentiate without jit and vmap, or sum pmf(m) over m in range(low, k + 1) yourself."
+            f"the derivative of a distribution function in its parameters is a sum up to k{where_am_i()}, and inside jit or "
+            "vmap k has no value.\nRemedy: differentiate without jit and vmap, or sum pmf(m) over m in range(low, k + 1)."
         )
     steps = np.arange(int(np.max(last - first)) + 1)
     at = first + steps.reshape(-1, *[1] * np.ndim(last))
@@ -319,13 +318,17 @@ class OwnDiscrete(_Own, Discrete):
                 return lambda k, *parameters: 1.0 - cdf(k, *parameters)
             return _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
 
+        def support(*parameters: Any) -> tuple[Any, Any]:
+            low, high = ends(*parameters)
+            return -np.inf if low is None else low, high
+
         cdf = probability("cdf", 1.0)
         logpmf = _own(form._logpmf, lambda *args: fnp.log(mass(*args)))
         super().__init__(
             name,
             (theirs.shapes or "").replace(",", " "),
             check=lambda *parameters: fnp.asarray(form._argcheck(*parameters)) != 0,
-            support=lambda *parameters: (-np.inf if ends(*parameters)[0] is None else ends(*parameters)[0], ends(*parameters)[1]),
+            support=support,
             logpmf=logpmf,
             pmf=mass,
             cdf=cdf,
