@@ -42,7 +42,8 @@ def python_function(found: Any) -> types.FunctionType | None:
 def public_functions(module: types.ModuleType) -> list[str]:
     """The names of a module's public functions in Python that its library defines."""
     library = module.__name__.partition(".")[0]
-    found = [(name, getattr(module, name, None)) for name in getattr(module, "__all__", [])]
+    found = [(name, getattr(module, name, None)) for name in getattr(module, "__all__", dir(module))]
+    found = [(name, f) for name, f in found if not name.startswith("_")]
     return [n for n, f in found if isinstance(f, types.FunctionType) and str(f.__module__).partition(".")[0] == library]
 
 

@@ -49,6 +49,7 @@ CERTIFIED = {
     "scipy.ndimage": "center_of_mass maximum mean median percentile_filter standard_deviation sum_labels variance",
     "scipy.cluster.vq": "whiten",
     "scipy.fft": "fht",
+    "numpy.lib.stride_tricks": "as_strided sliding_window_view",
     "numpy.polynomial.polyutils": "as_series getdomain mapdomain mapparms trimcoef",
     "numpy.polynomial.polynomial": (
         "polyadd polycompanion polyder polydiv polyfit polyfromroots polygrid2d polyint polyline polymul polymulx "

@@ -208,12 +208,45 @@ def _trimseq(seq: Any) -> Any:
     return seq[: max(np.flatnonzero(seq), default=0) + 1]
 
 
+def _as_strided(
+    x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True, **options: Any
+) -> Any:
+    """`as_strided` of a traced array: its elements, by where they lie in memory. The result is a copy, which is not written."""
+    if type(x) is not Tracer:
+        return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable, **options)
+    own, size = x.strides, x.itemsize
+    held, asked = [_offsets(s, t) // size for s, t in ((x.shape, own), (x.shape if shape is None else shape, strides or own))]
+    places = np.full(held.max() - held.min() + 1, -1)
+    places[held - held.min()] = np.arange(held.size).reshape(held.shape)
+    asked = asked - held.min()
+    if asked.size and (asked.min() < 0 or asked.max() >= places.size or (places[asked] < 0).any()):
+        raise ValueError(f"as_strided{where_am_i()} reaches beyond the memory of a traced array of shape {x.shape}")
+    return np.take(np.reshape(x, (-1,)), places[asked])
+
+
+def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+    """`sliding_window_view` of a traced array, by its elements' places."""
+    places = np.arange(x.size).reshape(x.shape)
+    windows = np.lib.stride_tricks.sliding_window_view(places, window_shape, axis)
+    if type(x) is not Tracer or writeable:
+        return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis, subok=subok, writeable=writeable)
+    return np.take(np.reshape(x, (-1,)), windows)
+
+
+def _offsets(shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """How far each element is from the first one, in bytes."""
+    steps = [np.arange(n) * s for n, s in zip(shape, strides)]
+    return np.asarray(sum(np.ix_(*steps)) if steps else 0)
+
+
 # name -> where the library has it, and what stands in
 HELPERS: dict[str, tuple[str, Any]] = {
     "apply_where": ("scipy._", _apply_where),
     "_lazyselect": ("scipy._", _lazyselect),
     "at": ("scipy._", _IndexedCopy),
     "trimseq": ("numpy.polynomial.", _trimseq),
+    "as_strided": ("numpy.lib.", _as_strided),
+    "sliding_window_view": ("numpy.lib.", _sliding_window_view),
 }
 
 
@@ -234,7 +267,7 @@ def public_name(f: Any) -> str:
     """How a user calls it: "scipy.stats.skew"."""
     parts = str(getattr(f, "__module__", "")).split(".")
     shown = [p for p in parts if not p.startswith("_")]
-    if parts[0] == "numpy" and parts[1:2] in (["lib"], ["_core"]):
+    if parts[0] == "numpy" and shown != parts:
         shown = ["numpy"]
     return ".".join([*shown, getattr(f, "__qualname__", getattr(f, "__name__", type(f).__name__))])
 
@@ -382,7 +415,9 @@ def lifted(f: types.FunctionType) -> Callable[..., Any]:
 
 
 def current(f: types.FunctionType) -> Callable[..., Any]:
-    """`lifted(f)`, after a look at what its module has now."""
+    """`lifted(f)`, after a look at what its module has now; or what stands in for it."""
+    if f.__qualname__ in HELPERS:
+        return stand_in(f)  # type: ignore[no-any-return]
     run = lifted(f)
     _lifted[f].names.renew()
     return run
@@ -686,6 +721,8 @@ def stand_in(x: Any) -> Any:
         return functools.partial(stand_in(x.func), *x.args, **x.keywords)
     if library_of(x) not in LIBRARIES and library_of(type(x)) not in LIBRARIES:
         return x
+    if x is np.nditer:  # which would read memory that is not there
+        return _compiled(x)
     if isinstance(x, type):
         return lifted_class(x)
     rule = counterpart(x)

@@ -186,6 +186,10 @@ CALLS: dict[str, str] = {
     "scipy.fft": """
         fht(x, 0.1, 0.3)
     """,
+    "numpy.lib.stride_tricks": """
+        sliding_window_view(x, 3)
+        as_strided(x, (4, 3), (8, 8))
+    """,
     "numpy.polynomial.polyutils": """
         trimcoef(v)
         mapdomain(x, [0.0, 1.0], [0.0, 2.0])
