@@ -25,57 +25,49 @@ from funcad.memo import remembers, table
 from funcad.writes.plain import PLAIN, lent
 
 VERSIONS = {"numpy": ("2.1", "2.4", "2.5"), "scipy": ("1.16", "1.17", "1.18")}
-CERTIFIED = {
-    "scipy.stats": (
-        "alexandergovern ansari bartlett boxcox boxcox_llf brunnermunzel chisquare circmean circstd circvar "
-        "combine_pvalues cramervonmises_2samp describe differential_entropy directional_stats energy_distance entropy "
-        "epps_singleton_2samp expectile f_oneway false_discovery_control fligner friedmanchisquare gmean gstd gzscore "
-        "hmean iqr jarque_bera kruskal ks_2samp kstat kstatvar kurtosis kurtosistest levene linregress "
-        "lmoment mannwhitneyu median_abs_deviation moment mood normaltest obrientransform pearsonr pmean pointbiserialr "
-        "power_divergence probplot quantile ranksums scoreatpercentile sigmaclip skew skewtest spearmanr theilslopes "
-        "tmax tmean tmin trim1 trim_mean trimboth tsem tstd ttest_1samp ttest_ind ttest_ind_from_stats ttest_rel tvar "
-        "variation wasserstein_distance wilcoxon yeojohnson yeojohnson_llf zmap zscore"
-    ),
-    "scipy.signal": (
-        "bilinear chirp cspline1d czt decimate deconvolve freqs freqz_zpk gausspulse hilbert2 lp2hp lp2lp lsim "
-        "normalize qspline1d residue sawtooth sweep_poly tf2sos tf2ss tf2zpk vectorstrength wiener zoom_fft zpk2tf"
-    ),
-    "scipy.linalg": "cdf2rdf diagsvd expm_cond matmul_toeplitz subspace_angles",
-    "scipy.special": "assoc_laguerre diric",
-    "scipy.interpolate": (
-        "approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange pade pchip_interpolate"
-    ),
-    "scipy.optimize": "rosen rosen_der rosen_hess rosen_hess_prod",
-    "scipy.ndimage": "center_of_mass maximum mean median percentile_filter standard_deviation sum_labels variance",
-    "scipy.cluster.vq": "whiten",
-    "scipy.fft": "fht",
-    "numpy.lib.stride_tricks": "as_strided sliding_window_view",
-    "numpy.polynomial.polyutils": "as_series getdomain mapdomain mapparms trimcoef",
-    "numpy.polynomial.polynomial": (
-        "polyadd polycompanion polyder polydiv polyfit polyfromroots polygrid2d polyint polyline polymul polymulx "
-        "polypow polyroots polysub polyval polyval2d polyval3d polyvalfromroots polyvander polyvander2d"
-    ),
-    "numpy.polynomial.chebyshev": (
-        "cheb2poly chebadd chebcompanion chebder chebdiv chebfit chebfromroots chebgrid2d chebint chebline chebmul "
-        "chebmulx chebpow chebroots chebsub chebval chebval2d chebvander chebweight poly2cheb"
-    ),
-    "numpy.polynomial.legendre": (
-        "leg2poly legadd legder legdiv legfit legfromroots legint legline legmul legmulx legpow legroots legsub legval "
-        "legvander poly2leg"
-    ),
-    "numpy.polynomial.hermite": (
-        "herm2poly hermadd hermder hermdiv hermfit hermfromroots hermint hermline hermmul hermpow hermroots hermsub "
-        "hermval hermvander hermweight poly2herm"
-    ),
-    "numpy.polynomial.hermite_e": (
-        "herme2poly hermeadd hermeder hermediv hermefit hermefromroots hermeint hermeline hermemul hermepow hermeroots "
-        "hermesub hermeval hermevander hermeweight poly2herme"
-    ),
-    "numpy.polynomial.laguerre": (
-        "lag2poly lagadd lagder lagdiv lagfit lagfromroots lagint lagline lagmul lagpow lagroots lagsub lagval "
-        "lagvander lagweight poly2lag"
-    ),
-}
+_CALLS = """
+scipy.stats: alexandergovern ansari bartlett boxcox boxcox_llf brunnermunzel chisquare circmean circstd circvar
+    combine_pvalues cramervonmises_2samp describe differential_entropy directional_stats energy_distance entropy
+    epps_singleton_2samp expectile f_oneway false_discovery_control fligner friedmanchisquare gmean gstd gzscore hmean
+    iqr jarque_bera kruskal ks_2samp kstat kstatvar kurtosis kurtosistest levene linregress lmoment mannwhitneyu
+    median_abs_deviation moment mood normaltest obrientransform pearsonr pmean pointbiserialr power_divergence
+    probplot quantile ranksums scoreatpercentile sigmaclip skew skewtest spearmanr theilslopes tmax tmean tmin trim1
+    trim_mean trimboth tsem tstd ttest_1samp ttest_ind ttest_ind_from_stats ttest_rel tvar variation
+    wasserstein_distance wilcoxon yeojohnson yeojohnson_llf zmap zscore
+scipy.signal: bilinear chirp cspline1d czt decimate deconvolve freqs freqz_zpk gausspulse hilbert2 lp2hp lp2lp lsim
+    normalize qspline1d residue sawtooth sweep_poly tf2sos tf2ss tf2zpk vectorstrength wiener zoom_fft zpk2tf
+scipy.linalg: cdf2rdf diagsvd expm_cond matmul_toeplitz subspace_angles
+scipy.special: assoc_laguerre diric
+scipy.interpolate: approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange pade
+    pchip_interpolate
+scipy.optimize: rosen rosen_der rosen_hess rosen_hess_prod
+scipy.ndimage: center_of_mass maximum mean median percentile_filter standard_deviation sum_labels variance
+scipy.cluster.vq: whiten
+scipy.fft: fht
+numpy.lib.stride_tricks: as_strided sliding_window_view
+numpy.polynomial.polyutils: as_series getdomain mapdomain mapparms trimcoef
+numpy.polynomial.polynomial: polyadd polycompanion polyder polydiv polyfit polyfromroots polygrid2d polyint polyline
+    polymul polymulx polypow polyroots polysub polyval polyval2d polyval3d polyvalfromroots polyvander polyvander2d
+numpy.polynomial.chebyshev: cheb2poly chebadd chebcompanion chebder chebdiv chebfit chebfromroots chebgrid2d chebint
+    chebline chebmul chebmulx chebpow chebroots chebsub chebval chebval2d chebvander chebweight poly2cheb
+numpy.polynomial.legendre: leg2poly legadd legder legdiv legfit legfromroots legint legline legmul legmulx legpow
+    legroots legsub legval legvander poly2leg
+numpy.polynomial.hermite: herm2poly hermadd hermder hermdiv hermfit hermfromroots hermint hermline hermmul hermpow
+    hermroots hermsub hermval hermvander hermweight poly2herm
+numpy.polynomial.hermite_e: herme2poly hermeadd hermeder hermediv hermefit hermefromroots hermeint hermeline hermemul
+    hermepow hermeroots hermesub hermeval hermevander hermeweight poly2herme
+numpy.polynomial.laguerre: lag2poly lagadd lagder lagdiv lagfit lagfromroots lagint lagline lagmul lagpow lagroots
+    lagsub lagval lagvander lagweight poly2lag
+"""
+
+
+def _table(text: str) -> dict[str, str]:
+    """Module -> the names of its functions."""
+    rows = text.strip().replace("\n    ", " ").split("\n")
+    return dict([row.split(": ") for row in rows])
+
+
+CERTIFIED = _table(_CALLS)
 
 
 @remembers()

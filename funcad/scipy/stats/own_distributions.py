@@ -29,17 +29,17 @@ from funcad.numpy.dispatch import is_traced, where_am_i
 from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, inverse_of, quietly, with_rule
 
 # A test compares their values and derivatives, on the versions of `own_answers.VERSIONS`
-COMPARED = (
-    "alpha anglit arcsine argus betanbinom betaprime boltzmann bradford burr burr12 chi cosine crystalball dgamma "
-    "dlaplace dpareto_lognorm dweibull erlang exponnorm exponpow exponweib fatiguelife fisk foldcauchy foldnorm "
-    "gausshyper genexpon genextreme gengamma genhalflogistic genhyperbolic geninvgauss genlogistic genpareto gibrat "
-    "gompertz halfcauchy halfgennorm halflogistic hypergeom hypsecant invgauss invweibull irwinhall jf_skew_t "
-    "johnsonsb johnsonsu kappa3 kappa4 ksone kstwo kstwobign landau laplace_asymmetric levy levy_l loggamma "
-    "loglaplace logser loguniform lomax maxwell mielke moyal nakagami ncf nchypergeom_fisher nchypergeom_wallenius "
-    "nct ncx2 nhypergeom norminvgauss pearson3 planck powerlaw powerlognorm powernorm randint rdist recipinvgauss "
-    "reciprocal rel_breitwigner rice semicircular skellam skewcauchy trapezoid triang truncexpon truncpareto "
-    "truncweibull_min tukeylambda vonmises_line wald weibull_max yulesimon zipf zipfian"
-)
+COMPARED = """
+alpha anglit arcsine argus betanbinom betaprime boltzmann bradford burr burr12 chi cosine crystalball dgamma dlaplace
+dpareto_lognorm dweibull erlang exponnorm exponpow exponweib fatiguelife fisk foldcauchy foldnorm gausshyper genexpon
+genextreme gengamma genhalflogistic genhyperbolic geninvgauss genlogistic genpareto gibrat gompertz halfcauchy
+halfgennorm halflogistic hypergeom hypsecant invgauss invweibull irwinhall jf_skew_t johnsonsb johnsonsu kappa3 kappa4
+ksone kstwo kstwobign landau laplace_asymmetric levy levy_l loggamma loglaplace logser loguniform lomax maxwell mielke
+moyal nakagami ncf nchypergeom_fisher nchypergeom_wallenius nct ncx2 nhypergeom norminvgauss pearson3 planck powerlaw
+powerlognorm powernorm randint rdist recipinvgauss reciprocal rel_breitwigner rice semicircular skellam skewcauchy
+trapezoid triang truncexpon truncpareto truncweibull_min tukeylambda vonmises_line wald weibull_max yulesimon zipf
+zipfian
+"""
 
 # Where a formula chooses by the value of a parameter, since it has a hole there: its code has the value, and no derivative in
 # that parameter, which is NaN here. A test looks for others.
