@@ -17,7 +17,11 @@ from typing import Any
 import numpy as np
 
 from funcad.custom.custom_jvp import custom_jvp
-from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDerivativeWarning
+from funcad.errors import (
+    FuncadError,
+    TracerArrayConversionError,
+    UncertifiedDerivativeWarning,
+)
 from funcad.host.where import outside, setting, state
 from funcad.ir.tracer import Tracer
 from funcad.lifting.own_code import as_of_library, current, library_of, public_name
@@ -83,7 +87,11 @@ def is_compared(library: str) -> bool:
     return ".".join(sys.modules[library].__version__.split(".")[:2]) in VERSIONS[library]
 
 
-_warned = table("lifting.warned", "function: its derivative was asked for, and it is not certified", same=None)
+_warned = table(
+    "lifting.warned",
+    "function: its derivative was asked for, and it is not certified",
+    same=None,
+)
 
 
 def _warn(name: str) -> None:
@@ -113,7 +121,11 @@ def _marked(name: str) -> Callable[[Any], Any]:
 
 
 # Functions that call methods of their arrays with traced values: where one is traced, all become handles (writes/plain.py)
-_lending = table("lifting.lending", "function: do its plain arrays have to stand for traced ones?", same=None)
+_lending = table(
+    "lifting.lending",
+    "function: do its plain arrays have to stand for traced ones?",
+    same=None,
+)
 
 
 def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., Any]:
@@ -123,7 +135,10 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
     def by_own_code(*args: Any, **kwargs: Any) -> Any:
         run = current(f)
         if not is_certified(label):
-            args, kwargs = tuple(through(label, list(args))), {k: through(label, a) for k, a in kwargs.items()}
+            args, kwargs = (
+                tuple(through(label, list(args))),
+                {k: through(label, a) for k, a in kwargs.items()},
+            )
         try:
             with setting(scope=(*state.scope, f"{label} by its own code")):
                 if label not in _lending:
@@ -132,7 +147,10 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
                     except TracerArrayConversionError:
                         if not any([type(a) is np.ndarray for a in (*args, *kwargs.values())]):
                             raise
-                out = run(*map(_handle, args), **{k: _handle(a) for k, a in kwargs.items()})
+                out = run(
+                    *map(_handle, args),
+                    **{k: _handle(a) for k, a in kwargs.items()},
+                )
             _lending[label] = True
             return _plain(out)
         except FuncadError as error:

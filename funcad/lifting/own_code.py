@@ -75,7 +75,11 @@ class _StandsFor(type):
 
 
 def _standing_for(kind: type, of_traced: Callable[[Any], Any], **more: Any) -> Any:
-    return _StandsFor(kind.__name__, (), {"stands_for": kind, "of_traced": staticmethod(of_traced), **more})
+    return _StandsFor(
+        kind.__name__,
+        (),
+        {"stands_for": kind, "of_traced": staticmethod(of_traced), **more},
+    )
 
 
 def _as_number(kind: type) -> Callable[[Any], Any]:
@@ -98,7 +102,14 @@ NUMBERS: dict[str, Any] = {
 # -- makers
 
 
-_FILLS = {"zeros": 0, "zeros_like": 0, "empty": 0, "empty_like": 0, "ones": 1, "ones_like": 1}
+_FILLS = {
+    "zeros": 0,
+    "zeros_like": 0,
+    "empty": 0,
+    "empty_like": 0,
+    "ones": 1,
+    "ones_like": 1,
+}
 _MAKERS = {*_FILLS, "full", "full_like", "array", "copy", "eye", "identity"}
 
 
@@ -141,7 +152,15 @@ def quietly(f: Callable[..., Any], *args: Any) -> Any:
 
 
 def _apply_where(
-    cond: Any, args: Any, f1: Any, f2: Any = None, /, *, fill_value: Any = None, xp: Any = None, **options: Any
+    cond: Any,
+    args: Any,
+    f1: Any,
+    f2: Any = None,
+    /,
+    *,
+    fill_value: Any = None,
+    xp: Any = None,
+    **options: Any,
 ) -> Any:
     """`xpx.apply_where`: both functions of all elements, and the selection of their results."""
     operands = args if isinstance(args, tuple) else (args,)
@@ -164,7 +183,12 @@ def of_elements(f: Callable[..., Any], operands: Sequence[Any]) -> Any:
     return out if np.ndim(operands[0]) or not np.ndim(out) else np.reshape(out, ())
 
 
-def _lazyselect(condlist: Sequence[Any], choicelist: Sequence[Any], arrays: Any, default: Any = 0) -> Any:
+def _lazyselect(
+    condlist: Sequence[Any],
+    choicelist: Sequence[Any],
+    arrays: Any,
+    default: Any = 0,
+) -> Any:
     """`_lazyselect`: of conditions that overlap the last one holds."""
     fnp = Tracer.namespace.numpy
     arrays = fnp.broadcast_arrays(*arrays)
@@ -197,8 +221,17 @@ class _IndexedCopy:
 
         return update
 
-    add, subtract, multiply = _updated(np.add), _updated(np.subtract), _updated(np.multiply)
-    divide, power, min, max = _updated(np.divide), _updated(np.power), _updated(np.minimum), _updated(np.maximum)
+    add, subtract, multiply = (
+        _updated(np.add),
+        _updated(np.subtract),
+        _updated(np.multiply),
+    )
+    divide, power, min, max = (
+        _updated(np.divide),
+        _updated(np.power),
+        _updated(np.minimum),
+        _updated(np.maximum),
+    )
 
 
 def _trimseq(seq: Any) -> Any:
@@ -209,13 +242,24 @@ def _trimseq(seq: Any) -> Any:
 
 
 def _as_strided(
-    x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True, **options: Any
+    x: Any,
+    shape: Any = None,
+    strides: Any = None,
+    subok: bool = False,
+    writeable: bool = True,
+    **options: Any,
 ) -> Any:
     """`as_strided` of a traced array: its elements, by where they lie in memory. The result is a copy, which is not written."""
     if type(x) is not Tracer:
         return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable, **options)
     own, size = x.strides, x.itemsize
-    held, asked = [_offsets(s, t) // size for s, t in ((x.shape, own), (x.shape if shape is None else shape, strides or own))]
+    held, asked = [
+        _offsets(s, t) // size
+        for s, t in (
+            (x.shape, own),
+            (x.shape if shape is None else shape, strides or own),
+        )
+    ]
     places = np.full(held.max() - held.min() + 1, -1)
     places[held - held.min()] = np.arange(held.size).reshape(held.shape)
     asked = asked - held.min()
@@ -224,7 +268,14 @@ def _as_strided(
     return np.take(np.reshape(x, (-1,)), places[asked])
 
 
-def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+def _sliding_window_view(
+    x: Any,
+    window_shape: Any,
+    axis: Any = None,
+    *,
+    subok: bool = False,
+    writeable: bool = False,
+) -> Any:
     """`sliding_window_view` of a traced array, by its elements' places."""
     places = np.arange(x.size).reshape(x.shape)
     windows = np.lib.stride_tricks.sliding_window_view(places, window_shape, axis)
@@ -253,7 +304,12 @@ HELPERS: dict[str, tuple[str, Any]] = {
 # -- where things come from
 
 LIBRARIES = ("numpy", "scipy")
-_SEEN_THROUGH = {*LIBRARIES, "math", "cmath", "warnings"}  # modules whose names are looked up here
+_SEEN_THROUGH = {
+    *LIBRARIES,
+    "math",
+    "cmath",
+    "warnings",
+}  # modules whose names are looked up here
 _SAME: Any = object()
 
 
@@ -269,7 +325,12 @@ def public_name(f: Any) -> str:
     shown = [p for p in parts if not p.startswith("_")]
     if parts[0] == "numpy" and shown != parts:
         shown = ["numpy"]
-    return ".".join([*shown, getattr(f, "__qualname__", getattr(f, "__name__", type(f).__name__))])
+    return ".".join(
+        [
+            *shown,
+            getattr(f, "__qualname__", getattr(f, "__name__", type(f).__name__)),
+        ]
+    )
 
 
 # -- modules
@@ -316,7 +377,13 @@ def module_seen(origin: types.ModuleType) -> Any:
     return found
 
 
-def _warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **options: Any) -> None:
+def _warn(
+    message: Any,
+    category: Any = None,
+    stacklevel: int = 1,
+    source: Any = None,
+    **options: Any,
+) -> None:
     """`warnings.warn` of lifted code: at the user's line."""
     warnings.warn(message, category, outside(1), source, **options)
 
@@ -369,13 +436,23 @@ class _Names(dict[str, Any]):
             del self[name], self.read[name]
 
 
-_names = table("lifting.names", "id of a module's globals: the globals of its lifted functions", same=None)
+_names = table(
+    "lifting.names",
+    "id of a module's globals: the globals of its lifted functions",
+    same=None,
+)
 
 
 def _builtins_over(names: _Names) -> dict[str, Any]:
     """Python's builtins, with numbers and types of traced values, and imports of what stands in."""
 
-    def import_seen(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    def import_seen(
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> Any:
         return stand_in(builtins.__import__(name, names.origin, locals, fromlist, level))
 
     return {**builtins.__dict__, **NUMBERS, "__import__": import_seen}
@@ -397,7 +474,11 @@ class Lifted:
         self.code, self.run, self.names = code, run, names
 
 
-_lifted = weak_table("lifting.functions", "function of a library: the same code with other globals", same=None)
+_lifted = weak_table(
+    "lifting.functions",
+    "function of a library: the same code with other globals",
+    same=None,
+)
 
 
 def lifted(f: types.FunctionType) -> Callable[..., Any]:
@@ -429,7 +510,11 @@ def _function(f: types.FunctionType, code: types.CodeType, names: _Names) -> Cal
         return _refusing(f"{f.__module__}.{stored[0]}")
     cells = None if f.__closure__ is None else tuple([types.CellType() for _ in f.__closure__])
     run = types.FunctionType(code, names, f.__name__, None, cells)
-    run.__qualname__, run.__module__, run.__doc__ = f.__qualname__, f.__module__, f.__doc__
+    run.__qualname__, run.__module__, run.__doc__ = (
+        f.__qualname__,
+        f.__module__,
+        f.__doc__,
+    )
     _lifted[f] = Lifted(code, run, names)  # before its cells, which may lead here again
     for cell, own in zip(cells or (), f.__closure__ or ()):
         try:
@@ -493,7 +578,10 @@ def _asks_values(test: ast.expr, loop: ast.While | ast.For) -> bool:
         for target in n.targets:
             for name in [t.id for t in ast.walk(target) if isinstance(t, ast.Name)]:
                 computed.setdefault(name, []).append(n.value)
-    asked = [test, *[v for n in ast.walk(test) if isinstance(n, ast.Name) for v in computed.get(n.id, [])]]
+    asked = [
+        test,
+        *[v for n in ast.walk(test) if isinstance(n, ast.Name) for v in computed.get(n.id, [])],
+    ]
     for compared in [c for t in asked for c in ast.walk(t) if isinstance(c, ast.Compare)]:
         names = {n.id for n in ast.walk(compared) if isinstance(n, ast.Name)}
         ordered = any([isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in compared.ops])
@@ -532,12 +620,26 @@ def _once_only(f: types.FunctionType, run: Callable[..., Any], line: int) -> Cal
 # -- classes and objects
 
 # Which hold values; and np.vectorize, whose call has a door
-_PLAIN_BASES = (np.vectorize, tuple, np.ndarray, np.generic, np.dtype, BaseException, type, str, int, float)
+_PLAIN_BASES = (
+    np.vectorize,
+    tuple,
+    np.ndarray,
+    np.generic,
+    np.dtype,
+    BaseException,
+    type,
+    str,
+    int,
+    float,
+)
 _classes = table("lifting.classes", "class of a library: the same with lifted methods", same=None)
 _kinds = table("lifting.kinds", "class with lifted methods: the library's", same=None)
 
 
-_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)  # that a class makes for itself
+_SLOTS = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+)  # that a class makes for itself
 
 
 def lifted_class(kind: type) -> type:
@@ -588,7 +690,9 @@ def _member(member: Any, now: bool = True) -> Any:
 
 
 _objects = weak_table(
-    "lifting.objects", "object of a library: one that shares its attributes, and has lifted methods", same=None
+    "lifting.objects",
+    "object of a library: one that shares its attributes, and has lifted methods",
+    same=None,
 )
 
 
@@ -614,7 +718,10 @@ def _compiled(f: Any) -> Callable[..., Any]:
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__module__", "__doc__"))
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = tuple(map(array_behind, args)), {k: array_behind(a) for k, a in kwargs.items()}
+        args, kwargs = (
+            tuple(map(array_behind, args)),
+            {k: array_behind(a) for k, a in kwargs.items()},
+        )
         if is_traced(args, kwargs):
             raise TracerArrayConversionError(
                 f"{name} is compiled code, and was called with traced values{where_am_i()} by the code of the library's "
@@ -638,7 +745,10 @@ def _of_numpy() -> dict[int, Any]:
                 continue
             rule = maker(name, rule) if theirs is np else rule
             found[id(f)] = found[id(getattr(f, "_implementation", f))] = rule
-    for f in (np.may_share_memory, np.shares_memory):  # an array that is traced is that of the value which it names
+    for f in (
+        np.may_share_memory,
+        np.shares_memory,
+    ):  # an array that is traced is that of the value which it names
         found[id(f)] = found[id(getattr(f, "_implementation", f))] = functools.partial(_shares, f)
     return found
 
@@ -669,7 +779,10 @@ def _of_arrays(f: Any) -> Any:
 
     @functools.wraps(f)
     def of_arrays(*args: Any, **kwargs: Any) -> Any:
-        return f(*map(array_behind, args), **{k: array_behind(a) for k, a in kwargs.items()})
+        return f(
+            *map(array_behind, args),
+            **{k: array_behind(a) for k, a in kwargs.items()},
+        )
 
     return of_arrays
 

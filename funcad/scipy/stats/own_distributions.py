@@ -26,7 +26,14 @@ from funcad.ir.tracer import concrete_value
 from funcad.lifting.own_answers import is_compared, through
 from funcad.lifting.own_code import all_codes, lifted_object, of_elements
 from funcad.numpy.dispatch import is_traced, where_am_i
-from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, inverse_of, quietly, with_rule
+from funcad.scipy.stats.family import (
+    Continuous,
+    Discrete,
+    from_scipy,
+    inverse_of,
+    quietly,
+    with_rule,
+)
 
 # A test compares their values and derivatives, on the versions of `own_answers.VERSIONS`
 COMPARED = """
@@ -64,7 +71,12 @@ def _slope_at_hole(primals: Any, tangents: Any) -> Any:
     return fnp.zeros_like(x), tangents[0] * fnp.where(x == hole, kind(np.nan), kind(0))
 
 
-_REFUSALS = (FuncadError, TypeError, NotImplementedError, AttributeError)  # of code that cannot run on traced values
+_REFUSALS = (
+    FuncadError,
+    TypeError,
+    NotImplementedError,
+    AttributeError,
+)  # of code that cannot run on traced values
 
 
 def _own(formula: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,7 +126,10 @@ def _refused(name: str, method: str, what: str) -> Callable[..., Any]:
 def _without_derivative(name: str, method: str) -> Callable[..., Any]:
     """SciPy's value, whose derivative is refused."""
     refuse = _refused(name, method, f"its {method}")
-    return with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), lambda out, args, tangents: refuse())
+    return with_rule(
+        functools.partial(from_scipy, f"stats.{name}.{method}"),
+        lambda out, args, tangents: refuse(),
+    )
 
 
 def _moving(tangents: Sequence[Any]) -> bool:
@@ -127,7 +142,13 @@ _RATES = np.pi / 2 * np.sinh(_STEPS)
 _SLOPES = np.pi / 2 * np.cosh(_STEPS) * (_STEPS[1] - _STEPS[0])
 
 
-def _integral(density: Callable[..., Any], low: Any, high: Any, parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _integral(
+    density: Callable[..., Any],
+    low: Any,
+    high: Any,
+    parameters: Sequence[Any],
+    tangents: Sequence[Any],
+) -> Any:
     """The tangent in the parameters of the integral of the density from low to high; None stands for an infinite end."""
     shape = (-1, *[1] * max(np.ndim(end) for end in (low, high) if end is not None))
     rates, slopes = _RATES.reshape(shape), _SLOPES.reshape(shape)
@@ -137,10 +158,17 @@ def _integral(density: Callable[..., Any], low: Any, high: Any, parameters: Sequ
         weights: Any = away * slopes
     else:
         part = 1 / (1 + np.exp(-2 * rates))
-        at = fnp.where(rates < 0, low + (high - low) * part, high - (high - low) / (1 + np.exp(2 * rates)))
+        at = fnp.where(
+            rates < 0,
+            low + (high - low) * part,
+            high - (high - low) / (1 + np.exp(2 * rates)),
+        )
         weights = (high - low) * part / (1 + np.exp(2 * rates)) * 2 * slopes
     tangent = _in_parameters(functools.partial(quietly, density, at), parameters, tangents)
-    inside = fnp.logical_and(at > (-np.inf if low is None else low), at < (np.inf if high is None else high))
+    inside = fnp.logical_and(
+        at > (-np.inf if low is None else low),
+        at < (np.inf if high is None else high),
+    )
     return fnp.sum(fnp.where(inside, tangent * weights, 0.0), axis=0)
 
 
@@ -154,10 +182,20 @@ def _in_parameters(f: Callable[..., Any], parameters: Sequence[Any], tangents: S
             full[i] = value
         return f(*full)
 
-    return jvp(of_moved, tuple([parameters[i] for i in moved]), tuple([tangents[i] for i in moved]))[1]
+    return jvp(
+        of_moved,
+        tuple([parameters[i] for i in moved]),
+        tuple([tangents[i] for i in moved]),
+    )[1]
 
 
-def _tail_sum(pmf: Callable[..., Any], low: Any, k: Any, parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _tail_sum(
+    pmf: Callable[..., Any],
+    low: Any,
+    k: Any,
+    parameters: Sequence[Any],
+    tangents: Sequence[Any],
+) -> Any:
     """The tangent in the parameters of the sum of pmf from low to k."""
     last = concrete_value(k)
     first = concrete_value(low)
@@ -179,13 +217,25 @@ def _own_methods(kind: type, names: str) -> Callable[[type], type]:
         for name in names.split():
             traced = getattr(kind, name)
 
-            def method(self: Any, x: Any, *args: Any, _name: str = name, _traced: Any = traced, **kwargs: Any) -> Any:
+            def method(
+                self: Any,
+                x: Any,
+                *args: Any,
+                _name: str = name,
+                _traced: Any = traced,
+                **kwargs: Any,
+            ) -> Any:
                 if not is_traced((x, *args), kwargs):
                     return getattr(self.theirs, _name)(x, *args, **kwargs)
                 name = self.theirs.name
                 if name not in COMPARED.split() or not is_compared("scipy"):
                     x, *args = through(f"scipy.stats.{name}", [x, *args])  # type: ignore[assignment]
-                    kwargs = dict(zip(kwargs, through(f"scipy.stats.{name}", list(kwargs.values()))))
+                    kwargs = dict(
+                        zip(
+                            kwargs,
+                            through(f"scipy.stats.{name}", list(kwargs.values())),
+                        )
+                    )
                 return _traced(self, x, *args, **kwargs)
 
             method.__name__ = method.__qualname__ = name
@@ -207,7 +257,11 @@ def _between(low: Any, high: Any) -> Any:
         return 0.5 if high is None else high - 1.0
     if high is None:
         return low + 1.0
-    middle = fnp.where(fnp.isinf(high), low + 1.0, fnp.where(fnp.isinf(low), high - 1.0, (low + high) / 2))
+    middle = fnp.where(
+        fnp.isinf(high),
+        low + 1.0,
+        fnp.where(fnp.isinf(low), high - 1.0, (low + high) / 2),
+    )
     return fnp.where(fnp.isinf(low) & fnp.isinf(high), 0.5, middle)
 
 
@@ -266,7 +320,11 @@ class OwnContinuous(_Own, Continuous):
             return _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
 
         cdf = probability("cdf", 1.0)
-        formulas: dict[str, Any] = {"pdf": density, "cdf": cdf, "sf": probability("sf", -1.0)}
+        formulas: dict[str, Any] = {
+            "pdf": density,
+            "cdf": cdf,
+            "sf": probability("sf", -1.0),
+        }
         formulas["logpdf"] = _own(form._logpdf, lambda *args: fnp.log(density(*args)))
         if not _overridden(theirs, "_logpdf"):
             formulas["logpdf"] = lambda *args: fnp.log(density(*args))
@@ -275,7 +333,10 @@ class OwnContinuous(_Own, Continuous):
             if _overridden(theirs, f"_{method}"):
                 log = functools.partial(lambda f, *args: fnp.log(f(*args)), plain)
                 formulas[method] = _own(getattr(form, f"_{method}"), log)
-        for method, goal, sign in (("ppf", formulas["cdf"], 1.0), ("isf", formulas["sf"], -1.0)):
+        for method, goal, sign in (
+            ("ppf", formulas["cdf"], 1.0),
+            ("isf", formulas["sf"], -1.0),
+        ):
             slope = functools.partial(lambda s, *args: s * density(*args), sign)
             values = inverse_of(goal, slope, functools.partial(from_scipy, f"stats.{name}.{method}"))
             formulas[method] = _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
