@@ -12,6 +12,7 @@ frames of the import system, which it knows by the words "importlib" and "_boots
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -41,12 +42,16 @@ def python_function(found: Any) -> types.FunctionType | None:
     return found if isinstance(found, types.FunctionType) else None
 
 
+_SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # whose code a door's cannot replace
+
+
 def public_functions(module: types.ModuleType) -> list[str]:
     """The names of a module's public functions in Python that its library defines."""
     library = module.__name__.partition(".")[0]
     found = [(name, getattr(module, name, None)) for name in getattr(module, "__all__", dir(module))]
-    found = [(name, f) for name, f in found if not name.startswith("_")]
-    return [n for n, f in found if isinstance(f, types.FunctionType) and str(f.__module__).partition(".")[0] == library]
+    functions = [(name, f) for name, f in found if isinstance(f, types.FunctionType) and not name.startswith("_")]
+    plain = [(name, f) for name, f in functions if not f.__code__.co_flags & _SUSPENDED]
+    return [name for name, f in plain if str(f.__module__).partition(".")[0] == library]
 
 
 def _constants(code: types.CodeType, name: str) -> types.CodeType:

@@ -17,11 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.custom.custom_jvp import custom_jvp
-from funcad.errors import (
-    FuncadError,
-    TracerArrayConversionError,
-    UncertifiedDerivativeWarning,
-)
+from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDerivativeWarning
 from funcad.host.where import outside, setting, state
 from funcad.ir.tracer import Tracer
 from funcad.lifting.own_code import as_of_library, current, library_of, public_name
