@@ -69,30 +69,30 @@ _REFUSALS = (
     TypeError,
     NotImplementedError,
     AttributeError,
+    ValueError,
 )  # of code that cannot run on traced values
 
 
 def _own(formula: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """The formula by its own code; `otherwise` once that was refused."""
-    refused: list[Exception] = []
+    """The formula by its own code; `otherwise` for those arguments for which that was refused."""
+    refused: dict[tuple[bool, ...], Exception] = {}
 
     def run(*args: Any) -> Any:
-        if not refused:
+        traced = tuple([is_traced((a,)) for a in args])
+        if traced not in refused:
             try:
                 try:
                     return formula(*args)
                 except _REFUSALS:
                     return of_elements(formula, fnp.broadcast_arrays(*args))  # as SciPy calls it
             except _REFUSALS as error:
-                if not is_traced(args):
-                    raise
-                refused.append(error)
+                refused[traced] = error
         try:
             return otherwise(*args)
         except TracerArrayConversionError as error:
             if error.__cause__ is not None:
                 raise
-            raise error from refused[0]
+            raise error from refused[traced]
 
     return run
 
