@@ -62,6 +62,7 @@ from funcad.configuration import show_config as show_config
 from funcad.control import policies as _policies
 from funcad.device import devices as devices
 from funcad.errors import NotCompiledWarning as NotCompiledWarning
+from funcad.errors import UncertifiedDerivativeWarning as UncertifiedDerivativeWarning
 from funcad.jitted.jit_cache import CacheInfo
 from funcad.jitted.jit_cache import clear_caches as clear_caches
 from funcad.jitted.jit_inspect import Lowered

@@ -52,6 +52,7 @@ LEVELS = {
     "reads": 12.5,
     "jitted": 13,
     "numpy": 14,
+    "lifting": 14.5,
     "lax": 15,
     "random": 15,
     "diagnosis": 15,

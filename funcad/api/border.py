@@ -531,7 +531,7 @@ class Remade:
 
     def __set_name__(self, owner: type, name: str) -> None:
         """From now on `self(instance, x)` is the transform of the method, whoever calls it so."""
-        self.owners += (owner,)
+        self.owners += (owner,)  # type: ignore[misc]
         f = self.remaking()[0]
         if isinstance(f, Remade):
             f.__set_name__(owner, name)
