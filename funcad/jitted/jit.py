@@ -467,8 +467,11 @@ class Core:
             except Exception as error:
                 if self._runs_plainly(error, entry, args, kwargs):
                     return self.f(*args, **kwargs)
-                if not happened or state.checked or state.abstract is not None or state.observer is not None:
+                inside = state.abstract is not None or state.observer is not None
+                if state.checked or inside or not happened and self._donated_ids(args, kwargs):
                     raise
+                if not happened:  # what the program says, draws or calls comes after the error, which f may catch
+                    return self.f(*args, **kwargs)
                 return run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
             n = len(outs) - sum([store.count for store in entry.stores])
             outs = own_memory(outs, inputs)

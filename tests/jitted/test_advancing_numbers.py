@@ -80,6 +80,16 @@ def only_at_times(s: State, x: Any) -> Any:
     return x * s.t if s.u < 2 else x if s.t % 3 == 0 else -x
 
 
+def says_after_what_it_catches(s: State, x: Any) -> Any:
+    s.best = -s.best
+    try:
+        x = x / (s.t % 2)
+    except ZeroDivisionError:
+        s.k = 0
+    print(s.best, x)
+    return x
+
+
 def divides(s: State, x: Any) -> Any:
     s.t += 1
     try:
@@ -105,6 +115,7 @@ ALL = [
     with_an_error_after_a_print,
     only_at_times,
     divides,
+    says_after_what_it_catches,
 ]
 
 
