@@ -523,9 +523,10 @@ class Core:
         """A call of a function that has guards."""
         if entry.given and state.observer is not None:  # whose program takes the numbers
             return state.observer.runs_as(self.f)(*args, **kwargs)
-        if entry.given:
+        says_and_stores = entry.paths.trie.has_effects and entry.paths.trie.stores and state.observer is None
+        if entry.given or says_and_stores:
             with lock:
-                if entry.watched is None or not entry.watched.holds(self.f):  # another thread has stored meanwhile
+                if entry.watched is not None and not entry.watched.holds(self.f):  # another thread has stored meanwhile
                     return self._call(args, kwargs, 1)
                 happened: list[Any] = []
                 donated = self._donated_ids(args, kwargs)

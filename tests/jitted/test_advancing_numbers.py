@@ -90,6 +90,14 @@ def says_after_what_it_catches(s: State, x: Any) -> Any:
     return x
 
 
+def stores_and_prints_before_an_error(s: State, x: Any) -> Any:
+    s.k = x
+    print(s.u, x)
+    if s.u > s.k:
+        raise ValueError(str(s.u))
+    return x
+
+
 def divides(s: State, x: Any) -> Any:
     s.t += 1
     try:
@@ -116,6 +124,7 @@ ALL = [
     only_at_times,
     divides,
     says_after_what_it_catches,
+    stores_and_prints_before_an_error,
 ]
 
 
