@@ -138,7 +138,8 @@ def test_they_have_paths_and_agree(f: Any, capsys: pytest.CaptureFixture[str]) -
         assert outcome(jitted, state, x) == outcome(types.MethodType(f, plain), plain, x)
         said = capsys.readouterr().out.splitlines()
         assert said[: len(said) // 2] == said[len(said) // 2 :]
-    assert jitted.cache_info().misses <= 8
+    raises_at_first = f is stores_and_prints_before_an_error  # which is not kept, and traced anew
+    assert jitted.cache_info().misses <= (15 if raises_at_first else 8)
 
 
 def test_explain_lists_the_paths_and_the_number() -> None:
