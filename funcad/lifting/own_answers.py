@@ -183,9 +183,15 @@ def _plain(x: Any) -> Any:
     return as_of_library(x)
 
 
+# Whatever writes and reads files or texts: it has no derivative, and must do nothing in vain.
+_OF_FILES = ("numpy.lib._npyio_impl", "numpy.lib._format_impl", "numpy._core.arrayprint")
+
+
 def answer_for(function: Any) -> Callable[..., Any] | None:
     """By its own code, for a function in Python of NumPy's or SciPy's; None where there is none."""
     f = getattr(function, "_implementation", function)
     if not isinstance(f, types.FunctionType) or library_of(function) not in VERSIONS:
+        return None
+    if f.__globals__.get("__name__") in _OF_FILES:
         return None
     return own_answer(f, public_name(function))

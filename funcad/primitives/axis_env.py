@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -158,7 +157,7 @@ _FOLDERS = re.compile(r"\S*[/\\]")
 
 def place_of(line: str) -> int:
     """A number for a line of the user's, whichever folder a machine has its file in."""
-    return zlib.crc32(_FOLDERS.sub("", line).encode())
+    return int.from_bytes(_FOLDERS.sub("", line).encode()) % 4294967291  # a prime below 2**32
 
 
 def _run(xp: Any, x: Any, *, call: CollectiveCall) -> Any:

@@ -132,7 +132,7 @@ SPELLINGS = [
     ("np.nditer", lambda x: list(np.nditer(x)), TypeError),
     ("np.linspace", lambda x: np.linspace(0, x, 3).sum(), 1.5),
     ("where=", lambda x: np.sin(x * np.ones(2), where=[True, False]).sum(), TypeError),
-    ("reduceat", lambda x: np.add.reduceat(x * np.ones(3), [0, 2]).sum(), TypeError),
+    ("reduceat", lambda x: np.add.reduceat(x * np.ones(3), [0, 2]).sum(), 3.0),
     ("np.save", lambda x: np.save("/dev/null", x), TypeError),
     ("json", lambda x: json.dumps(x), TypeError),
     ("Decimal", lambda x: decimal.Decimal(x), TypeError),

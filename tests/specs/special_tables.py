@@ -7,6 +7,7 @@ import scipy.special
 
 from funcad.primitives import special_bessel, special_integrals, special_table
 from funcad.primitives import special_inverses as special_inverses  # enters its tables
+from funcad.primitives import special_polynomials as special_polynomials  # and so do these
 from tests.specs import spec
 from tests.specs.special import INSIDE, ON_CPU, OTHER, POSITIVE, difference
 
