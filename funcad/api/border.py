@@ -60,6 +60,8 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
     """Where f was given an option that it does not have, name the one that was meant."""
     found = re.match(r".*got an unexpected keyword argument '(\w+)'", str(error)) if type(error) is TypeError else None
     inner = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    while inner is not None and inner.tb_frame.f_code in _BINDS:
+        inner = inner.tb_next
     if found is None or inner is not None:  # the option of another function, which f called
         return error
     options = [p.name for p in inspect.signature(f).parameters.values() if p.kind is not p.VAR_POSITIONAL]
@@ -550,6 +552,9 @@ def binds(transform: Function) -> Function:
         return transform(*args, **kwargs)
 
     return cast(Function, above)
+
+
+_BINDS = binds.__code__.co_consts  # among them the code that stands before a transform
 
 
 def is_method(f: Any) -> bool:

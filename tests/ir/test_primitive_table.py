@@ -36,7 +36,7 @@ COVERED_BY_PROGRAMS = set(
 )
 
 DRAWS = {"random_draw", "host_read"}  # whose results differ from run to run: test_random_draws.py, reads/test_replays.py
-OVER_PROCESSES = ("exchange", "extremum", "gather", "permute", "scatter", "sum")
+OVER_PROCESSES = ("broadcast", "exchange", "extremum", "gather", "permute", "reduce", "scatter", "sum")
 ELSEWHERE = {  # made by one transformation of one kind of program, which has tests of its own
     "known_program": "tests/unjitted/test_mapped_gradients.py",
     "partition_sum": "tests/distributed/test_partitions.py",
@@ -46,7 +46,9 @@ ELSEWHERE = {  # made by one transformation of one kind of program, which has te
         ["enter_checked", "enter_replicated", "leave_replicated", *[f"{how}_over_processes" for how in OVER_PROCESSES]],
         "tests/distributed/test_spmd.py",
     ),
+    **dict.fromkeys(["gather_to_process", "scatter_from_process"], "tests/distributed/test_exchanges.py"),
     **dict.fromkeys(["agree_on_collectives", "sums_over_processes"], "tests/distributed/test_what_is_sent.py"),
+    **dict.fromkeys([f"{what}_sums_over_processes" for what in ("start", "finish")], "tests/distributed/test_overlap.py"),
 }
 
 # Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of
@@ -54,7 +56,8 @@ ELSEWHERE = {  # made by one transformation of one kind of program, which has te
 # argument (reverse mode transposes what their jvp is made of).
 ABSENT_RULES: dict[tuple[str, str], str] = {
     ("agree_on_collectives", "batch"): "made when a program is made ready to run, after everything has been mapped",
-    ("sums_over_processes", "batch"): "made when a program is made ready to run, after everything has been mapped",
+    ("start_sums_over_processes", "batch"): "made when a program is made ready to run, after everything has been mapped",
+    ("finish_sums_over_processes", "batch"): "made when a program is made ready to run, after everything has been mapped",
     ("stop_gradient", "transpose"): "its tangent is zero, so reverse mode never meets it",
     ("custom_jvp", "batch"): "runs on values at once; a program holds custom_jvp_call instead",
     ("custom_vjp", "batch"): "runs on values at once; a program holds custom_vjp_call instead",
