@@ -41,47 +41,221 @@ if _typing.TYPE_CHECKING:  # isort: off
         nbdtrc as nbdtrc, pdtr as pdtr, pdtrc as pdtrc, perm as perm, polygamma as polygamma, sinc as sinc, softmax as softmax,
         softplus as softplus, sph_harm_y as sph_harm_y, voigt_profile as voigt_profile, zeta as zeta,
     )  # fmt: skip
-    from funcad.scipy.special.special_ufuncs import (
-        agm as agm, airy as airy, airye as airye, bdtri as bdtri, bdtrik as bdtrik, bdtrin as bdtrin, bei as bei, beip as beip,
-        ber as ber, berp as berp, besselpoly as besselpoly, beta as beta, betainc as betainc, betaincc as betaincc,
-        betainccinv as betainccinv, betaincinv as betaincinv, betaln as betaln, binom as binom, boxcox as boxcox,
-        boxcox1p as boxcox1p, btdtria as btdtria, btdtrib as btdtrib, cbrt as cbrt, chdtriv as chdtriv, chndtr as chndtr,
-        chndtridf as chndtridf, chndtrinc as chndtrinc, chndtrix as chndtrix, cosdg as cosdg, cosm1 as cosm1, cotdg as cotdg,
-        dawsn as dawsn, digamma as digamma, ellipe as ellipe, ellipeinc as ellipeinc, ellipj as ellipj, ellipk as ellipk,
-        ellipkinc as ellipkinc, ellipkm1 as ellipkm1, elliprc as elliprc, elliprd as elliprd, elliprf as elliprf,
-        elliprg as elliprg, elliprj as elliprj, entr as entr, erf as erf, erfc as erfc, erfcinv as erfcinv, erfcx as erfcx,
-        erfi as erfi, erfinv as erfinv, eval_chebyc as eval_chebyc, eval_chebys as eval_chebys, eval_chebyt as eval_chebyt,
-        eval_chebyu as eval_chebyu, eval_gegenbauer as eval_gegenbauer, eval_genlaguerre as eval_genlaguerre,
-        eval_hermite as eval_hermite, eval_hermitenorm as eval_hermitenorm, eval_jacobi as eval_jacobi,
-        eval_laguerre as eval_laguerre, eval_legendre as eval_legendre, eval_sh_chebyt as eval_sh_chebyt,
-        eval_sh_chebyu as eval_sh_chebyu, eval_sh_jacobi as eval_sh_jacobi, eval_sh_legendre as eval_sh_legendre, exp1 as exp1,
-        exp10 as exp10, exp2 as exp2, expi as expi, expit as expit, expm1 as expm1, expn as expn, exprel as exprel,
-        fdtri as fdtri, fdtridfd as fdtridfd, fresnel as fresnel, gamma as gamma, gammainc as gammainc, gammaincc as gammaincc,
-        gammainccinv as gammainccinv, gammaincinv as gammaincinv, gammaln as gammaln, gammasgn as gammasgn, gdtria as gdtria,
-        gdtrib as gdtrib, huber as huber, hyp0f1 as hyp0f1, hyp1f1 as hyp1f1, hyp2f1 as hyp2f1, hyperu as hyperu, i0 as i0,
-        i0e as i0e, i1 as i1, i1e as i1e, inv_boxcox as inv_boxcox, inv_boxcox1p as inv_boxcox1p, it2i0k0 as it2i0k0,
-        it2j0y0 as it2j0y0, it2struve0 as it2struve0, itairy as itairy, iti0k0 as iti0k0, itj0y0 as itj0y0,
-        itmodstruve0 as itmodstruve0, itstruve0 as itstruve0, iv as iv, ive as ive, j0 as j0, j1 as j1, jn as jn, jv as jv,
-        jve as jve, k0 as k0, k0e as k0e, k1 as k1, k1e as k1e, kei as kei, keip as keip, kelvin as kelvin, ker as ker,
-        kerp as kerp, kl_div as kl_div, kn as kn, kolmogi as kolmogi, kolmogorov as kolmogorov, kv as kv, kve as kve,
-        log1p as log1p, log_expit as log_expit, log_ndtr as log_ndtr, log_wright_bessel as log_wright_bessel,
-        loggamma as loggamma, logit as logit, lpmv as lpmv, mathieu_a as mathieu_a, mathieu_b as mathieu_b,
-        mathieu_cem as mathieu_cem, mathieu_modcem1 as mathieu_modcem1, mathieu_modcem2 as mathieu_modcem2,
-        mathieu_modsem1 as mathieu_modsem1, mathieu_modsem2 as mathieu_modsem2, mathieu_sem as mathieu_sem,
-        modfresnelm as modfresnelm, modfresnelp as modfresnelp, modstruve as modstruve, nbdtri as nbdtri, nbdtrik as nbdtrik,
-        nbdtrin as nbdtrin, ncfdtr as ncfdtr, ncfdtri as ncfdtri, ncfdtridfd as ncfdtridfd, ncfdtridfn as ncfdtridfn,
-        ncfdtrinc as ncfdtrinc, nctdtr as nctdtr, nctdtridf as nctdtridf, nctdtrinc as nctdtrinc, nctdtrit as nctdtrit,
-        ndtr as ndtr, ndtri as ndtri, ndtri_exp as ndtri_exp, nrdtrimn as nrdtrimn, nrdtrisd as nrdtrisd, obl_ang1 as obl_ang1,
-        obl_ang1_cv as obl_ang1_cv, obl_cv as obl_cv, obl_rad1 as obl_rad1, obl_rad1_cv as obl_rad1_cv, obl_rad2 as obl_rad2,
-        obl_rad2_cv as obl_rad2_cv, owens_t as owens_t, pbdv as pbdv, pbvv as pbvv, pbwa as pbwa, pdtri as pdtri,
-        pdtrik as pdtrik, poch as poch, powm1 as powm1, pro_ang1 as pro_ang1, pro_ang1_cv as pro_ang1_cv, pro_cv as pro_cv,
-        pro_rad1 as pro_rad1, pro_rad1_cv as pro_rad1_cv, pro_rad2 as pro_rad2, pro_rad2_cv as pro_rad2_cv,
-        pseudo_huber as pseudo_huber, psi as psi, radian as radian, rel_entr as rel_entr, rgamma as rgamma, round as round,
-        shichi as shichi, sici as sici, sindg as sindg, smirnov as smirnov, smirnovi as smirnovi, spence as spence,
-        stdtr as stdtr, stdtridf as stdtridf, stdtrit as stdtrit, struve as struve, tandg as tandg, tklmbda as tklmbda,
-        wofz as wofz, wright_bessel as wright_bessel, wrightomega as wrightomega, xlog1py as xlog1py, xlogy as xlogy, y0 as y0,
-        y1 as y1, yn as yn, yv as yv, yve as yve, zetac as zetac,
-    )  # fmt: skip
+    from numpy import ufunc as _ufunc
+
+    agm: _ufunc
+    airy: _ufunc
+    airye: _ufunc
+    bdtri: _ufunc
+    bdtrik: _ufunc
+    bdtrin: _ufunc
+    bei: _ufunc
+    beip: _ufunc
+    ber: _ufunc
+    berp: _ufunc
+    besselpoly: _ufunc
+    beta: _ufunc
+    betainc: _ufunc
+    betaincc: _ufunc
+    betainccinv: _ufunc
+    betaincinv: _ufunc
+    betaln: _ufunc
+    binom: _ufunc
+    boxcox: _ufunc
+    boxcox1p: _ufunc
+    btdtria: _ufunc
+    btdtrib: _ufunc
+    cbrt: _ufunc
+    chdtriv: _ufunc
+    chndtr: _ufunc
+    chndtridf: _ufunc
+    chndtrinc: _ufunc
+    chndtrix: _ufunc
+    cosdg: _ufunc
+    cosm1: _ufunc
+    cotdg: _ufunc
+    dawsn: _ufunc
+    digamma: _ufunc
+    ellipe: _ufunc
+    ellipeinc: _ufunc
+    ellipj: _ufunc
+    ellipk: _ufunc
+    ellipkinc: _ufunc
+    ellipkm1: _ufunc
+    elliprc: _ufunc
+    elliprd: _ufunc
+    elliprf: _ufunc
+    elliprg: _ufunc
+    elliprj: _ufunc
+    entr: _ufunc
+    erf: _ufunc
+    erfc: _ufunc
+    erfcinv: _ufunc
+    erfcx: _ufunc
+    erfi: _ufunc
+    erfinv: _ufunc
+    eval_chebyc: _ufunc
+    eval_chebys: _ufunc
+    eval_chebyt: _ufunc
+    eval_chebyu: _ufunc
+    eval_gegenbauer: _ufunc
+    eval_genlaguerre: _ufunc
+    eval_hermite: _ufunc
+    eval_hermitenorm: _ufunc
+    eval_jacobi: _ufunc
+    eval_laguerre: _ufunc
+    eval_legendre: _ufunc
+    eval_sh_chebyt: _ufunc
+    eval_sh_chebyu: _ufunc
+    eval_sh_jacobi: _ufunc
+    eval_sh_legendre: _ufunc
+    exp1: _ufunc
+    exp10: _ufunc
+    exp2: _ufunc
+    expi: _ufunc
+    expit: _ufunc
+    expm1: _ufunc
+    expn: _ufunc
+    exprel: _ufunc
+    fdtri: _ufunc
+    fdtridfd: _ufunc
+    fresnel: _ufunc
+    gamma: _ufunc
+    gammainc: _ufunc
+    gammaincc: _ufunc
+    gammainccinv: _ufunc
+    gammaincinv: _ufunc
+    gammaln: _ufunc
+    gammasgn: _ufunc
+    gdtria: _ufunc
+    gdtrib: _ufunc
+    huber: _ufunc
+    hyp0f1: _ufunc
+    hyp1f1: _ufunc
+    hyp2f1: _ufunc
+    hyperu: _ufunc
+    i0: _ufunc
+    i0e: _ufunc
+    i1: _ufunc
+    i1e: _ufunc
+    inv_boxcox: _ufunc
+    inv_boxcox1p: _ufunc
+    it2i0k0: _ufunc
+    it2j0y0: _ufunc
+    it2struve0: _ufunc
+    itairy: _ufunc
+    iti0k0: _ufunc
+    itj0y0: _ufunc
+    itmodstruve0: _ufunc
+    itstruve0: _ufunc
+    iv: _ufunc
+    ive: _ufunc
+    j0: _ufunc
+    j1: _ufunc
+    jn: _ufunc
+    jv: _ufunc
+    jve: _ufunc
+    k0: _ufunc
+    k0e: _ufunc
+    k1: _ufunc
+    k1e: _ufunc
+    kei: _ufunc
+    keip: _ufunc
+    kelvin: _ufunc
+    ker: _ufunc
+    kerp: _ufunc
+    kl_div: _ufunc
+    kn: _ufunc
+    kolmogi: _ufunc
+    kolmogorov: _ufunc
+    kv: _ufunc
+    kve: _ufunc
+    log1p: _ufunc
+    log_expit: _ufunc
+    log_ndtr: _ufunc
+    log_wright_bessel: _ufunc
+    loggamma: _ufunc
+    logit: _ufunc
+    lpmv: _ufunc
+    mathieu_a: _ufunc
+    mathieu_b: _ufunc
+    mathieu_cem: _ufunc
+    mathieu_modcem1: _ufunc
+    mathieu_modcem2: _ufunc
+    mathieu_modsem1: _ufunc
+    mathieu_modsem2: _ufunc
+    mathieu_sem: _ufunc
+    modfresnelm: _ufunc
+    modfresnelp: _ufunc
+    modstruve: _ufunc
+    nbdtri: _ufunc
+    nbdtrik: _ufunc
+    nbdtrin: _ufunc
+    ncfdtr: _ufunc
+    ncfdtri: _ufunc
+    ncfdtridfd: _ufunc
+    ncfdtridfn: _ufunc
+    ncfdtrinc: _ufunc
+    nctdtr: _ufunc
+    nctdtridf: _ufunc
+    nctdtrinc: _ufunc
+    nctdtrit: _ufunc
+    ndtr: _ufunc
+    ndtri: _ufunc
+    ndtri_exp: _ufunc
+    nrdtrimn: _ufunc
+    nrdtrisd: _ufunc
+    obl_ang1: _ufunc
+    obl_ang1_cv: _ufunc
+    obl_cv: _ufunc
+    obl_rad1: _ufunc
+    obl_rad1_cv: _ufunc
+    obl_rad2: _ufunc
+    obl_rad2_cv: _ufunc
+    owens_t: _ufunc
+    pbdv: _ufunc
+    pbvv: _ufunc
+    pbwa: _ufunc
+    pdtri: _ufunc
+    pdtrik: _ufunc
+    poch: _ufunc
+    powm1: _ufunc
+    pro_ang1: _ufunc
+    pro_ang1_cv: _ufunc
+    pro_cv: _ufunc
+    pro_rad1: _ufunc
+    pro_rad1_cv: _ufunc
+    pro_rad2: _ufunc
+    pro_rad2_cv: _ufunc
+    pseudo_huber: _ufunc
+    psi: _ufunc
+    radian: _ufunc
+    rel_entr: _ufunc
+    rgamma: _ufunc
+    round: _ufunc
+    shichi: _ufunc
+    sici: _ufunc
+    sindg: _ufunc
+    smirnov: _ufunc
+    smirnovi: _ufunc
+    spence: _ufunc
+    stdtr: _ufunc
+    stdtridf: _ufunc
+    stdtrit: _ufunc
+    struve: _ufunc
+    tandg: _ufunc
+    tklmbda: _ufunc
+    wofz: _ufunc
+    wright_bessel: _ufunc
+    wrightomega: _ufunc
+    xlog1py: _ufunc
+    xlogy: _ufunc
+    y0: _ufunc
+    y1: _ufunc
+    yn: _ufunc
+    yv: _ufunc
+    yve: _ufunc
+    zetac: _ufunc
 else:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _absent("funcad.scipy.special", _later)
 
