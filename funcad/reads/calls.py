@@ -69,6 +69,7 @@ _REFUSED: dict[Any, str] = {
     **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
     **{f: f"np.{f.__name__} reads a file" for f in (np.load, np.loadtxt, np.genfromtxt, np.fromfile)},
     **{f: f"time.{f.__name__} gives another answer at each call" for f in (time.localtime, time.gmtime, time.ctime)},
+    **{f: f"time.{f.__name__} reads a clock" for f in (time.strftime, time.asctime)},
 }  # fmt: skip
 # the same, of modules that a program may never import
 _REFUSED_BY_NAME = {

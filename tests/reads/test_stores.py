@@ -6,6 +6,7 @@ import copy
 import datetime
 import os
 import threading
+import time
 import types
 import warnings
 from collections.abc import Callable
@@ -247,6 +248,9 @@ def test_readings_of_the_world_are_read_again() -> None:
     np.testing.assert_array_equal(f(X), X)
     with pytest.warns(funcad.NotCompiledWarning, match="reads a clock"):
         jit(lambda x: x * datetime.datetime.now().year)(X)
+    for clock in (time.strftime, time.asctime):  # a text of now
+        with pytest.raises(funcad.NotCompiledWarning, match=f"time.{clock.__name__} reads a clock"):
+            jit(lambda x, clock=clock: x * len(clock(*["%H"] * (clock is time.strftime))), not_compiled="raise")(X)
 
 
 def test_a_jitted_method_is_copied_with_its_state() -> None:
