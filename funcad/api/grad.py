@@ -25,11 +25,11 @@ from funcad.host.where import for_user, interrupted, outside, state
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
+from funcad.unjitted.backward import pull as pull_rows
 from funcad.unjitted.linearizing import linearize_following
 from funcad.unjitted.mapped import MappedGradient, linearize_recorded
 from funcad.unjitted.structural import pull
-from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_ends import pull as pull_tape
+from funcad.unjitted.rows import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
@@ -243,14 +243,14 @@ class _Gradient(Remade):
         if trace is not None:
             outs, nonzero, jaxpr, residuals, locks = linearize_recorded(trace, flat, leaves, differentiable)
         else:
-            outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, "tape")
+            outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         value = outs[0]
         if locks.held:
             locks.check()
         if nonzero[0]:
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
-                found = iter(pull_tape(jaxpr, [one], outs))
+                found = iter(pull_rows(jaxpr, [one]))
             elif type(jaxpr) is MappedGradient:
                 found = iter(jaxpr.pull())
             else:

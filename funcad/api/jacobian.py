@@ -180,7 +180,7 @@ def jacfwd(
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacfwd")
         _check(chosen, holomorphic, "jacfwd", "argument")
         small = chunk_size is None and sum([aval_of(x).size for x in tree.leaves(chosen)]) <= LARGEST
-        found = linearized(partial, chosen, has_aux, "jacfwd", "columns" if small else "linear")
+        found = linearized(partial, chosen, has_aux, "jacfwd")
         _check(found.out, holomorphic, "jacfwd", "output", either=True)
         if found.results is not None:
             columns = found.out_tree.unflatten(_with_zeros(found.results, found.nonzero, found.outs, chosen))
@@ -225,7 +225,7 @@ def jacrev(
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacrev")
         _check(chosen, holomorphic, "jacrev", "argument", allow_int, either=True)
-        found = linearized(partial, chosen, has_aux, "jacrev", lambda outs: "tape" if _is_number(outs) else "linear")
+        found = linearized(partial, chosen, has_aux, "jacrev", True)
         out = found.out
         _check(out, holomorphic, "jacrev", "output")
         if _is_number(found.outs):

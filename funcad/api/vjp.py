@@ -18,12 +18,12 @@ from funcad.masks.masked_rules import push
 from funcad.primitives.placement import each_on_device_of
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted import tape_ends
+from funcad.unjitted import backward
 from funcad.unjitted.following import follow
 from funcad.unjitted.linearizing import linearize_following
 from funcad.unjitted.strides import Given
 from funcad.unjitted.structural import pull
-from funcad.unjitted.tape import Tape
+from funcad.unjitted.rows import Tape
 
 from funcad.api.border import (  # isort: skip
     AbstractOutput, OutTree, api, check_leaves, check_tangents, flat_function, flat_values, name_of, own_memory, tangent_aval,
@@ -66,22 +66,25 @@ def linearized(
     primals: Sequence[Any],
     has_aux: bool,
     name: str,
-    kind: str | Callable[[Sequence[Any]], str] = "linear",
+    rows: bool = False,
 ) -> Linearized:
-    """`kind` says what is wanted, see `linearize_following`."""
+    """With `rows`, the derivative of one number, or the rows in place of the program: see `linearize_following`."""
     leaves, in_tree = flat_values((tuple(primals), {}))
     check_leaves(leaves, f"{name}: argument", primals)
     differentiable = [is_inexact(aval_of(x)) for x in leaves]
     store = OutTree()
     box: dict[str, Any] = {}
     flat = flat_function(with_aux(f, has_aux, box), in_tree, store)
-    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, kind)
+    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, rows)
     n, results = box.get("n", len(outs)), None
     check_leaves(outs[:n], f"{name}: output of {name_of(f)}")
     if type(jaxpr) is Tape:
-        locks.check()
-        results = list(tape_ends.pull(jaxpr, [] if kind == "columns" else [seed_of(outs[0])], outs))
-        locks.release()
+        if n == 1 and aval_of(outs[0]).shape == ():
+            locks.check()
+            results = backward.pull(jaxpr, [seed_of(outs[0])] if nonzero[0] else [])
+            locks.release()
+        else:
+            jaxpr, residuals = backward.linear_of(jaxpr)
     outs = own_memory(outs, leaves + residuals)
     out_tree, aux = store.tree, []
     if has_aux:

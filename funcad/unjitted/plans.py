@@ -1,37 +1,19 @@
-"""Which operations a tape writes down, and what it decides once per shape.
-
-That is how NumPy reduces, whether operands fit and are small, and the parameters by their bits.
-"""
+"""What a tape decides once per shape: how NumPy reduces, whether operands fit, and the parameters by their bits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import prod
 from typing import Any
 
-from funcad.host.locks import SMALL
 from funcad.memo import remembers, table
 from funcad.passes.subprograms import params_key
 from funcad.primitives import conversion, shape
-from funcad.primitives.arithmetic import add, mul, neg, sub
+from funcad.primitives.arithmetic import add, neg, sub
 from funcad.primitives.basic_indexing import basic_update_p
-from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.shape import shape_of_two
 
 _LINEAR = frozenset([add, sub, neg, conversion.convert_p, shape.concatenate_p, basic_update_p])
 _MOST_PLANS = 1000
-BILINEAR = frozenset([mul, dot_general_p])  # an operand matters only if the other one has a tangent
-
-
-@remembers(_MOST_PLANS)
-def has_rows(primitive: Any) -> bool:
-    """May a tape write it down? Its rule gives a tangent; one that must look at values is refused when it is derived."""
-    if primitive.primal_and_jvp is not None or primitive.linearize is not None:  # of programs
-        return False
-    if primitive.effect or primitive.barrier or primitive.collective is not None:
-        return False
-    return primitive.jvp is not None and not primitive.passive
 
 
 @remembers(_MOST_PLANS)
@@ -69,15 +51,8 @@ def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tupl
 
 @remembers(1024)
 def product_plan(a: tuple, b: tuple) -> tuple | None:
-    """Parameters of the small product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
-    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * prod(a[:-1] + b[1:]) > SMALL:
+    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
+    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0]:
         return None
     params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
     return params, params_key(params)
-
-
-@remembers(1024)
-def small_shape(a: tuple, b: tuple) -> tuple | None:
-    """The shape that two arrays of at most eight bytes an element broadcast to; None if it is too large for a row."""
-    shape = shape_of_two(a, b)
-    return shape if 8 * max(prod(a), prod(b), prod(shape)) <= SMALL else None

@@ -1,0 +1,157 @@
+"""The one loop back over the rows of a tape; and the same rows as a linear program, where masks are needed.
+
+Idea: cotangents go from the last row to the first, each row's pull adding to those of its operands, and what a row keeps dies with
+it. Structural zeros: where a row begins a mask (masks/masks.py), as a selection does, the rows are kept until the end. If there
+is a NaN in the results then, a zero may have met an infinite slope, and the rows go back again by their linear parts, with masks.
+If there is none, no mask would have changed anything. Invariant: both ways make the same calls, in the same order, but for the
+masks. Where outer traces have a part in the values nobody can ask for NaN, and rows that begin masks go by their linear parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import Source, note_source, state
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.jaxpr import Jaxpr, prune
+from funcad.ir.tracer import Tracer
+from funcad.masks.masks import has_no_nan
+from funcad.transforms.partial import TangentTrace, drop_unused_residuals
+from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted.kinds import Cotangents
+
+
+class Rows:
+    """What a tape knows when its function has returned; `kept` may be other values of the same kinds at each call."""
+
+    __slots__ = ("pulls", "numbers", "counts", "sources", "first", "ends", "avals", "begins", "outer", "name")
+
+    def __init__(self, tape: Any):
+        self.pulls = tape.pulls
+        self.numbers = tape.numbers
+        self.sources = tape.sources
+        self.first = tape.first
+        self.ends = tape.ends  # the numbers of the results
+        self.avals = tape.avals  # of the inputs
+        self.begins = tape.begins
+        self.outer = tape.outer
+        self.name = tape.trace.name
+
+
+def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
+    """Cotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone."""
+    outer = tape.outer or Tracer in map(type, cotangents)
+    if tape.begins and (outer or state.checked):
+        return _masked(tape, cotangents, keep)
+    found = _pulled(tape, cotangents, keep or tape.begins, outer)
+    if tape.begins:
+        if not all([c is None or has_no_nan(c) for c in found]):
+            return _masked(tape, cotangents, keep)
+        if not keep:
+            tape.forget()
+    return found
+
+
+def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> list[Any]:
+    first, pulls, numbers, kept = tape.first, tape.pulls, tape.numbers, tape.kept
+    cts = Cotangents(first + len(pulls))
+    own = cts.own
+    for n, c in zip(tape.ends, cotangents):
+        cts.add(n, c)
+    own.clear()
+    if keep:
+        kept = list(kept)
+    token = suppress_warnings()
+    i = len(pulls)
+    try:
+        while i:
+            i -= 1
+            values = kept.pop()
+            n = first + i
+            ct, pulling = cts[n], pulls[i]
+            if ct is None and (pulling is None or not pulling.many):
+                continue
+            if pulling is None:  # of the last result of its operation
+                continue
+            if own:
+                cts.mine = n in own
+                own.discard(n)
+            else:
+                cts.mine = False
+            if pulling.many:
+                m = len(pulling.there)
+                given = cts[n - m + 1 : n + 1]
+                if not any([c is not None for c in given]):
+                    continue
+                cts[n - m + 1 : n + 1] = [None] * m
+                if own:
+                    own.difference_update(range(n - m + 1, n + 1))
+                (pulling.traced if outer else pulling.run)(cts, given, numbers[i], values)
+                given = None
+            else:
+                cts[n] = None
+                if outer:
+                    pulling.traced(cts, (ct,), numbers[i], values)
+                else:
+                    pulling.run(cts, ct, numbers[i], values)
+            ct = values = None
+    except Exception as error:
+        source = tape.sources[i]
+        note_source(error, source and Source(*source))
+        raise
+    finally:
+        restore_warnings(token)
+    if not keep:
+        tape.forget()
+    return list(cts[:first])
+
+
+def linear_program(tape: Any, recording: Any = None) -> tuple[list[Any], Any]:
+    """(the tangents of all numbers, the trace they are recorded in) by the linear parts of the rows."""
+    if recording is None:
+        recording = TangentTrace(tape.trace.name, protect=lambda x: x)
+    tangents: list[Any] = [recording.new_input(Aval(a.shape, a.dtype)) for a in tape.avals]
+    saved, token = state.source, suppress_warnings()
+    try:
+        for i, pulling in enumerate(tape.pulls):
+            tangents.append(None)
+            if pulling is None:
+                continue
+            source = tape.sources[i]
+            state.source = source and Source(*source)
+            m = len(pulling.there)
+            tangents[len(tangents) - m :] = pulling.tangents(tape.kept[i], [tangents[n] for n in tape.numbers[i]])
+    finally:
+        state.source = saved
+        restore_warnings(token)
+    return tangents, recording
+
+
+def linear_of(tape: Any) -> tuple[Jaxpr, list[Any]]:
+    """The tangent program of the results, and its residuals; the rows are gone."""
+    tangents, recording = linear_program(tape)
+    try:
+        jaxpr, residuals = recording.jaxpr([tangents[n] for n in tape.ends])
+    finally:
+        recording.closed = True
+    tape.forget()
+    return drop_unused_residuals(prune(jaxpr), residuals)
+
+
+def _masked(tape: Any, cotangents: Sequence[Any], keep: bool) -> list[Any]:
+    tangents, recording = linear_program(tape)
+    try:
+        jaxpr, residuals = recording.jaxpr([tangents[n] for n in tape.ends])
+    finally:
+        recording.closed = True
+    if not keep:
+        tape.forget()
+    n = len(jaxpr.inputs) - len(residuals)
+    flags = [False] * len(residuals) + [True] * n
+    values = residuals + [None] * n
+    del residuals, tangents
+    return transpose_eval(jaxpr, flags, values, cotangents, all_linear=True)

@@ -1,0 +1,95 @@
+"""Rows of reads and writes of elements: their cotangents are added where they were, and cleared, in one buffer.
+
+Idea: a loop that reads or writes an array element by element has a backward pass of the same order, if that of a read is work of
+the size of what was read. So the array's cotangent is added up in a buffer of its own, and a write clears a part of it. The
+index is kept in the row; no kind tells indices apart. Invariant: a cotangent is written only in a buffer that was allocated
+here, and that nobody else holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Var
+from funcad.memo import remembers
+from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, python_index
+from funcad.unjitted.kinds import Cotangents, add_read
+
+
+@remembers(4096)
+def variable(shape: tuple[int, ...], dtype: np.dtype) -> Var:
+    return Var(Aval(shape, dtype if dtype.isnative else dtype.newbyteorder("=")))
+
+
+class _Read:
+    """The pull of `x[index]`, of which rows keep the index, and shape and dtype of x."""
+
+    __slots__ = ()
+    there = (0,)
+    many = square = False
+    begins = True
+
+    def run(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        index, shape, dtype = kept
+        (n,) = numbers
+        buffer = cts[n]
+        if buffer is None:
+            cts[n] = buffer = np.zeros(shape, ct.dtype)
+            cts.own.add(n)
+            buffer[python_index(index)] = ct
+        elif n in cts.own and buffer.dtype is ct.dtype:
+            buffer[python_index(index)] += ct
+        else:
+            add_read(cts, ct, n, basic_index_p, variable(shape, dtype), (), {"index": index})
+
+    def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        index, shape, dtype = kept
+        cts.add(numbers[0], basic_index_p.transpose(given[0], variable(shape, dtype), index=index)[0])
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        return [basic_index_p(ts[0], index=kept[0])]
+
+
+class _Write:
+    """The pull of an array of which the elements at an index were written; rows keep the index, and what `_Read` keeps."""
+
+    __slots__ = ()
+    there = (0,)
+    many = square = False
+    begins = True
+
+    def run(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        where = python_index(kept[0])
+        if not cts.mine:
+            ct = np.array(ct)
+        if len(numbers) > 1:
+            c = ct[where]
+            cts.add(numbers[1], c.copy() if type(c) is np.ndarray else c)
+        ct[where] = 0
+        n = numbers[0]
+        if cts[n] is None:
+            cts[n] = ct
+            cts.own.add(n)
+        else:
+            cts.add(n, ct)
+
+    def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        index, shape, dtype = kept
+        x = variable(shape, dtype)
+        u = variable(tuple([e[1] for e in index if type(e) is tuple]), dtype)
+        found = basic_update_p.transpose(given[0], x, u, index=index)
+        for n, c in zip(numbers, found):
+            cts.add(n, c)
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        index, _, dtype = kept
+        if len(ts) > 1:
+            return [basic_update_p(*ts, index=index)]
+        return [basic_update_p(ts[0], np.zeros(tuple([e[1] for e in index if type(e) is tuple]), dtype)[()], index=index)]
+
+
+READ, WRITE = _Read(), _Write()

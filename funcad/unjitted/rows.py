@@ -1,0 +1,640 @@
+"""The tape: un-jitted reverse mode writes a row for each operation, and goes back over the rows.
+
+Idea: an operation runs at the user's line, and a row says how cotangents get to its operands: (pull, numbers of operands, what
+the pull reads). The pull is one for all operations of a kind (kinds.py). What has no kind, a call of a jitted function, a loop,
+a custom rule, lets its rule run at once on tangents of its own, and what was recorded of these is its pull (`ByRule`). Most
+operations are of few kinds, so the short ways, `binary`, `unary`, `product` and others, look at the operands once. They return
+None where they did not see at a glance what is to be done, and whoever asked goes the general way, `record`.
+
+Rows are columns, so that nothing is made for each that Python's garbage collector would look at, again and again.
+
+Invariants: every operation runs once; a row keeps what its rule's linear part reads and nothing else, so no array lives longer
+than its residual would. An array that the user can still write is copied when a row keeps it, at the moment of use, once if it
+has not changed; large ones are locked. Where outer traces have a part in the values, what is kept are their tracers, and going
+back is recorded there. Trap: rules look whether two operands are one (`x * x`), so kinds tell them apart.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
+from funcad.host.locks import SMALL
+from funcad.host.where import internal, open_traces, state, tracing, user_source
+from funcad.ir.aval import SCALAR_AVALS, aval_of
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import prune
+from funcad.ir.trace import bind, next_level
+from funcad.ir.tracer import Tracer, snapshot
+from funcad.passes.subprograms import params_key
+from funcad.primitives.arithmetic import square_p
+from funcad.primitives.basic_indexing import basic_index_p
+from funcad.primitives.comparison import select
+from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.families import keeps_operands
+from funcad.primitives.shape import broadcast_to, reshape, shape_of_two
+from funcad.transforms.partial import TangentTrace, drop_unused_residuals
+from funcad.unjitted.elements import READ
+from funcad.unjitted.following import bind_known, plain_result
+from funcad.unjitted.kinds import ByProgram, Pull, has_rows, kind_of, kinds, pull_by_elements, pull_of
+from funcad.unjitted.outside import COPIED, Outside
+from funcad.unjitted.plans import NO_PLAN, plans, product_plan, reduction_plan
+
+_EXACT = 2**53  # integers up to here are floats
+_getframe = sys._getframe
+_new: Any = object.__new__
+_float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
+_F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
+_NOTHING: Mapping[int, Any] = {}
+_EMPTY: Any = ()
+
+
+class Tape:
+    """Rows of one un-jitted gradient that `trace` runs."""
+
+    __slots__ = (
+        *("trace", "level", "protector", "first", "pulls", "numbers", "kept", "sources", "own", "plain", "made", "lines"),
+        *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "avals"),
+    )
+
+    def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
+        self.trace = trace
+        self.level = next_level()  # of the trace of the tangent program, if one is needed
+        self.protector = protector
+        inputs = [p for p, d in zip(primals, differentiated) if d]
+        self.first = len(inputs)  # numbers below are those of inputs
+        # of each row: its pull, the numbers of its operands that are traced, what the pull reads, and the user's line
+        self.pulls: Any = []
+        self.numbers: Any = []
+        self.kept: Any = []
+        self.sources: Any = []
+        self.own = bytearray(self.first)  # of each number: is the value in memory that nobody can change?
+        self.plain = bytearray(b"\1") * self.first  # and does it lie in memory as NumPy's result would?
+        self.made: Any = {}  # what made values whose square may be known
+        self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
+        self.mode = self.user_line_mode = None  # of warnings, see host/devices.py
+        self.outside: Outside | None = None
+        self.ends: Sequence[int] = ()  # the numbers of the results
+        self.begins = False  # may a mask begin behind a row?
+        self.outer = Tracer in map(type, inputs)  # have outer traces a part in the values?
+        self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
+        self.avals = list(map(aval_of, inputs))
+
+    # -- the general way
+
+    def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None = None) -> Any:
+        """The result, traced where there is a tangent. `known` is `(out,)` if the result was computed before."""
+        trace = self.trace
+        primals: list[Any] = []
+        numbers: list[Any] = []
+        outer, plain = False, not state.checked or self.notes is not None
+        for x in args:
+            n = None
+            if type(x) is Tracer:
+                if x.owner is trace:
+                    n, x = x.tangent, x.primal
+                if type(x) is Tracer:
+                    outer = True
+            if type(x) is not _ndarray:
+                plain = plain and (type(x) in SCALAR_AVALS or type(x) is Tracer and bool(x.owner.level))
+            elif not x.dtype.isnative:
+                plain = False
+            primals.append(x)
+            numbers.append(n)
+        bits = None
+        if plain and params:
+            bits = params_key(params)
+            plain = bits is not None
+        if outer:
+            self.outer = True
+            if shape is not None and known is None:
+                return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+        if not plain or not has_rows(primitive):
+            return trace.by_rule(primitive, args, params, shape, known, ByRule(self))
+        if primitive.turns:
+            trace.turned = True
+        if known is not None:
+            (out,) = known
+            if outer:
+                out = bind_known(primitive, primals, params, shape, out)
+        else:
+            out = bind(primitive, *primals, **params) if outer else compute(primitive, primals, params)
+        return self.written(primitive, args, primals, numbers, params, bits, shape, out, user_source(4))
+
+    def written(
+        self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], numbers: Sequence[Any], params: dict, bits: Any,
+        shape: Any, out: Any, source: Any,
+    ) -> Any:  # fmt: skip
+        """The traced results of an operation that has been computed."""
+        outs = list(out) if primitive.multiple else [out]
+        outer = Tracer in map(type, primals) or Tracer in map(type, outs)
+        if any([aval_of(o).dtype.kind not in "fc" for o in outs]):
+            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self))
+        ids = list(map(id, primals))
+        alike = [ids.index(i) for i in ids]  # rules look whether two operands are one
+        known = [n for n in dict.fromkeys(numbers) if n is not None]
+        rows = [None if n is None else known.index(n) for n in numbers]
+        wide, pull, kept = shape is not None, False, _EMPTY
+        if primitive.emit is not None and not outer and not primitive.multiple:
+            chars = [p.dtype.char if type(p) is _ndarray else type(p) for p in primals]
+            key = (primitive, bits, wide, *chars, *alike, *rows)
+            pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide)
+        if pull is False:
+            wide = False
+            key = (primitive, bits, shape, *map(kind_of, primals), *alike, *rows)
+            pull, kept = pull_of(key, primitive, primals, rows, outs, params, shape, outer)
+        if pull is False:
+            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self))
+        if pull is None:
+            plain = [plain_result(o, primals) for o in outs]
+            return plain if primitive.multiple else plain[0]
+        kept = [self._kept(x, i, args, primals, out) for x, i in zip(kept, pull.sources)]
+        if wide:
+            kept += [shape, *[np.shape(primals[numbers.index(n)]) for n in known]]
+        results = self.rows(pull, tuple(known), tuple(kept), primitive, args, primals, params, shape, outs, source)
+        if self.notes is not None and not primitive.multiple:
+            self.notes[results[0].tangent] = primitive, tuple(args), params, bits, shape
+        return results if primitive.multiple else results[0]
+
+    def rows(
+        self, pull: Any, numbers: tuple, kept: tuple, primitive: Any, args: Sequence[Any], primals: Sequence[Any], params: dict,
+        shape: Any, outs: Sequence[Any], source: Any,
+    ) -> list[Any]:  # fmt: skip
+        """The results of an operation: those that the pull is of are traced, each with a row; the last one has the pull."""
+        results: list[Any] = []
+        there = pull.there
+        for i, out in enumerate(outs):
+            if i not in there:
+                results.append(plain_result(out, primals))
+                continue
+            own = type(out) is not _ndarray or out.base is None and not any([out is p for p in primals])
+            if i == there[-1]:
+                traced = self.row(pull, numbers, kept, primitive.layout is not None, out, own, source)
+            else:
+                traced = self.row(None, (), (), False, out, own, source)
+            if primitive.square is not None and (self.trace.turned or primitive.multiple):
+                self.note(traced, primitive, args, params, shape, i)
+            results.append(traced)
+        if self.notes is not None and len(outs) > 1:
+            self.notes["looked"] = True
+        return results
+
+    def row(self, pull: Any, numbers: tuple, kept: tuple, plain: Any, out: Any, own: Any, source: Any) -> Any:
+        """The traced result of a row."""
+        n = self.first + len(self.pulls)
+        self.pulls.append(pull)
+        self.numbers.append(numbers)
+        self.kept.append(kept)
+        self.sources.append(source)
+        self.own.append(own)
+        self.plain.append(plain)
+        if pull is not None and pull.begins and not self.begins:
+            self.begins = any([m >= self.first for m in numbers])
+        result = _new(Tracer)
+        result.owner = self.trace
+        result.primal = out
+        result.tangent = n
+        result.source = source
+        result.atom = result._aval = result.box = None
+        return result
+
+    def note(self, traced: Any, primitive: Any, args: Sequence[Any], params: dict, shape: Any, i: int = 0) -> None:
+        """Remember what made a value whose square may be known."""
+        if keeps_operands(primitive, args, params, i):
+            self.made[traced.tangent] = primitive, list(map(snapshot, args)), params, i, shape
+
+    def _kept(self, x: Any, i: int, args: Sequence[Any], primals: Sequence[Any], out: Any) -> Any:
+        """What a row keeps, safe from the user: operand or result number i, or what was computed of these."""
+        if type(x) is not _ndarray:
+            return self._guarded(snapshot(x), args) if type(x) is Tracer else x
+        if i < len(args):
+            return self.safe(x, args[i])
+        if x.base is None and not any([x is p for p in primals]):
+            return x
+        return self._guarded(x, primals)
+
+    def _guarded(self, x: Any, args: Sequence[Any]) -> Any:
+        saved, self.protector.args = self.protector.args, args
+        try:
+            return self.protector(x)
+        finally:
+            self.protector.args = saved
+
+    def safe(self, x: np.ndarray, given: Any) -> np.ndarray:
+        """An array among the operands, as a row may keep it."""
+        if type(given) is Tracer and given.owner is self.trace:
+            n = given.tangent
+            if self.own[n] or n >= self.first and not self.protector.is_users(x):
+                return x
+        if x.nbytes < COPIED:
+            return x.copy("K")
+        if self.outside is None:
+            self.outside = Outside(self.protector)
+        return self.outside.keep(x)
+
+    def source_at(self, frame: Any) -> Any:
+        """The user's line in this frame, or behind it."""
+        code = frame.f_code
+        known = internal.get(code.co_filename)
+        while known and frame.f_back is not None:  # NumPy's functions come by `__array_function__`
+            frame = frame.f_back
+            code = frame.f_code
+            known = internal.get(code.co_filename)
+        if known is not False or state.source is not None:
+            return user_source(4)
+        if state.observer is not None:
+            code = tracing.code_of(code)
+        place, scope = frame.f_lasti, state.scope
+        found = self.lines.get(place)
+        if found is None or found[0] is not code or found[2] is not scope:
+            found = self.lines[place] = code, place, scope
+        return found
+
+    def forget(self) -> None:
+        """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
+        self.pulls = self.numbers = self.kept = self.sources = self.ends = _EMPTY
+        self.made = self.lines = _NOTHING
+        self.outside = None
+
+    # -- the short ways: the row is the one that `record` would have written
+
+    def _enter(self) -> Any:
+        """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
+        mode = error_mode()
+        if mode is not self.mode:
+            self.mode, self.user_line_mode = mode, user_line_mode(mode)
+        return None if self.user_line_mode is None else enter(self.user_line_mode)
+
+    def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+        """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
+        if open_traces:
+            return None
+        trace = self.trace
+        tx = ty = shape = None
+        p, q = x, y
+        if type(x) is Tracer:
+            if x.owner is not trace:
+                return None
+            p, tx = x.primal, x.tangent
+        if type(y) is Tracer:
+            if y.owner is not trace:
+                return None
+            q, ty = y.primal, y.tangent
+        kp: Any = type(p)
+        kq: Any = type(q)
+        if kp is _ndarray:
+            dtype = p.dtype
+            if dtype is not _F64 and dtype is not _F32 or state.checked:
+                return None
+            kp = "d" if dtype is _F64 else "f"
+            if kq is _ndarray:
+                if q.dtype is not dtype:
+                    return None
+                kq = kp
+                if p.shape != q.shape:
+                    shape = shape_of_two(p.shape, q.shape)
+                    if shape is None:
+                        return None
+            elif kq is not float and (kq is not _float64 or dtype is not _F64):
+                return self._with_integer(primitive, operation, x, y)
+            elif ty is not None:
+                if dtype is not _F64:
+                    return None
+                shape = p.shape
+                if kq is float:  # rules ask for its shape
+                    q, kq = _float64(q), _float64
+        elif kq is _ndarray:
+            dtype = q.dtype
+            if kp is not float and (kp is not _float64 or dtype is not _F64):
+                return self._with_integer(primitive, operation, x, y)
+            if dtype is not _F64 and dtype is not _F32 or state.checked:
+                return None
+            kq = "d" if dtype is _F64 else "f"
+            if tx is not None:
+                if dtype is not _F64:
+                    return None
+                shape = q.shape
+                if kp is float:
+                    p, kp = _float64(p), _float64
+        elif (kp is not _float64 and kp is not float) or (kq is not _float64 and kq is not float):
+            return self._with_integer(primitive, operation, x, y)
+        mode = error_mode()
+        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+        try:
+            out = operation(p, q)  # or Python's own error
+        finally:
+            if token is not None:
+                restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p, q))
+        if type(out) is complex:  # a negative number to a broken power
+            return None
+        if tx is None:
+            which, numbers = 1, (ty,)
+        elif ty is None:
+            which, numbers = 0, (tx,)
+        elif tx != ty:
+            which, numbers = 2, (tx, ty)
+        else:
+            which, numbers = 3, (tx,)
+        if p is q:
+            which += 4
+        key = primitive, kp, kq, which, shape is None
+        pull = kinds.get(key)
+        if type(pull) is not Pull or pull.part is not None:
+            rows = _ROWS[which & 3]
+            pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None)
+            if not pull:
+                return self.written(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out, user_source(3))
+            kept = [self._kept(v, i, (x, y), (p, q), out) for v, i in zip(known, pull.sources)]
+        else:
+            kept = []
+            for i in pull.sources:
+                if i == 0:
+                    kept.append(p if type(p) is not _ndarray or tx is not None and self.own[tx] else self.safe(p, x))
+                elif i == 1:
+                    kept.append(q if type(q) is not _ndarray or ty is not None and self.own[ty] else self.safe(q, y))
+                else:
+                    kept.append(out)
+        if shape is not None:
+            kept.append(shape)
+            if tx is not None:
+                kept.append(p.shape)
+            if ty is not None and ty != tx:
+                kept.append(q.shape)
+        result = self.row(pull, numbers, tuple(kept), True, out, True, self.source_at(_getframe(2)))
+        if self.notes is not None:
+            self.notes[result.tangent] = primitive, (x, y), {}, None, shape
+        if primitive.turns:
+            trace.turned = True
+        if pull.square and trace.turned:
+            self.note(result, primitive, (x, y), {}, shape)
+        return result
+
+    def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+        """`binary`, where an operand is a Python integer that is a float, too."""
+        if type(y) is int and type(x) is Tracer and -_EXACT <= y <= _EXACT:
+            return self.binary(primitive, operation, x, float(y))
+        if type(x) is int and type(y) is Tracer and -_EXACT <= x <= _EXACT:
+            return self.binary(primitive, operation, float(x), y)
+        return None
+
+    def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
+        """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
+        if open_traces:
+            return None
+        p: Any = x.primal
+        kind: Any = type(p)
+        if kind is _ndarray:
+            if p.dtype is not _F64 and p.dtype is not _F32 or state.checked:
+                return None
+            kind = "d" if p.dtype is _F64 else "f"
+        elif kind is not _float64 and kind is not float:
+            return None
+        trace = self.trace
+        if primitive is square_p and trace.turned and trace.made_by(x, True) is not None:  # see families.py
+            return None
+        mode = error_mode()
+        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+        try:
+            out = ufunc(p)
+        finally:
+            if token is not None:
+                restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p,))
+        key = primitive, kind, bits
+        pull = kinds.get(key)
+        if type(pull) is Pull and pull.part is None:
+            kept = []
+            for i in pull.sources:
+                if i:
+                    kept.append(out)
+                else:
+                    kept.append(p if type(p) is not _ndarray or self.own[x.tangent] else self.safe(p, x))
+        else:
+            found = False, _EMPTY
+            if primitive.emit is not None:
+                found = pull_by_elements(key, primitive, (p,), (0,), out, params or {}, False)
+            pull, known = found
+            if not pull:
+                return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, user_source(3))
+            kept = [self._kept(v, i, (x,), (p,), out) for v, i in zip(known, pull.sources)]
+        source = self.source_at(_getframe(2))
+        result = self.row(pull, (x.tangent,), tuple(kept), primitive.layout is not None, out, True, source)
+        if self.notes is not None:
+            self.notes[result.tangent] = primitive, (x,), params or {}, bits, None
+        if primitive.turns:
+            trace.turned = True
+        if pull.square and trace.turned:
+            self.note(result, primitive, (x,), params or {}, None)
+        return result
+
+    def product(self, x: Any, y: Any) -> Any:
+        """The product of float vectors or matrices that fit: the traced result; None for everything else."""
+        if open_traces:
+            return None
+        trace = self.trace
+        tx = ty = None
+        p, q = x, y
+        if type(x) is Tracer:
+            if x.owner is not trace:
+                return None
+            p, tx = x.primal, x.tangent
+        if type(y) is Tracer:
+            if y.owner is not trace:
+                return None
+            q, ty = y.primal, y.tangent
+        if type(p) is not _ndarray or type(q) is not _ndarray or state.checked:
+            return None
+        dtype = p.dtype
+        if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
+            return None
+        plan = product_plan(p.shape, q.shape)
+        if plan is None:
+            return None
+        mode = error_mode()
+        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+        try:
+            out = _matmul(p, q)
+        finally:
+            if token is not None:
+                restore_warnings(token)
+                if pending:
+                    deliver(dot_general_p, (p, q))
+        params, bits = plan
+        return self._of_kind(dot_general_p, (x, y), (p, q), (tx, ty), params, bits, out)
+
+    def _of_kind(
+        self, primitive: Any, args: tuple, primals: tuple, numbers: tuple, params: dict, bits: Any, out: Any, source: Any = None
+    ) -> Any:
+        """The traced result of an operation on arrays of one dtype that has been computed, whose rule asks no question."""
+        if len(primals) == 1:
+            p = primals[0]
+            key: tuple = primitive, p.shape, p.dtype.char, bits
+        else:
+            p, q = primals
+            t, u = numbers
+            key = primitive, p.shape, p.dtype.char, q.shape, q.dtype.char, t is None, u is None, t == u, p is q, bits
+        pull = kinds.get(key)
+        if type(pull) is not Pull or pull.part is not None:
+            rows = (0,) if len(primals) == 1 else _ROWS[1 if t is None else 0 if u is None else 3 if t == u else 2]
+            pull, known = pull_of(key, primitive, primals, rows, [out], params, None)
+            if not pull:
+                return self.written(primitive, args, primals, numbers, params, bits, None, out, source or user_source(4))
+        else:
+            everything = (*primals, out)
+            known = [everything[i] for i in pull.sources]
+        kept = tuple([self._kept(v, i, args, primals, out) for v, i in zip(known, pull.sources)])
+        if len(numbers) == 2:
+            numbers = (u,) if t is None else (t,) if u is None or t == u else numbers
+        own = type(out) is not _ndarray or out.base is None and out is not p
+        source = source or self.source_at(_getframe(3))
+        result = self.row(pull, numbers, kept, primitive.layout is not None, out, own, source)
+        if self.notes is not None:
+            self.notes[result.tangent] = primitive, args, params, bits, None
+        if primitive.turns:
+            self.trace.turned = True
+        if pull.square and self.trace.turned:
+            self.note(result, primitive, args, params, None)
+        return result
+
+    def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
+        """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
+        p: Any = x.primal
+        if type(p) is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
+            return None
+        plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
+        if plan is NO_PLAN or open_traces or state.checked or p.dtype is not _F64 and p.dtype is not _F32:
+            return None
+        run, params, bits, kept, kept_bits = plan
+        mode = error_mode()
+        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+        try:
+            out = run(p)
+        finally:
+            if token is not None:
+                restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p,))
+        result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out)
+        if not keepdims:
+            return result
+        if type(out) is not _ndarray:
+            return reshape(result, **kept)
+        wide, row = out.reshape(kept["shape"]), result.tangent
+        return self._of_kind(reshape, (result,), (out,), (row,), kept, kept_bits, wide, result.source)
+
+    def moved(self, x: Tracer, plan: tuple, index: Any = None) -> Any:
+        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
+        p: Any = x.primal
+        if open_traces or not p.dtype.isnative or state.checked:
+            return None
+        primitive, run, params, bits = plan
+        if index is None:
+            return self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, run(p))
+        out = run(p, index) if type(index) is _ndarray else run(p)
+        source = self.source_at(_getframe(2))
+        return self.written(primitive, (x, index), (p, index), (x.tangent, None), params, bits, None, out, source)
+
+    def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
+        """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
+        p: Any = x.primal
+        if open_traces or not p.dtype.isnative or state.checked and self.notes is None:
+            return None
+        out = p[index]
+        own = True
+        if type(out) is _ndarray:
+            own = copied
+            if copied:
+                out = out.copy("K")
+        n: Any = x.tangent  # the number of a row
+        source = self.source_at(_getframe(3))
+        result = self.row(READ, (n,), (basic, p.shape, p.dtype), True, out, own, source)
+        if self.notes is not None:
+            self.notes[result.tangent] = basic_index_p, (x,), {"index": basic}, basic, None
+        if self.trace.turned:
+            self.note(result, basic_index_p, (x,), {"index": basic}, None)
+        return result
+
+    def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
+        """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
+        if open_traces or mask.dtype.char != "?" or state.checked:
+            return None
+        primals: list[Any] = [mask]
+        numbers: list[Any] = [None]
+        for a in (x, y):
+            p, n = a, None
+            if type(a) is Tracer:
+                if a.owner is not self.trace:
+                    return None
+                p, n = a.primal, a.tangent
+            if type(p) is _ndarray:
+                if p.dtype is not _F64 or p.shape != mask.shape:
+                    return None
+            elif n is not None or type(p) is not float and type(p) is not _float64:
+                return None
+            primals.append(p)
+            numbers.append(n)
+        out = np.where(*primals)
+        return self.written(select, (mask, x, y), primals, numbers, {}, None, None, out, user_source(4))
+
+
+_ROWS = (0, None), (None, 0), (0, 1), (0, 0)
+
+
+class ByRule:
+    """One operation whose rule runs at once, on `tangent(x)` of its operands; what was recorded of these is its pull."""
+
+    __slots__ = ("tape", "recording", "rows", "tangents")
+
+    def __init__(self, tape: Any):
+        self.tape = tape
+        self.recording = TangentTrace(tape.trace.name, protect=tape.protector)
+        self.rows: list[int] = []  # of the operands
+        self.tangents: list[Tracer] = []
+
+    def tangent(self, x: Tracer) -> Tracer:
+        row: Any = x.tangent
+        for known, t in zip(self.rows, self.tangents):
+            if known == row:
+                return t
+        self.rows.append(row)
+        self.tangents.append(self.recording.new_input(aval_of(x.primal).update()))
+        return self.tangents[-1]
+
+    def rows_or_tangents(
+        self, trace: Any, primitive: Any, args: Sequence[Any], primals: Sequence[Any], params: dict, shape: Any,
+        outs: Sequence[Any], touts: Sequence[Any], source: Any,
+    ) -> tuple[list[Any] | None, Sequence[Any]]:  # fmt: skip
+        """(traced results where there are tangents, these); (None, tangents by the rules) if no row can say what they are."""
+        tape, there = self.tape, [i for i, t in enumerate(touts) if t is not None]
+        if tape.notes is not None:  # remembered.py knows other rows alone
+            tape.notes["looked"] = True
+        for i in there:
+            t = touts[i]
+            if type(t) is not Tracer or t.owner is not self.recording or t.aval != aval_of(outs[i]).update():
+                trace.give_up(tape)
+                return None, self._settled(touts, [trace.settled[n] for n in self.rows])
+        if not there:
+            self.recording.closed = True
+            return [None] * len(outs), touts
+        rest, kept = self.recording.jaxpr([touts[i] for i in there])
+        self.recording.closed = True
+        rest, kept = drop_unused_residuals(prune(rest), kept)
+        pull = ByProgram(rest, len(kept), there)
+        tape.outer = tape.outer or Tracer in map(type, kept)
+        rows = tape.rows(pull, tuple(self.rows), tuple(kept), primitive, args, primals, params, shape, outs, source)
+        return rows, touts
+
+    def _settled(self, touts: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """The tangents of the results, recorded where those of the operands, which are given, have been."""
+        there = [i for i, t in enumerate(touts) if t is not None]
+        rest, kept = self.recording.jaxpr([touts[i] for i in there])
+        self.recording.closed = True
+        found = dict(zip(there, eval_jaxpr(rest, [*kept, *tangents])))
+        return [found.get(i) for i in range(len(touts))]
