@@ -67,8 +67,9 @@ def linearized(
     has_aux: bool,
     name: str,
     rows: bool = False,
+    number: bool = False,
 ) -> Linearized:
-    """With `rows`, the derivative of one number, or the rows in place of the program: see `linearize_following`."""
+    """With `rows`, these may come in place of the program (`Rows`); with `number`, the gradient if the output is one number."""
     leaves, in_tree = flat_values((tuple(primals), {}))
     check_leaves(leaves, f"{name}: argument", primals)
     differentiable = [is_inexact(aval_of(x)) for x in leaves]
@@ -79,12 +80,12 @@ def linearized(
     n, results = box.get("n", len(outs)), None
     check_leaves(outs[:n], f"{name}: output of {name_of(f)}")
     if type(jaxpr) is Tape:
-        if n == 1 and aval_of(outs[0]).shape == ():
+        if number and n == 1 and aval_of(outs[0]).shape == ():
             locks.check()
             results = backward.pull(jaxpr, [seed_of(outs[0])] if nonzero[0] else [])
             locks.release()
         else:
-            jaxpr, residuals = backward.linear_of(jaxpr)
+            jaxpr, residuals = backward.rows_of(jaxpr)
     outs = own_memory(outs, leaves + residuals)
     out_tree, aux = store.tree, []
     if has_aux:
@@ -211,6 +212,8 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
 def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callable[..., Any]:
     """The derivative as a function of tangents."""
     outs, jaxpr, residuals, locks = linear.outs, linear.jaxpr, linear.residuals, linear.locks
+    if type(jaxpr) is backward.Rows:
+        jaxpr, residuals = jaxpr.linear(residuals)
 
     @api
     def f_jvp(*tangents: Any) -> Any:
@@ -299,7 +302,10 @@ class _Pullback:
     def flat(self, cts: Sequence[Any], residuals: list) -> list[Any]:
         """Cotangents (None: zero) of the differentiated leaves."""
         self.locks.check()
-        return pull(self.jaxpr, residuals, [c for c, z in zip(cts, self.nonzero) if z])
+        given = [c for c, z in zip(cts, self.nonzero) if z]
+        if type(self.jaxpr) is backward.Rows:
+            return self.jaxpr.pull(residuals, given)
+        return pull(self.jaxpr, residuals, given)
 
     @property
     def __name__(self) -> str:
@@ -391,7 +397,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> [float(g) for g in pullback(1.0)]
     [3.0, 2.0]
     """
-    found = linearized(f, primals, has_aux, "vjp")
+    found = linearized(f, primals, has_aux, "vjp", True)
     return found.out, pullback_of(f, found), *found.aux
 
 

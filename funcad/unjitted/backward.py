@@ -22,24 +22,60 @@ from funcad.ir.tracer import Tracer
 from funcad.masks.masks import has_no_nan
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.kinds import Cotangents
+from funcad.unjitted.kinds import ByProgram, Cotangents
 
 
 class Rows:
-    """What a tape knows when its function has returned; `kept` may be other values of the same kinds at each call."""
+    """What a pullback has of a tape whose function has returned; the values that the rows keep are apart from it, in one list.
 
-    __slots__ = ("pulls", "numbers", "counts", "sources", "first", "ends", "avals", "begins", "outer", "name")
+    So other values of the same kinds may stand in their places, as those of outer traces do.
+    """
+
+    __slots__ = ("pulls", "numbers", "sources", "first", "ends", "avals", "begins", "outer", "counts", "rest", "name")
 
     def __init__(self, tape: Any):
-        self.pulls = tape.pulls
-        self.numbers = tape.numbers
-        self.sources = tape.sources
-        self.first = tape.first
-        self.ends = tape.ends  # the numbers of the results
-        self.avals = tape.avals  # of the inputs
-        self.begins = tape.begins
-        self.outer = tape.outer
-        self.name = tape.trace.name
+        self.pulls, self.numbers, self.sources = tape.pulls, tape.numbers, tape.sources
+        self.first, self.ends, self.avals = tape.first, tape.ends, tape.avals
+        self.begins, self.outer, self.name = tape.begins, tape.outer, tape.trace.name
+        # of each row: how many values it keeps, and what it keeps beside (indices, shapes)
+        self.counts = [len(k) if p is None else p.n_kept for k, p in zip(tape.kept, tape.pulls)]
+        self.rest = [k[n:] for k, n in zip(tape.kept, self.counts)]
+
+    def pull(self, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """Cotangents of the inputs (None: zero) for those of the results; `values` are what the rows keep."""
+        outer = self.outer or Tracer in map(type, values)
+        return pull(_Given(self, values, outer), cotangents)
+
+
+    def linear(self, values: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The tangent program of the results, and its residuals."""
+        return linear_of(_Given(self, values, self.outer))
+
+
+class _Given:
+    """A tape again: rows with values."""
+
+    __slots__ = ("pulls", "numbers", "sources", "first", "ends", "avals", "begins", "outer", "name", "kept")
+
+    def __init__(self, rows: Rows, values: Sequence[Any], outer: bool):
+        self.pulls, self.numbers, self.sources = rows.pulls, rows.numbers, rows.sources
+        self.first, self.ends, self.avals = rows.first, rows.ends, rows.avals
+        self.begins, self.outer, self.name = rows.begins, outer, rows.name
+        start, self.kept = 0, []
+        for n, rest in zip(rows.counts, rows.rest):
+            self.kept.append((*values[start : start + n], *rest) if n else rest)
+            start += n
+
+    def forget(self) -> None:
+        self.kept = []
+
+
+def rows_of(tape: Any) -> tuple[Rows, list[Any]]:
+    """The rows of a tape, and the values that they keep; the tape is gone."""
+    rows = Rows(tape)
+    values = [x for k, n in zip(tape.kept, rows.counts) for x in k[:n]]
+    tape.forget()
+    return rows, values
 
 
 def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
@@ -110,10 +146,42 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
     return list(cts[:first])
 
 
+def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -> list[Any] | None:
+    """Cotangents of the inputs for `size` cotangents of the results at once, along axis 0: a Jacobian in one pass.
+
+    None where that cannot be: outer traces have a part in the values, a row is of no kind, or a mask is needed.
+    """
+    given = _Given(tape, values, tape.outer)
+    if tape.outer or state.checked or any([type(p) is ByProgram for p in tape.pulls]):
+        return None
+    first, pulls = tape.first, tape.pulls
+    cts = Cotangents(first + len(pulls))
+    for n, c in zip(tape.ends, seeds):
+        cts.add(n, c)
+    cts.own.clear()
+    token = suppress_warnings()
+    try:
+        for i in range(len(pulls) - 1, -1, -1):
+            kept, pulling, n = given.kept.pop(), pulls[i], first + i
+            if pulling is None:
+                continue
+            m = len(pulling.there)
+            found = cts[n - m + 1 : n + 1]
+            if any([c is not None for c in found]):
+                cts.mine = n in cts.own
+                cts[n - m + 1 : n + 1] = [None] * m
+                cts.own.difference_update(range(n - m + 1, n + 1))
+                pulling.columns(cts, found, given.numbers[i], kept, size)
+    finally:
+        restore_warnings(token)
+    found = list(cts[:first])
+    return None if tape.begins and not all([c is None or has_no_nan(c) for c in found]) else found
+
+
 def linear_program(tape: Any, recording: Any = None) -> tuple[list[Any], Any]:
     """(the tangents of all numbers, the trace they are recorded in) by the linear parts of the rows."""
     if recording is None:
-        recording = TangentTrace(tape.trace.name, protect=lambda x: x)
+        recording = TangentTrace(tape.name, protect=lambda x: x)
     tangents: list[Any] = [recording.new_input(Aval(a.shape, a.dtype)) for a in tape.avals]
     saved, token = state.source, suppress_warnings()
     try:

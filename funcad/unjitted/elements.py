@@ -16,7 +16,7 @@ import numpy as np
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Var
 from funcad.memo import remembers
-from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, python_index
+from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_update_p, python_index
 from funcad.unjitted.kinds import Cotangents, add_read
 
 
@@ -32,6 +32,7 @@ class _Read:
     there = (0,)
     many = square = False
     begins = True
+    n_kept = 0
 
     def run(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
         index, shape, dtype = kept
@@ -50,6 +51,16 @@ class _Read:
         index, shape, dtype = kept
         cts.add(numbers[0], basic_index_p.transpose(given[0], variable(shape, dtype), index=index)[0])
 
+    def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        index, shape, _ = kept
+        (ct,), (n,), where = given, numbers, (slice(None), *python_index(index))
+        buffer = cts[n]
+        if buffer is None or n not in cts.own:
+            new = np.zeros((size, *shape), ct.dtype)
+            cts[n] = new if buffer is None else np.add(new, buffer)
+            cts.own.add(n)
+        cts[n][where] += ct
+
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         return [basic_index_p(ts[0], index=kept[0])]
 
@@ -61,6 +72,7 @@ class _Write:
     there = (0,)
     many = square = False
     begins = True
+    n_kept = 0
 
     def run(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
         where = python_index(kept[0])
@@ -85,6 +97,9 @@ class _Write:
         for n, c in zip(numbers, found):
             cts.add(n, c)
 
+    def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]), *kept[1:]))
+
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         index, _, dtype = kept
         if len(ts) > 1:
@@ -92,4 +107,45 @@ class _Write:
         return [basic_update_p(ts[0], np.zeros(tuple([e[1] for e in index if type(e) is tuple]), dtype)[()], index=index)]
 
 
-READ, WRITE = _Read(), _Write()
+class _Pick:
+    """The pull of elements that stand at an index of an array of zeros, or of values without a tangent."""
+
+    __slots__ = ()
+    there = (0,)
+    many = square = False
+    begins = True
+    n_kept = 0
+
+    def run(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        c = ct[python_index(kept[0])]
+        cts.add(numbers[0], c.copy() if cts.mine and type(c) is np.ndarray else c)
+
+    def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        cts.add(numbers[0], basic_index_p(given[0], index=kept[0]))
+
+    def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]),))
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        return [basic_place_p(ts[0], index=kept[0], shape=kept[1])]
+
+
+READ, WRITE, PICK = _Read(), _Write(), _Pick()
+
+
+def elements_row(primitive: Any, primals: Sequence[Any], numbers: Sequence[Any], params: dict[str, Any]) -> tuple | None:
+    """(pull, numbers, what is kept) of an operation on elements at a basic index; None if it has no row of this kind."""
+    x = primals[0]
+    if primitive is basic_index_p:
+        return READ, (numbers[0],), (params["index"], x.shape, x.dtype)
+    if primitive is basic_place_p:
+        return PICK, (numbers[0],), (params["index"], params["shape"])
+    if primitive is basic_update_p and numbers[0] != numbers[1]:
+        kept = params["index"], x.shape, x.dtype
+        if numbers[0] is None:
+            return PICK, (numbers[1],), kept
+        return WRITE, (numbers[0],) if numbers[1] is None else tuple(numbers), kept
+    return None
+
+
+ELEMENTS = frozenset([basic_index_p, basic_place_p, basic_update_p])

@@ -14,23 +14,27 @@ broadcast the operands (`wide`); then the cotangents are summed at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from funcad.backends.engines import broadcast_scalars
 from funcad.backends.interpreter import Program, on
 from funcad.host.where import GENERATED, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Atom, LiteralAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
-from funcad.ir.trace import AbstractTrace
+from funcad.ir.trace import AbstractTrace, bind
 from funcad.ir.tracer import Tracer, concrete_value, value_key
 from funcad.masks.masked_rules import rule_of
 from funcad.masks.masks import CALM
 from funcad.memo import compared_by, remembers, table
 from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.loop import add_values
-from funcad.primitives.shape import broadcast_to
+from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.shape import broadcast_to, reshape
+from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
 
@@ -104,12 +108,23 @@ class Cotangents(list):
 
 def fit(ct: Any, shape: tuple[int, ...]) -> Any:
     """The cotangent of what was broadcast."""
-    given = np.shape(ct)
+    given = ct.shape
     if given == shape:
         return ct
     extra = len(given) - len(shape)
     axes = (*range(extra), *[i + extra for i, n in enumerate(shape) if n == 1 != given[i + extra]])
-    return np.add.reduce(ct, axis=axes).reshape(shape)[()] if axes else ct
+    if not axes:
+        return ct
+    if type(ct) is Tracer:
+        return reshape(reduce_sum(ct, axes=axes), shape=shape)
+    return np.add.reduce(ct, axis=axes).reshape(shape)[()]
+
+
+def fit_columns(ct: Any, shape: tuple[int, ...]) -> Any:
+    """The same of many cotangents, along axis 0."""
+    extra = ct.ndim - 1 - len(shape)
+    axes = (*range(1, 1 + extra), *[i + 1 + extra for i, n in enumerate(shape) if n == 1 != ct.shape[i + 1 + extra]])
+    return np.add.reduce(ct, axis=axes).reshape((len(ct), *shape)) if axes else ct
 
 
 # -- pulls
@@ -138,28 +153,53 @@ class Pull:
         return len(self.sources)
 
     def _first(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
-        self.run = self._reads() or self._program((False,))[0]
+        self.run = self._reads() or self._function((False,), False)
         self.run(cts, ct, numbers, kept)
 
     def _several(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
-        program = self._program(tuple([c is None for c in given]))
-        program[0](cts, [c for c in given if c is not None], numbers, kept)
+        run = self._function(tuple([c is None for c in given]), False)
+        run(cts, [c for c in given if c is not None], numbers, kept)
 
     def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
         """The same where outer traces have a part in the values: the operations are recorded there."""
-        _, jaxpr, consts, which = self._program(tuple([c is None for c in given]))
-        outs = eval_jaxpr(jaxpr, [*consts, *kept, *[c for c in given if c is not None]])
-        for j, c in zip(which, outs):
-            cts.add(numbers[j], c)
+        if Tracer not in map(type, given) and Tracer not in map(type, kept):
+            self.run(cts, given if self.many else given[0], numbers, kept)
+            return
+        run = self._function(tuple([c is None for c in given]), True)
+        run(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
-    def _program(self, absent: tuple[bool, ...]) -> Any:
-        found = self.derived.get(absent)
+    def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        """The same for many cotangents at once, along a new axis 0; those of several results are there, or none is."""
+        if self.free:
+            found = self.derived.get("columns")
+            if found is None:
+                program = self._transposed((False,))
+                found = self.derived["columns"] = _written(*program, False, self.wide, False, columns=True)
+            found(cts, given[0], numbers, kept)
+            return
+        absent = tuple([c is None for c in given])
+        found = self.derived.get((absent, size))
         if found is None:
-            found = self.derived[absent] = self._transposed(absent)
+            jaxpr, consts, n, m, which = self._transposed(absent)
+            jaxpr = broadcast_scalars(jaxpr)
+            batched = [False] * (len(consts) + n) + [True] * absent.count(False)
+            derived, more, flags = batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(which))
+            derived = _without_sources(prune(derived))
+            found = _written(derived, [*more, *consts], n, m, which, self.many, False, False)
+            self.derived[absent, size] = found
+        found(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
+
+    def _function(self, absent: tuple[bool, ...], traced: bool) -> Any:
+        found = self.derived.get((absent, traced))
+        if found is None:
+            program = self.derived.get(absent)
+            if program is None:
+                program = self.derived[absent] = self._transposed(absent)
+            found = self.derived[absent, traced] = _written(*program, self.many, self.wide, traced)
         return found
 
     def _transposed(self, absent: tuple[bool, ...]) -> Any:
-        """(the function, the same as a program, its constants, and which operands it gives cotangents of)."""
+        """(the program, its constants, how many values it keeps and operands it has, and which it gives cotangents of)."""
         rest, n = self.rest, len(self.sources)
         m = len(rest.inputs) - n
         outer = AbstractTrace("the backward pass")
@@ -174,7 +214,7 @@ class Pull:
             state.source = saved
             outer.close()
         derived = _without_sources(prune(derived))
-        return _written(derived, consts, n, m, which, self.many, self.wide), derived, consts, which
+        return derived, consts, n, m, which
 
     def _reads(self) -> Any:
         """The pull of what only reads elements of an array: they are added where they were, in one buffer."""
@@ -264,10 +304,11 @@ def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _written(
-    jaxpr: Jaxpr, consts: Sequence[Any], n: int, m: int, which: Sequence[int], many: bool, wide: bool
-) -> Any:
-    """A function of the transposed program: `run(cts, ct, numbers, kept)`."""
-    scope: dict[str, Any] = {"fit": fit}
+    jaxpr: Jaxpr, consts: Sequence[Any], n: int, m: int, which: Sequence[int], many: bool, wide: bool, traced: bool,
+    columns: bool = False,
+) -> Any:  # fmt: skip
+    """A function of the transposed program: `run(cts, ct, numbers, kept)`; `traced`: some of the values are."""
+    scope: dict[str, Any] = {"fit": fit_columns if columns else fit}
     names: dict[Any, str] = {}
     for i, (v, c) in enumerate(zip(jaxpr.inputs, consts)):
         names[v] = f"g{i}"
@@ -300,7 +341,7 @@ def _written(
         elif e.primitive is neg:
             text = f" {names[e.outputs[0]]} = -{operands[0]}"
         else:
-            scope[f"c{i}"] = on(np, e)
+            scope[f"c{i}"] = partial(bind, e.primitive, **e.params) if traced else on(np, e)
             targets = ", ".join([names[v] for v in e.outputs])
             text = f" {f'[{targets}]' if e.primitive.multiple else targets} = c{i}({', '.join(operands)})"
         lines.append(text)
@@ -371,8 +412,9 @@ def pull_of(
 
 
 def pull_by_elements(
-    key: tuple, primitive: Any, primals: Sequence[Any], rows: Sequence[Any], out: Any, params: dict, wide: bool
-) -> tuple[Any, list[Any]]:
+    key: tuple, primitive: Any, primals: Sequence[Any], rows: Sequence[Any], out: Any, params: dict, wide: bool,
+    outer: bool = False,
+) -> tuple[Any, list[Any]]:  # fmt: skip
     """The same of an operation element by element, whose key has no shapes; `wide`: NumPy broadcast the operands.
 
     In place of the pull False, if this cannot be said without shapes.
@@ -384,11 +426,12 @@ def pull_by_elements(
         like: dict[int, Any] = {}
         for p in primals:
             if id(p) not in like:
-                like[id(p)] = np.empty(2, aval_of(p).dtype) if wide or type(p) is np.ndarray else p
+                value = concrete_value(p)
+                like[id(p)] = np.empty(2, aval_of(p).dtype) if wide or type(value) is np.ndarray else value
         examples = [like[id(p)] for p in primals]
         some = np.ndarray in map(type, examples)
         rule = primitive, examples, rows, [np.empty(2, aval_of(out).dtype) if some else out], params, None
-    return _found(key, rule, [*primals, out], True, False, wide)
+    return _found(key, rule, [*primals, out], True, outer, wide)
 
 
 def _found(key: tuple, rule: tuple, known: list[Any], free: bool, outer: bool, wide: bool = False) -> tuple[Any, list[Any]]:

@@ -133,6 +133,9 @@ class LinearizingTrace(FollowingTrace):
         self.settled = linear_program(tape, recording)[0]
         tape.forget()
 
+    def again(self, x: Tracer) -> Tracer:
+        return Tracer(self, None, x.primal, x.tangent, x.source)
+
     def _maker(self, x: Tracer) -> Any:
         if type(x.tangent) is not int or self.closed:
             return super()._maker(x)

@@ -29,7 +29,7 @@ from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import prune
 from funcad.ir.trace import bind, next_level
-from funcad.ir.tracer import Tracer, snapshot
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.passes.subprograms import params_key
 from funcad.primitives.arithmetic import square_p
 from funcad.primitives.basic_indexing import basic_index_p
@@ -38,7 +38,7 @@ from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, reshape, shape_of_two
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
-from funcad.unjitted.elements import READ
+from funcad.unjitted.elements import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
 from funcad.unjitted.kinds import ByProgram, Pull, has_rows, kind_of, kinds, pull_by_elements, pull_of
 from funcad.unjitted.outside import COPIED, Outside
@@ -123,6 +123,16 @@ class Tape:
                 out = bind_known(primitive, primals, params, shape, out)
         else:
             out = bind(primitive, *primals, **params) if outer else compute(primitive, primals, params)
+        if primitive in ELEMENTS:
+            found = elements_row(primitive, primals, numbers, params)
+            if found is not None:
+                own = type(out) is not _ndarray or out.base is None
+                result = self.row(*found, True, out, own, user_source(4))
+                if self.notes is not None:
+                    self.notes["looked"] = True
+                if primitive.square is not None and trace.turned:
+                    self.note(result, primitive, args, params, None)
+                return result
         return self.written(primitive, args, primals, numbers, params, bits, shape, out, user_source(4))
 
     def written(
@@ -139,10 +149,10 @@ class Tape:
         known = [n for n in dict.fromkeys(numbers) if n is not None]
         rows = [None if n is None else known.index(n) for n in numbers]
         wide, pull, kept = shape is not None, False, _EMPTY
-        if primitive.emit is not None and not outer and not primitive.multiple:
-            chars = [p.dtype.char if type(p) is _ndarray else type(p) for p in primals]
+        if primitive.emit is not None and not primitive.multiple:
+            chars = [p.dtype.char if type(p) is _ndarray else type(p) for p in map(concrete_value, primals)]
             key = (primitive, bits, wide, *chars, *alike, *rows)
-            pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide)
+            pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide, outer)
         if pull is False:
             wide = False
             key = (primitive, bits, shape, *map(kind_of, primals), *alike, *rows)
@@ -254,6 +264,10 @@ class Tape:
             found = self.lines[place] = code, place, scope
         return found
 
+    @property
+    def name(self) -> str:
+        return self.trace.name
+
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
         self.pulls = self.numbers = self.kept = self.sources = self.ends = _EMPTY
@@ -286,17 +300,21 @@ class Tape:
             q, ty = y.primal, y.tangent
         kp: Any = type(p)
         kq: Any = type(q)
+        a, b, outer = p, q, False
+        if kp is Tracer or kq is Tracer:
+            a, b, outer = concrete_value(p), concrete_value(q), True
+            kp, kq = type(a), type(b)
         if kp is _ndarray:
-            dtype = p.dtype
+            dtype = a.dtype
             if dtype is not _F64 and dtype is not _F32 or state.checked:
                 return None
             kp = "d" if dtype is _F64 else "f"
             if kq is _ndarray:
-                if q.dtype is not dtype:
+                if b.dtype is not dtype:
                     return None
                 kq = kp
-                if p.shape != q.shape:
-                    shape = shape_of_two(p.shape, q.shape)
+                if a.shape != b.shape:
+                    shape = shape_of_two(a.shape, b.shape)
                     if shape is None:
                         return None
             elif kq is not float and (kq is not _float64 or dtype is not _F64):
@@ -304,11 +322,13 @@ class Tape:
             elif ty is not None:
                 if dtype is not _F64:
                     return None
-                shape = p.shape
+                shape = a.shape
                 if kq is float:  # rules ask for its shape
+                    if outer:
+                        return None
                     q, kq = _float64(q), _float64
         elif kq is _ndarray:
-            dtype = q.dtype
+            dtype = b.dtype
             if kp is not float and (kp is not _float64 or dtype is not _F64):
                 return self._with_integer(primitive, operation, x, y)
             if dtype is not _F64 and dtype is not _F32 or state.checked:
@@ -317,20 +337,28 @@ class Tape:
             if tx is not None:
                 if dtype is not _F64:
                     return None
-                shape = q.shape
+                shape = b.shape
                 if kp is float:
+                    if outer:
+                        return None
                     p, kp = _float64(p), _float64
         elif (kp is not _float64 and kp is not float) or (kq is not _float64 and kq is not float):
             return self._with_integer(primitive, operation, x, y)
-        mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-        try:
-            out = operation(p, q)  # or Python's own error
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, (p, q))
+        if outer:
+            self.outer = True
+            out = operation(p, q)
+            if type(out) is not Tracer:
+                return None
+        else:
+            mode = error_mode()
+            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+            try:
+                out = operation(p, q)  # or Python's own error
+            finally:
+                if token is not None:
+                    restore_warnings(token)
+                    if pending:
+                        deliver(primitive, (p, q))
         if type(out) is complex:  # a negative number to a broken power
             return None
         if tx is None:
@@ -347,7 +375,7 @@ class Tape:
         pull = kinds.get(key)
         if type(pull) is not Pull or pull.part is not None:
             rows = _ROWS[which & 3]
-            pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None)
+            pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None, outer)
             if not pull:
                 return self.written(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out, user_source(3))
             kept = [self._kept(v, i, (x, y), (p, q), out) for v, i in zip(known, pull.sources)]
@@ -355,17 +383,23 @@ class Tape:
             kept = []
             for i in pull.sources:
                 if i == 0:
-                    kept.append(p if type(p) is not _ndarray or tx is not None and self.own[tx] else self.safe(p, x))
+                    if type(p) is _ndarray or type(p) is Tracer:
+                        kept.append(p if tx is not None and self.own[tx] else self._kept(p, 0, (x, y), (p, q), out))
+                    else:
+                        kept.append(p)
                 elif i == 1:
-                    kept.append(q if type(q) is not _ndarray or ty is not None and self.own[ty] else self.safe(q, y))
+                    if type(q) is _ndarray or type(q) is Tracer:
+                        kept.append(q if ty is not None and self.own[ty] else self._kept(q, 1, (x, y), (p, q), out))
+                    else:
+                        kept.append(q)
                 else:
                     kept.append(out)
         if shape is not None:
             kept.append(shape)
             if tx is not None:
-                kept.append(p.shape)
+                kept.append(a.shape)
             if ty is not None and ty != tx:
-                kept.append(q.shape)
+                kept.append(b.shape)
         result = self.row(pull, numbers, tuple(kept), True, out, True, self.source_at(_getframe(2)))
         if self.notes is not None:
             self.notes[result.tangent] = primitive, (x, y), {}, None, shape
@@ -389,6 +423,9 @@ class Tape:
             return None
         p: Any = x.primal
         kind: Any = type(p)
+        outer = kind is Tracer
+        if outer:
+            kind = type(concrete_value(p))
         if kind is _ndarray:
             if p.dtype is not _F64 and p.dtype is not _F32 or state.checked:
                 return None
@@ -398,15 +435,19 @@ class Tape:
         trace = self.trace
         if primitive is square_p and trace.turned and trace.made_by(x, True) is not None:  # see families.py
             return None
-        mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-        try:
-            out = ufunc(p)
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, (p,))
+        if outer:
+            self.outer = True
+            out = ufunc(p) if type(ufunc) is np.ufunc and not params else bind(primitive, p, **(params or {}))
+        else:
+            mode = error_mode()
+            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+            try:
+                out = ufunc(p)
+            finally:
+                if token is not None:
+                    restore_warnings(token)
+                    if pending:
+                        deliver(primitive, (p,))
         key = primitive, kind, bits
         pull = kinds.get(key)
         if type(pull) is Pull and pull.part is None:
@@ -415,11 +456,12 @@ class Tape:
                 if i:
                     kept.append(out)
                 else:
-                    kept.append(p if type(p) is not _ndarray or self.own[x.tangent] else self.safe(p, x))
+                    array = type(p) is _ndarray or outer
+                    kept.append(p if not array or self.own[x.tangent] else self._kept(p, 0, (x,), (p,), out))
         else:
             found = False, _EMPTY
             if primitive.emit is not None:
-                found = pull_by_elements(key, primitive, (p,), (0,), out, params or {}, False)
+                found = pull_by_elements(key, primitive, (p,), (0,), out, params or {}, False, outer)
             pull, known = found
             if not pull:
                 return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, user_source(3))
