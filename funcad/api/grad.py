@@ -250,7 +250,7 @@ class _Gradient(Remade):
         if nonzero[0]:
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
-                found = iter(pull_rows(jaxpr, [one]))
+                found = iter(pull_rows(jaxpr, [one] if type(value) is np.float64 else seed_beside(one, value)))
             elif type(jaxpr) is MappedGradient:
                 found = iter(jaxpr.pull())
             else:

@@ -144,7 +144,7 @@ class FollowingTrace(Trace):
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 else:
                     (out,) = known
-                    if nested:
+                    if nested and (alone is None or not alone.bound):
                         out = bind_known(primitive, primals, params, shape, out)
                 by = rule_of if self.linear or primitive.calm and not (self.masked or primitive.multiple) else masked_rule
                 token = suppress_warnings()

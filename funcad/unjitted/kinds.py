@@ -443,7 +443,7 @@ def _found(key: tuple, rule: tuple, known: list[Any], free: bool, outer: bool, w
     while type(node) is _Question:
         known += node.part.computed(known, outer)
         condition: Any = concrete_value(known[node.number])
-        answer = bool(condition.all())
+        answer = bool(np.all(condition))
         answers.append((answer, len(known)))
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:

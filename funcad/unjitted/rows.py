@@ -143,7 +143,7 @@ class Tape:
         outs = list(out) if primitive.multiple else [out]
         outer = Tracer in map(type, primals) or Tracer in map(type, outs)
         if any([aval_of(o).dtype.kind not in "fc" for o in outs]):
-            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self))
+            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
         ids = list(map(id, primals))
         alike = [ids.index(i) for i in ids]  # rules look whether two operands are one
         known = [n for n in dict.fromkeys(numbers) if n is not None]
@@ -158,7 +158,7 @@ class Tape:
             key = (primitive, bits, shape, *map(kind_of, primals), *alike, *rows)
             pull, kept = pull_of(key, primitive, primals, rows, outs, params, shape, outer)
         if pull is False:
-            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self))
+            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
         if pull is None:
             plain = [plain_result(o, primals) for o in outs]
             return plain if primitive.multiple else plain[0]
@@ -632,10 +632,11 @@ _ROWS = (0, None), (None, 0), (0, 1), (0, 0)
 class ByRule:
     """One operation whose rule runs at once, on `tangent(x)` of its operands; what was recorded of these is its pull."""
 
-    __slots__ = ("tape", "recording", "rows", "tangents")
+    __slots__ = ("tape", "recording", "rows", "tangents", "bound")
 
-    def __init__(self, tape: Any):
+    def __init__(self, tape: Any, bound: bool = False):
         self.tape = tape
+        self.bound = bound  # do outer traces know the results?
         self.recording = TangentTrace(tape.trace.name, protect=tape.protector)
         self.rows: list[int] = []  # of the operands
         self.tangents: list[Tracer] = []
