@@ -134,7 +134,7 @@ class Pull:
     """Of rows of one kind: `run(cts, ct, numbers, kept)` adds to the cotangents of the operands that of the result, or those of
     the results as a list, if there are `many`."""
 
-    __slots__ = ("rest", "part", "sources", "there", "begins", "wide", "run", "runs", "derived", "square", "free", "many")
+    __slots__ = ("rest", "part", "sources", "there", "begins", "wide", "run", "runs", "derived", "square", "free", "many", "asked")
 
     def __init__(self, rest: Jaxpr, part: _Part | None, sources: Sequence[int], there: Sequence[int], wide: bool = False):
         self.rest = rest  # (kept, distinct tangents) -> tangents of the results
@@ -145,6 +145,8 @@ class Pull:
         self.many = len(there) > 1
         self.begins = begins_in(rest)
         self.free = False  # of shapes
+        self.asked = False  # did the rule ask whether a condition holds everywhere?
+        self.square = False  # may the square of the result be known?
         self.derived: dict[Any, Any] = {}
         self.run: Any = self._several if self.many else self._first
 
@@ -236,7 +238,7 @@ class Pull:
         if self.wide:
             shape = kept[len(self.sources)]
             ts = [broadcast_to(t, shape) for t in ts]
-            kept = [broadcast_to(k, shape) if type(k) is np.ndarray else k for k in kept[: len(self.sources)]]
+            kept = [broadcast_to(k, shape) for k in kept[: len(self.sources)]]
         if self.free:
             return eval_jaxpr(self.rest, [*kept, *ts])
         trace, source, rest = ts[0].owner, state.source or user_source(), self.rest
@@ -449,6 +451,8 @@ def _found(key: tuple, rule: tuple, known: list[Any], free: bool, outer: bool, w
         if found is UNKNOWN:
             found = _derived(answers, rule, wide)
             found = node.ways[answer] = found if not (free and found) or found.free else False
+            if type(found) is Pull:
+                found.asked = True
         node = found
     if not node:
         return node, []

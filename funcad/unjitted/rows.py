@@ -129,7 +129,7 @@ class Tape:
                 own = type(out) is not _ndarray or out.base is None
                 result = self.row(*found, True, out, own, user_source(4))
                 if self.notes is not None:
-                    self.notes["looked"] = True
+                    self.notes[result.tangent] = primitive, tuple(args), params, bits, None, out
                 if primitive.square is not None and trace.turned:
                     self.note(result, primitive, args, params, None)
                 return result
@@ -167,7 +167,7 @@ class Tape:
             kept += [shape, *[np.shape(primals[numbers.index(n)]) for n in known]]
         results = self.rows(pull, tuple(known), tuple(kept), primitive, args, primals, params, shape, outs, source)
         if self.notes is not None and not primitive.multiple:
-            self.notes[results[0].tangent] = primitive, tuple(args), params, bits, shape
+            self.notes[results[0].tangent] = primitive, tuple(args), params, bits, shape, out
         return results if primitive.multiple else results[0]
 
     def rows(
@@ -402,7 +402,7 @@ class Tape:
                 kept.append(b.shape)
         result = self.row(pull, numbers, tuple(kept), True, out, True, self.source_at(_getframe(2)))
         if self.notes is not None:
-            self.notes[result.tangent] = primitive, (x, y), {}, None, shape
+            self.notes[result.tangent] = primitive, (x, y), {}, None, shape, out
         if primitive.turns:
             trace.turned = True
         if pull.square and trace.turned:
@@ -469,7 +469,7 @@ class Tape:
         source = self.source_at(_getframe(2))
         result = self.row(pull, (x.tangent,), tuple(kept), primitive.layout is not None, out, True, source)
         if self.notes is not None:
-            self.notes[result.tangent] = primitive, (x,), params or {}, bits, None
+            self.notes[result.tangent] = primitive, (x,), params or {}, bits, None, out
         if primitive.turns:
             trace.turned = True
         if pull.square and trace.turned:
@@ -538,7 +538,7 @@ class Tape:
         source = source or self.source_at(_getframe(3))
         result = self.row(pull, numbers, kept, primitive.layout is not None, out, own, source)
         if self.notes is not None:
-            self.notes[result.tangent] = primitive, args, params, bits, None
+            self.notes[result.tangent] = primitive, args, params, bits, None, out
         if primitive.turns:
             self.trace.turned = True
         if pull.square and self.trace.turned:
@@ -598,7 +598,7 @@ class Tape:
         source = self.source_at(_getframe(3))
         result = self.row(READ, (n,), (basic, p.shape, p.dtype), True, out, own, source)
         if self.notes is not None:
-            self.notes[result.tangent] = basic_index_p, (x,), {"index": basic}, basic, None
+            self.notes[result.tangent] = basic_index_p, (x,), {"index": basic}, None, None, out
         if self.trace.turned:
             self.note(result, basic_index_p, (x,), {"index": basic}, None)
         return result
