@@ -25,16 +25,27 @@ from funcad.host.where import for_user, interrupted, outside, state
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
-from funcad.unjitted.backward import pull as pull_rows
+from funcad.unjitted.backward import pull, transposed
 from funcad.unjitted.linearizing import linearize_following
 from funcad.unjitted.mapped import MappedGradient, linearize_recorded
-from funcad.unjitted.structural import pull
-from funcad.unjitted.rows import Tape
+from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, check_leaves, check_second, dress_as, flat_values, name_of, normalize_argnums, positional_names, seed_beside,
-    runs, shown, unshared, zeros_for,
+    Remade,
+    api,
+    check_leaves,
+    check_second,
+    dress_as,
+    flat_values,
+    name_of,
+    normalize_argnums,
+    positional_names,
+    seed_beside,
+    runs,
+    shown,
+    unshared,
+    zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -250,11 +261,11 @@ class _Gradient(Remade):
         if nonzero[0]:
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
-                found = iter(pull_rows(jaxpr, [one] if type(value) is np.float64 else seed_beside(one, value)))
+                found = iter(pull(jaxpr, [one] if type(value) is np.float64 else seed_beside(one, value)))
             elif type(jaxpr) is MappedGradient:
                 found = iter(jaxpr.pull())
             else:
-                found = iter(pull(jaxpr, residuals, seed_beside(one, value), once=True))
+                found = iter(transposed(jaxpr, residuals, seed_beside(one, value)))
         else:
             found = itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]

@@ -23,7 +23,16 @@ from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 
 from funcad.api.vjp import (  # isort: skip
-    Linearized, derivative_of, jvp, linearize, linearized, pullback_of, pushforward_of, seed_of, vjp, with_compiled,
+    Linearized,
+    derivative_of,
+    jvp,
+    linearize,
+    linearized,
+    pullback_of,
+    pushforward_of,
+    seed_of,
+    vjp,
+    with_compiled,
 )
 
 
@@ -101,10 +110,10 @@ def _columns(found: Linearized) -> Any:
 
 
 def _few(found: Linearized) -> bool:
-    """Are there no more outputs than inputs, or little more, all real? Then rows of the Jacobian cost no more than columns."""
+    """Are there no more outputs than inputs, or little more, of one real dtype? Then its rows cost no more than its columns."""
     sizes = [sum([aval_of(x).size for x in xs]) for xs in (found.outs, found.leaves)]
-    real = all([aval_of(x).dtype.kind == "f" for x in (*found.outs, *found.leaves)])
-    return real and sizes[0] <= 2 * sizes[1] + 8
+    dtypes = {aval_of(x).dtype for x in (*found.outs, *found.leaves)}
+    return len(dtypes) == 1 and dtypes.pop().kind == "f" and sizes[0] <= 2 * sizes[1] + 8
 
 
 def _by_rows(rows: Any, out: Any, single: bool) -> Any:

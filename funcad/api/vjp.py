@@ -22,12 +22,22 @@ from funcad.unjitted import backward
 from funcad.unjitted.following import follow
 from funcad.unjitted.linearizing import linearize_following
 from funcad.unjitted.strides import Given
-from funcad.unjitted.structural import pull
-from funcad.unjitted.rows import Tape
+from funcad.unjitted.tape import Tape
 
 from funcad.api.border import (  # isort: skip
-    AbstractOutput, OutTree, api, check_leaves, check_tangents, flat_function, flat_values, name_of, own_memory, tangent_aval,
-    runs, with_aux, zeros_for,
+    AbstractOutput,
+    OutTree,
+    api,
+    check_leaves,
+    check_tangents,
+    flat_function,
+    flat_values,
+    name_of,
+    own_memory,
+    tangent_aval,
+    runs,
+    with_aux,
+    zeros_for,
 )
 
 # -- the first half of `vjp`, `linearize`, `jacfwd` and `jacrev`: f has run, and its tangent program was recorded, or found
@@ -305,7 +315,7 @@ class _Pullback:
         given = [c for c, z in zip(cts, self.nonzero) if z]
         if type(self.jaxpr) is backward.Rows:
             return self.jaxpr.pull(residuals, given)
-        return pull(self.jaxpr, residuals, given)
+        return backward.transposed(self.jaxpr, residuals, given)
 
     @property
     def __name__(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.promote import aliased, as_array, beside, strong
 from funcad.primitives.arithmetic import add, div, maximum, minimum, mul, neg
-from funcad.primitives.basic_indexing import are_apart, basic_index_p, gather, gather_p
+from funcad.primitives.basic_indexing import are_apart, basic_index_p, gather
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import capture_as_inputs, on_device_of
@@ -31,8 +30,24 @@ from funcad.writes.held import Held, write_in_place
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 from funcad.numpy.index_plan import (  # isort: skip
-    TAKEN, IndexPlan, Selected, can_count, canonical_basic, canonical_entries, counted_axes, has_ellipsis, has_tracer, is_basic,
-    is_unknown_mask, leading_arrays, own_places, refuse, selected_places, simple_index, slice_triple, with_places,
+    TAKEN,
+    IndexPlan,
+    Selected,
+    can_count,
+    canonical_basic,
+    canonical_entries,
+    counted_axes,
+    has_ellipsis,
+    has_tracer,
+    is_basic,
+    is_unknown_mask,
+    leading_arrays,
+    own_places,
+    refuse,
+    selected_places,
+    simple_index,
+    slice_triple,
+    with_places,
 )
 
 # -- what `at(x)[index]` does with positions out of bounds when the caller says so: `mode="clip"`, `"fill"`, `"drop"`, as in JAX

@@ -1,10 +1,10 @@
 """The one loop back over the rows of a tape; and the same rows as a linear program, where masks are needed.
 
-Idea: cotangents go from the last row to the first, each row's pull adding to those of its operands, and what a row keeps dies with
-it. Structural zeros: where a row begins a mask (masks/masks.py), as a selection does, the rows are kept until the end. If there
-is a NaN in the results then, a zero may have met an infinite slope, and the rows go back again by their linear parts, with masks.
-If there is none, no mask would have changed anything. Invariant: both ways make the same calls, in the same order, but for the
-masks. Where outer traces have a part in the values nobody can ask for NaN, and rows that begin masks go by their linear parts.
+Idea: cotangents go from the last row to the first, each row's pull adding to those of its operands, and what a row keeps dies
+with it. Structural zeros: where a row begins a mask (masks/masks.py), as a selection does, the rows are kept until the end. If
+there is a NaN in the results then, a zero may have met an infinite slope, and the rows go back again by their linear parts, with
+masks. If there is none, no mask would have changed anything. Invariant: both ways make the same calls, in the same order, but for
+the masks. Where outer traces have a part in the values nobody can ask for NaN, and rows that begin masks go by their linear parts.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import Source, note_source, state
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, prune
 from funcad.ir.tracer import Tracer
 from funcad.masks.masks import has_no_nan
@@ -45,7 +43,6 @@ class Rows:
         """Cotangents of the inputs (None: zero) for those of the results; `values` are what the rows keep."""
         outer = self.outer or Tracer in map(type, values)
         return pull(_Given(self, values, outer), cotangents)
-
 
     def linear(self, values: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
         """The tangent program of the results, and its residuals."""
@@ -218,8 +215,14 @@ def _masked(tape: Any, cotangents: Sequence[Any], keep: bool) -> list[Any]:
         recording.closed = True
     if not keep:
         tape.forget()
+    del tangents
+    return transposed(jaxpr, residuals, cotangents)
+
+
+def transposed(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) -> list[Any]:
+    """Cotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied."""
     n = len(jaxpr.inputs) - len(residuals)
     flags = [False] * len(residuals) + [True] * n
     values = residuals + [None] * n
-    del residuals, tangents
+    residuals.clear()
     return transpose_eval(jaxpr, flags, values, cotangents, all_linear=True)

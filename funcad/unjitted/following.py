@@ -241,7 +241,6 @@ class FollowingTrace(Trace):
             result.append(p)
         return result
 
-
     def inputs(self, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
         """What the function is called with."""
         inputs = []

@@ -1,6 +1,6 @@
 """What rows of one kind have in common: what they keep, their linear part, and its transpose, which is their pull.
 
-Idea: a rule is a program of operands, results and tangents. What reads no tangent is done at the user's line, where the operands
+Idea: a rule is a program of operands, results and tangents. What reads no tangent is done at the user's line, where operands
 are at hand anyway, and what it gives is kept: of `np.maximum` a mask. The rest is linear in the tangents. Both are found once
 for operands of one kind, with variables in the place of the values, and the rest is transposed and written as a Python function
 of a few lines, the *pull*. A rule that asks whether a condition holds everywhere is cut there: the first part computes the
@@ -37,6 +37,7 @@ from funcad.primitives.shape import broadcast_to, reshape
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted.structural import forgetting
 
 _MOST = 4096
 kinds = table(
@@ -44,6 +45,7 @@ kinds = table(
     "primitive and kinds of operands: what its rows keep, and their pull",
     _MOST,
 )
+forgetting(kinds.clear)
 UNKNOWN: Any = object()
 INFIX = {add: "+", sub: "-", mul: "*"}
 
@@ -131,10 +133,26 @@ def fit_columns(ct: Any, shape: tuple[int, ...]) -> Any:
 
 
 class Pull:
-    """Of rows of one kind: `run(cts, ct, numbers, kept)` adds to the cotangents of the operands that of the result, or those of
-    the results as a list, if there are `many`."""
+    """Of rows of one kind: `run(cts, ct, numbers, kept)` adds to the cotangents of the operands.
 
-    __slots__ = ("rest", "part", "sources", "there", "begins", "wide", "run", "runs", "derived", "square", "free", "many", "asked")
+    `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
+    """
+
+    __slots__ = (
+        "rest",
+        "part",
+        "sources",
+        "there",
+        "begins",
+        "wide",
+        "run",
+        "runs",
+        "derived",
+        "square",
+        "free",
+        "many",
+        "asked",
+    )
 
     def __init__(self, rest: Jaxpr, part: _Part | None, sources: Sequence[int], there: Sequence[int], wide: bool = False):
         self.rest = rest  # (kept, distinct tangents) -> tangents of the results
@@ -167,6 +185,9 @@ class Pull:
         if Tracer not in map(type, given) and Tracer not in map(type, kept):
             self.run(cts, given if self.many else given[0], numbers, kept)
             return
+        if self.wide:  # what is recorded has operands of one shape
+            n = self.n_kept
+            kept = [*[broadcast_to(k, kept[n]) for k in kept[:n]], *kept[n:]]
         run = self._function(tuple([c is None for c in given]), True)
         run(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
@@ -180,7 +201,7 @@ class Pull:
             found(cts, given[0], numbers, kept)
             return
         absent = tuple([c is None for c in given])
-        found = self.derived.get((absent, size))
+        found = self.derived.get(("columns", absent, size))
         if found is None:
             jaxpr, consts, n, m, which = self._transposed(absent)
             jaxpr = broadcast_scalars(jaxpr)
@@ -188,7 +209,7 @@ class Pull:
             derived, more, flags = batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(which))
             derived = _without_sources(prune(derived))
             found = _written(derived, [*more, *consts], n, m, which, self.many, False, False)
-            self.derived[absent, size] = found
+            self.derived["columns", absent, size] = found
         found(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
     def _function(self, absent: tuple[bool, ...], traced: bool) -> Any:
@@ -407,7 +428,7 @@ def pull_of(
 ) -> tuple[Any, list[Any]]:  # fmt: skip
     """(the pull of operands of the kind that the key says, what it keeps of these).
 
-    In place of the pull None: the rule gives no tangent; False: it raises. `rows`, for the tangents: None, or a number for each.
+    In place of the pull None: the rule gives no tangent; False: it raises. `rows`, for tangents: None, or a number for each.
     `outer`: outer traces have a part in the values.
     """
     return _found(key, (primitive, primals, rows, outs, params, shape), [*primals, *outs], False, outer)
@@ -433,7 +454,10 @@ def pull_by_elements(
         examples = [like[id(p)] for p in primals]
         some = np.ndarray in map(type, examples)
         rule = primitive, examples, rows, [np.empty(2, aval_of(out).dtype) if some else out], params, None
-    return _found(key, rule, [*primals, out], True, outer, wide)
+    known = [*primals, out]
+    if wide and outer:  # what is recorded has operands of one shape
+        known = [broadcast_to(x, out.shape) for x in known]
+    return _found(key, rule, known, True, outer, wide)
 
 
 def _found(key: tuple, rule: tuple, known: list[Any], free: bool, outer: bool, wide: bool = False) -> tuple[Any, list[Any]]:
@@ -486,7 +510,7 @@ def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool) -> An
     outer, inner = _Deciding(answers), LinearTrace("linearize")
     saved, state.source = state.source, state.source or user_source()  # what is derived has no lines
     try:
-        return _cut(outer, inner, answers[-1][1] if answers else 0, wide, *rule)
+        return _cut(outer, inner, answers[-1][1] if answers else 0, wide, rule)
     except Exception:  # whatever it is, it happens again where the operation stands
         return False
     finally:
@@ -495,11 +519,9 @@ def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool) -> An
         outer.close()
 
 
-def _cut(
-    outer: _Deciding, inner: LinearTrace, n_known: int, wide: bool,
-    primitive: Any, primals: Sequence[Any], rows: Sequence[Any], outs: Sequence[Any], params: dict, shape: Any,
-) -> Any:  # fmt: skip
+def _cut(outer: _Deciding, inner: LinearTrace, n_known: int, wide: bool, rule: tuple) -> Any:
     """The part of a rule after the values numbered below `n_known`."""
+    primitive, primals, rows, outs, params, shape = rule
     values: dict[int, Tracer] = {}
     tangents: dict[int, Tracer] = {}
     for p, row in zip(primals, rows):  # rules look whether two are one

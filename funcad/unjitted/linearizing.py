@@ -1,6 +1,6 @@
 """Un-jitted reverse mode: operations run at the user's line, and what their derivatives need is kept.
 
-Idea: `linearize_following` runs the function once, and each operation writes a row (rows.py), over which `backward.pull` goes
+Idea: `linearize_following` runs the function once, and each operation writes a row (tape.py), over which `backward.pull` goes
 back. Within a program that is being traced (by jit, vmap, a loop) and on devices rules run at once, as in forward mode, on
 tangents that are recorded: a tangent program, which is transposed later, or becomes a part of the program that is traced.
 
@@ -10,7 +10,7 @@ before it becomes a residual (see host/locks.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import linear_of, linear_program
 from funcad.unjitted.following import FollowingTrace, run_following, with_value
-from funcad.unjitted.rows import Tape
+from funcad.unjitted.tape import Tape
 
 NO_LOCKS = Locks()  # of derivatives that need none
 
@@ -126,7 +126,7 @@ class LinearizingTrace(FollowingTrace):
             protector.args = saved
 
     def give_up(self, tape: Tape) -> None:
-        """Within a program that is being traced, rules run at once, on tangents that are recorded as those of the rows are now."""
+        """Within a program that is being traced, rules run at once, on tangents; those of the rows are recorded now."""
         self.tape, self.made = None, tape.made
         recording = self.open_recording()
         recording.level = tape.level

@@ -27,7 +27,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import alike, remembers, table
 from funcad.passes.subprograms import params_key
-from funcad.unjitted.elements import READ
+from funcad.unjitted.element_rows import READ
 from funcad.unjitted.following import with_value
 from funcad.unjitted.kinds import Pull
 
@@ -61,7 +61,7 @@ class _Step(NamedTuple):
 
 class _Call(NamedTuple):
     rows: int
-    again: Callable[[Tape, Sequence[Any]], Any]  # writes them
+    again: Callable[[Any, Sequence[Any]], Any]  # writes them
 
 
 def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
-from funcad.unjitted.rows import Tape
+from funcad.unjitted.tape import Tape
 
 _UNKNOWN: tuple = None, {}  # also of what was made so long ago that its equation is gone (api/lane_trace.py)
 _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value

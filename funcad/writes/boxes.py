@@ -24,8 +24,8 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_update
-from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.following import with_value
+from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.strides import stand_in
 
 _new: Any = object.__new__

@@ -21,7 +21,7 @@ from funcad.host.where import open_traces, state
 from funcad.ir.trace import Trace, bind
 from funcad.ir.tracer import Tracer
 from funcad.primitives.basic_indexing import basic_update_p, python_index
-from funcad.unjitted.elements import WRITE
+from funcad.unjitted.element_rows import WRITE
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.plans import linear

@@ -1,7 +1,7 @@
 """Rows of reads and writes of elements: their cotangents are added where they were, and cleared, in one buffer.
 
-Idea: a loop that reads or writes an array element by element has a backward pass of the same order, if that of a read is work of
-the size of what was read. So the array's cotangent is added up in a buffer of its own, and a write clears a part of it. The
+Idea: a loop that reads or writes an array element by element has a backward pass of the same order, if that of a read is work
+of the size of what was read. So the array's cotangent is added up in a buffer of its own, and a write clears a part of it. The
 index is kept in the row; no kind tells indices apart. Invariant: a cotangent is written only in a buffer that was allocated
 here, and that nobody else holds.
 """

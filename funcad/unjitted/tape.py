@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
-from funcad.host.locks import SMALL
 from funcad.host.where import internal, open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -38,7 +37,7 @@ from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, reshape, shape_of_two
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
-from funcad.unjitted.elements import ELEMENTS, READ, elements_row
+from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
 from funcad.unjitted.kinds import ByProgram, Pull, has_rows, kind_of, kinds, pull_by_elements, pull_of
 from funcad.unjitted.outside import COPIED, Outside
@@ -326,7 +325,8 @@ class Tape:
                 if kq is float:  # rules ask for its shape
                     if outer:
                         return None
-                    q, kq = _float64(q), _float64
+                    b = q = _float64(q)
+                    kq = _float64
         elif kq is _ndarray:
             dtype = b.dtype
             if kp is not float and (kp is not _float64 or dtype is not _F64):
@@ -341,7 +341,8 @@ class Tape:
                 if kp is float:
                     if outer:
                         return None
-                    p, kp = _float64(p), _float64
+                    a = p = _float64(p)
+                    kp = _float64
         elif (kp is not _float64 and kp is not float) or (kq is not _float64 and kq is not float):
             return self._with_integer(primitive, operation, x, y)
         if outer:
