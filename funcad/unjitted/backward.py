@@ -1,10 +1,10 @@
 """The one loop back over the rows of a tape; and the same rows as a linear program, where masks are needed.
 
 Idea: cotangents go from the last row to the first, each row's pull adding to those of its operands, and what a row keeps dies
-with it. Structural zeros: where a row begins a mask (masks/masks.py), as a selection does, the rows are kept until the end. If
-there is a NaN in the results then, a zero may have met an infinite slope, and the rows go back again by their linear parts, with
-masks. If there is none, no mask would have changed anything. Invariant: both ways make the same calls, in the same order, but for
-the masks. Where outer traces have a part in the values nobody can ask for NaN, and rows that begin masks go by their linear parts.
+with it. Structural zeros: where a row begins a mask (masks/masks.py), as a selection does, the rows are kept until the end.
+If there is a NaN in the results then, a zero may have met an infinite slope, and the rows go back again by their linear parts,
+with masks. If there is none, no mask would have changed anything. Invariant: both ways make the same calls, in the same order,
+but for the masks. Where outer traces have a part in the values nobody can ask for NaN, and rows that begin masks go by their linear parts.
 """
 
 from __future__ import annotations

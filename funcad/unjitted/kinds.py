@@ -192,7 +192,7 @@ class Pull:
         run(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
     def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
-        """The same for many cotangents at once, along a new axis 0; those of several results are there, or none is."""
+        """The same for many cotangents at once, along a new axis 0."""
         if self.free:
             found = self.derived.get("columns")
             if found is None:
