@@ -13,7 +13,7 @@ broadcast the operands (`wide`); then the cotangents are summed at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -152,6 +152,7 @@ class Pull:
         "free",
         "many",
         "asked",
+        "late",
     )
 
     def __init__(self, rest: Jaxpr, part: _Part | None, sources: Sequence[int], there: Sequence[int], wide: bool = False):
@@ -160,6 +161,7 @@ class Pull:
         self.sources = tuple(sources)  # the numbers of what is kept, among operands, results, and what the parts computed
         self.there = tuple(there)  # the results that have tangents
         self.wide = wide  # NumPy broadcast the operands
+        self.late: Jaxpr | None = None  # what is kept -> what `rest` reads, where that is computed on the way back
         self.many = len(there) > 1
         self.begins = begins_in(rest)
         self.free = False  # of shapes
@@ -224,13 +226,15 @@ class Pull:
     def _transposed(self, absent: tuple[bool, ...]) -> Any:
         """(the program, its constants, how many values it keeps and operands it has, and which it gives cotangents of)."""
         rest, n = self.rest, len(self.sources)
-        m = len(rest.inputs) - n
+        m = len(rest.inputs) - (n if self.late is None else len(self.late.outputs))
         outer = AbstractTrace("the backward pass")
         saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines
         try:
-            kept = [input_of(outer, v.aval) for v in rest.inputs[:n]]
+            kept = [input_of(outer, v.aval) for v in (self.late or rest).inputs[:n]]
+            read = kept if self.late is None else eval_jaxpr(self.late, kept)
             seeds = [None if gone else outer.new_input(o.aval.update()) for o, gone in zip(rest.outputs, absent)]
-            found = transpose_eval(rest, [False] * n + [True] * m, [*kept, *[None] * m], seeds, all_linear=True)
+            known = [False] * len(read) + [True] * m
+            found = transpose_eval(rest, known, [*read, *[None] * m], seeds, all_linear=True)
             which = [j for j, c in enumerate(found) if c is not None]
             derived, consts = outer.jaxpr([found[j] for j in which])
         finally:
@@ -241,7 +245,7 @@ class Pull:
 
     def _reads(self) -> Any:
         """The pull of what only reads elements of an array: they are added where they were, in one buffer."""
-        if len(self.rest.equations) != 1 or self.wide:
+        if len(self.rest.equations) != 1 or self.wide or self.late is not None:
             return None
         primitive, (x, *others), params, *_ = self.rest.equations[0]
         known = dict(zip(self.rest.inputs[: len(self.sources)], range(len(self.sources))))
@@ -260,6 +264,8 @@ class Pull:
             shape = kept[len(self.sources)]
             ts = [broadcast_to(t, shape) for t in ts]
             kept = [broadcast_to(k, shape) for k in kept[: len(self.sources)]]
+        if self.late is not None:
+            kept = eval_jaxpr(self.late, kept)
         if self.free:
             return eval_jaxpr(self.rest, [*kept, *ts])
         trace, source, rest = ts[0].owner, state.source or user_source(), self.rest
@@ -510,7 +516,7 @@ def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool) -> An
     outer, inner = _Deciding(answers), LinearTrace("linearize")
     saved, state.source = state.source, state.source or user_source()  # what is derived has no lines
     try:
-        return _cut(outer, inner, answers[-1][1] if answers else 0, wide, rule)
+        return _cut(outer, inner, answers, wide, rule)
     except Exception:  # whatever it is, it happens again where the operation stands
         return False
     finally:
@@ -519,9 +525,10 @@ def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool) -> An
         outer.close()
 
 
-def _cut(outer: _Deciding, inner: LinearTrace, n_known: int, wide: bool, rule: tuple) -> Any:
-    """The part of a rule after the values numbered below `n_known`."""
+def _cut(outer: _Deciding, inner: LinearTrace, answers: Sequence[tuple[bool, int]], wide: bool, rule: tuple) -> Any:
+    """The part of a rule after what has been computed for its answers."""
     primitive, primals, rows, outs, params, shape = rule
+    n_known = answers[-1][1] if answers else 0
     values: dict[int, Tracer] = {}
     tangents: dict[int, Tracer] = {}
     for p, row in zip(primals, rows):  # rules look whether two are one
@@ -566,11 +573,28 @@ def _cut(outer: _Deciding, inner: LinearTrace, n_known: int, wide: bool, rule: t
     atoms = [outer.atom(x) for x in kept]
     fresh = list(dict.fromkeys([a for a in atoms if a not in numbers]))
     part = _Part(outer, equations, fresh, numbers) if fresh else None
-    numbers |= {a: number + i for i, a in enumerate(fresh)}
-    pull = Pull(rest, part, [numbers[a] for a in atoms], there, wide)
+    if part is not None and not answers and _by_elements(equations) and _is_cheap_to_keep(part, atoms, fresh, numbers):
+        reads = list(dict.fromkeys([*part.reads, *[numbers[a] for a in atoms if a in numbers]]))
+        of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}
+        pull = Pull(rest, None, reads, there, wide)
+        plain = tuple([e._replace(source=None) for e in equations])
+        pull.late = prune(Jaxpr(tuple([of_number[n] for n in reads]), plain, tuple(atoms)))
+    else:
+        numbers |= {a: number + i for i, a in enumerate(fresh)}
+        pull = Pull(rest, part, [numbers[a] for a in atoms], there, wide)
     pull.free = _by_elements(equations) and _by_elements(rest.equations)
     pull.square = primitive.square is not None
     return pull
+
+
+def _is_cheap_to_keep(part: _Part, atoms: Sequence[Any], fresh: Sequence[Any], numbers: Mapping[Any, int]) -> bool:
+    """Are what the part reads no more and no larger values than what it computes, so that it may wait until going back?"""
+    if part.consts:
+        return False
+    others = {numbers[a] for a in atoms if a in numbers}
+    avals = {n: a.aval for a, n in numbers.items()}
+    read = [avals[n] for n in part.reads if n not in others]
+    return sum([a.dtype.itemsize for a in read]) <= sum([a.aval.dtype.itemsize for a in fresh])
 
 
 def _by_elements(equations: Sequence[Equation]) -> bool:
