@@ -32,20 +32,8 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade,
-    api,
-    check_leaves,
-    check_second,
-    dress_as,
-    flat_values,
-    name_of,
-    normalize_argnums,
-    positional_names,
-    seed_beside,
-    runs,
-    shown,
-    unshared,
-    zeros_for,
+    Remade, api, check_leaves, check_second, dress_as, flat_values, name_of, normalize_argnums, positional_names, seed_beside,
+    runs, shown, unshared, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])

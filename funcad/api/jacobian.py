@@ -23,16 +23,7 @@ from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 
 from funcad.api.vjp import (  # isort: skip
-    Linearized,
-    derivative_of,
-    jvp,
-    linearize,
-    linearized,
-    pullback_of,
-    pushforward_of,
-    seed_of,
-    vjp,
-    with_compiled,
+    Linearized, derivative_of, jvp, linearize, linearized, pullback_of, pushforward_of, seed_of, vjp, with_compiled,
 )
 
 

@@ -25,19 +25,8 @@ from funcad.unjitted.strides import Given
 from funcad.unjitted.tape import Tape
 
 from funcad.api.border import (  # isort: skip
-    AbstractOutput,
-    OutTree,
-    api,
-    check_leaves,
-    check_tangents,
-    flat_function,
-    flat_values,
-    name_of,
-    own_memory,
-    tangent_aval,
-    runs,
-    with_aux,
-    zeros_for,
+    AbstractOutput, OutTree, api, check_leaves, check_tangents, flat_function, flat_values, name_of, own_memory, tangent_aval,
+    runs, with_aux, zeros_for,
 )
 
 # -- the first half of `vjp`, `linearize`, `jacfwd` and `jacrev`: f has run, and its tangent program was recorded, or found

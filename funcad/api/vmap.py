@@ -24,16 +24,7 @@ from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree,
-    Transformed,
-    api,
-    check_leaves,
-    check_second,
-    flat_function,
-    name_of,
-    own_memory,
-    shown,
-    with_truths,
+    OutTree, Transformed, api, check_leaves, check_second, flat_function, name_of, own_memory, shown, with_truths,
 )
 
 

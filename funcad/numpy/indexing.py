@@ -30,24 +30,8 @@ from funcad.writes.held import Held, write_in_place
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 from funcad.numpy.index_plan import (  # isort: skip
-    TAKEN,
-    IndexPlan,
-    Selected,
-    can_count,
-    canonical_basic,
-    canonical_entries,
-    counted_axes,
-    has_ellipsis,
-    has_tracer,
-    is_basic,
-    is_unknown_mask,
-    leading_arrays,
-    own_places,
-    refuse,
-    selected_places,
-    simple_index,
-    slice_triple,
-    with_places,
+    TAKEN, IndexPlan, Selected, can_count, canonical_basic, canonical_entries, counted_axes, has_ellipsis, has_tracer, is_basic,
+    is_unknown_mask, leading_arrays, own_places, refuse, selected_places, simple_index, slice_triple, with_places,
 )
 
 # -- what `at(x)[index]` does with positions out of bounds when the caller says so: `mode="clip"`, `"fill"`, `"drop"`, as in JAX

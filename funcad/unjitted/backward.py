@@ -3,8 +3,10 @@
 Idea: cotangents go from the last row to the first, each row's pull adding to those of its operands, and what a row keeps dies
 with it. Structural zeros: where a row begins a mask (masks/masks.py), as a selection does, the rows are kept until the end.
 If there is a NaN in the results then, a zero may have met an infinite slope, and the rows go back again by their linear parts,
-with masks. If there is none, no mask would have changed anything. Invariant: both ways make the same calls, in the same order,
-but for the masks. Where outer traces have a part in the values nobody can ask for NaN, and rows that begin masks go by their linear parts.
+with masks. If there is none, no mask would have changed anything.
+
+Invariant: both ways make the same calls, in the same order, but for the masks. Trap: where outer traces have a part in the
+values nobody can ask for NaN, so rows that begin masks go by their linear parts at once.
 """
 
 from __future__ import annotations
@@ -78,6 +80,7 @@ def rows_of(tape: Any) -> tuple[Rows, list[Any]]:
 def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
     """Cotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone."""
     outer = tape.outer or Tracer in map(type, cotangents)
+    # of traced values nobody can ask whether there is a NaN
     if tape.begins and (outer or state.checked):
         return _masked(tape, cotangents, keep)
     found = _pulled(tape, cotangents, keep or tape.begins, outer)
@@ -106,10 +109,10 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
             values = kept.pop()
             n = first + i
             ct, pulling = cts[n], pulls[i]
-            if ct is None and (pulling is None or not pulling.many):
+            # of several results the last one has the pull
+            if pulling is None or ct is None and not pulling.many:
                 continue
-            if pulling is None:  # of the last result of its operation
-                continue
+            # may the pull write into the cotangent?
             if own:
                 cts.mine = n in own
                 own.discard(n)
@@ -124,7 +127,7 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
                 if own:
                     own.difference_update(range(n - m + 1, n + 1))
                 (pulling.traced if outer else pulling.run)(cts, given, numbers[i], values)
-                given = None
+                del given
             else:
                 cts[n] = None
                 if outer:

@@ -25,6 +25,10 @@ def variable(shape: tuple[int, ...], dtype: np.dtype) -> Var:
     return Var(Aval(shape, dtype if dtype.isnative else dtype.newbyteorder("=")))
 
 
+def _transpose_of(primitive: Any) -> Any:
+    return primitive.transpose
+
+
 class _Read:
     """The pull of `x[index]`, of which rows keep the index, and shape and dtype of x."""
 
@@ -49,7 +53,7 @@ class _Read:
 
     def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
         index, shape, dtype = kept
-        cts.add(numbers[0], basic_index_p.transpose(given[0], variable(shape, dtype), index=index)[0])
+        cts.add(numbers[0], _transpose_of(basic_index_p)(given[0], variable(shape, dtype), index=index)[0])
 
     def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
         index, shape, _ = kept
@@ -93,7 +97,7 @@ class _Write:
         index, shape, dtype = kept
         x = variable(shape, dtype)
         u = variable(tuple([e[1] for e in index if type(e) is tuple]), dtype)
-        found = basic_update_p.transpose(given[0], x, u, index=index)
+        found = _transpose_of(basic_update_p)(given[0], x, u, index=index)
         for n, c in zip(numbers, found):
             cts.add(n, c)
 

@@ -139,19 +139,7 @@ class Pull:
     """
 
     __slots__ = (
-        "rest",
-        "part",
-        "sources",
-        "there",
-        "begins",
-        "wide",
-        "run",
-        "runs",
-        "derived",
-        "square",
-        "free",
-        "many",
-        "asked",
+        *("rest", "part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many", "asked"),
         "late",
     )
 
@@ -187,7 +175,8 @@ class Pull:
         if Tracer not in map(type, given) and Tracer not in map(type, kept):
             self.run(cts, given if self.many else given[0], numbers, kept)
             return
-        if self.wide:  # what is recorded has operands of one shape
+        # what is recorded has operands of one shape
+        if self.wide:
             n = self.n_kept
             kept = [*[broadcast_to(k, kept[n]) for k in kept[:n]], *kept[n:]]
         run = self._function(tuple([c is None for c in given]), True)
@@ -199,7 +188,7 @@ class Pull:
             found = self.derived.get("columns")
             if found is None:
                 program = self._transposed((False,))
-                found = self.derived["columns"] = _written(*program, False, self.wide, False, columns=True)
+                found = self.derived["columns"] = _written(program, False, self.wide, False, columns=True)
             found(cts, given[0], numbers, kept)
             return
         absent = tuple([c is None for c in given])
@@ -210,7 +199,7 @@ class Pull:
             batched = [False] * (len(consts) + n) + [True] * absent.count(False)
             derived, more, flags = batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(which))
             derived = _without_sources(prune(derived))
-            found = _written(derived, [*more, *consts], n, m, which, self.many, False, False)
+            found = _written((derived, [*more, *consts], n, m, which), self.many, False, False)
             self.derived["columns", absent, size] = found
         found(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
@@ -220,7 +209,7 @@ class Pull:
             program = self.derived.get(absent)
             if program is None:
                 program = self.derived[absent] = self._transposed(absent)
-            found = self.derived[absent, traced] = _written(*program, self.many, self.wide, traced)
+            found = self.derived[absent, traced] = _written(program, self.many, self.wide, traced)
         return found
 
     def _transposed(self, absent: tuple[bool, ...]) -> Any:
@@ -251,10 +240,11 @@ class Pull:
         known = dict(zip(self.rest.inputs[: len(self.sources)], range(len(self.sources))))
         if primitive.adds is None or x in known or not all([type(a) is Literal or a in known for a in others]):
             return None
+        array: Any = x
         places = [(a.value, None) if type(a) is Literal else (None, known[a]) for a in others]
 
         def run(cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
-            add_read(cts, ct, numbers[0], primitive, x, [v if i is None else kept[i] for v, i in places], params)
+            add_read(cts, ct, numbers[0], primitive, array, [v if i is None else kept[i] for v, i in places], params)
 
         return run
 
@@ -332,11 +322,9 @@ def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple([e._replace(source=None) for e in jaxpr.equations]), jaxpr.outputs)
 
 
-def _written(
-    jaxpr: Jaxpr, consts: Sequence[Any], n: int, m: int, which: Sequence[int], many: bool, wide: bool, traced: bool,
-    columns: bool = False,
-) -> Any:  # fmt: skip
+def _written(program: tuple, many: bool, wide: bool, traced: bool, columns: bool = False) -> Any:
     """A function of the transposed program: `run(cts, ct, numbers, kept)`; `traced`: some of the values are."""
+    jaxpr, consts, n, m, which = program
     scope: dict[str, Any] = {"fit": fit_columns if columns else fit}
     names: dict[Any, str] = {}
     for i, (v, c) in enumerate(zip(jaxpr.inputs, consts)):
@@ -429,9 +417,15 @@ compared_by[_Question] = lambda question: (question.part.program.jaxpr, question
 
 
 def pull_of(
-    key: tuple, primitive: Any, primals: Sequence[Any], rows: Sequence[Any], outs: Sequence[Any], params: dict, shape: Any,
+    key: tuple,
+    primitive: Any,
+    primals: Sequence[Any],
+    rows: Sequence[Any],
+    outs: Sequence[Any],
+    params: dict,
+    shape: Any,
     outer: bool = False,
-) -> tuple[Any, list[Any]]:  # fmt: skip
+) -> tuple[Any, list[Any]]:
     """(the pull of operands of the kind that the key says, what it keeps of these).
 
     In place of the pull None: the rule gives no tangent; False: it raises. `rows`, for tangents: None, or a number for each.
@@ -441,14 +435,21 @@ def pull_of(
 
 
 def pull_by_elements(
-    key: tuple, primitive: Any, primals: Sequence[Any], rows: Sequence[Any], out: Any, params: dict, wide: bool,
+    key: tuple,
+    primitive: Any,
+    primals: Sequence[Any],
+    rows: Sequence[Any],
+    out: Any,
+    params: dict,
+    wide: bool,
     outer: bool = False,
-) -> tuple[Any, list[Any]]:  # fmt: skip
+) -> tuple[Any, list[Any]]:
     """The same of an operation element by element, whose key has no shapes; `wide`: NumPy broadcast the operands.
 
     In place of the pull False, if this cannot be said without shapes.
     """
-    node, rule = kinds.get(key, UNKNOWN), ()
+    node: Any = kinds.get(key, UNKNOWN)
+    rule: tuple = ()
     if node is False:
         return False, []
     if node is UNKNOWN or type(node) is _Question:
@@ -573,6 +574,7 @@ def _cut(outer: _Deciding, inner: LinearTrace, answers: Sequence[tuple[bool, int
     atoms = [outer.atom(x) for x in kept]
     fresh = list(dict.fromkeys([a for a in atoms if a not in numbers]))
     part = _Part(outer, equations, fresh, numbers) if fresh else None
+    # what is computed element by element of no more than it gives may wait until the way back
     if part is not None and not answers and _by_elements(equations) and _is_cheap_to_keep(part, atoms, fresh, numbers):
         reads = list(dict.fromkeys([*part.reads, *[numbers[a] for a in atoms if a in numbers]]))
         of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}

@@ -110,8 +110,10 @@ class Tape:
             plain = bits is not None
         if outer:
             self.outer = True
+            # what is recorded has operands of one shape, so the broadcasts are operations of their own, in both traces
             if shape is not None and known is None:
                 return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+        # what calls programs, has effects or parameters of which no key can be made has no kind
         if not plain or not has_rows(primitive):
             return trace.by_rule(primitive, args, params, shape, known, ByRule(self))
         if primitive.turns:
@@ -122,11 +124,13 @@ class Tape:
                 out = bind_known(primitive, primals, params, shape, out)
         else:
             out = bind(primitive, *primals, **params) if outer else compute(primitive, primals, params)
+        # of reads and writes of elements the row keeps the index, which no kind tells
         if primitive in ELEMENTS:
-            found = elements_row(primitive, primals, numbers, params)
+            found: Any = elements_row(primitive, primals, numbers, params)
             if found is not None:
                 own = type(out) is not _ndarray or out.base is None
-                result = self.row(*found, True, out, own, user_source(4))
+                pull, rows, kept = found
+                result = self.row(pull, rows, kept, True, out, own, user_source(4))
                 if self.notes is not None:
                     self.notes[result.tangent] = primitive, tuple(args), params, bits, None, out
                 if primitive.square is not None and trace.turned:
@@ -135,9 +139,17 @@ class Tape:
         return self.written(primitive, args, primals, numbers, params, bits, shape, out, user_source(4))
 
     def written(
-        self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], numbers: Sequence[Any], params: dict, bits: Any,
-        shape: Any, out: Any, source: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        primitive: Any,
+        args: Sequence[Any],
+        primals: Sequence[Any],
+        numbers: Sequence[Any],
+        params: dict,
+        bits: Any,
+        shape: Any,
+        out: Any,
+        source: Any,
+    ) -> Any:
         """The traced results of an operation that has been computed."""
         outs = list(out) if primitive.multiple else [out]
         outer = Tracer in map(type, primals) or Tracer in map(type, outs)
@@ -147,7 +159,9 @@ class Tape:
         alike = [ids.index(i) for i in ids]  # rules look whether two operands are one
         known = [n for n in dict.fromkeys(numbers) if n is not None]
         rows = [None if n is None else known.index(n) for n in numbers]
-        wide, pull, kept = shape is not None, False, _EMPTY
+        wide, kept = shape is not None, _EMPTY
+        pull: Any = False
+        # element by element the kind has no shapes
         if primitive.emit is not None and not primitive.multiple:
             chars = [p.dtype.char if type(p) is _ndarray else type(p) for p in map(concrete_value, primals)]
             key = (primitive, bits, wide, *chars, *alike, *rows)
@@ -170,9 +184,18 @@ class Tape:
         return results if primitive.multiple else results[0]
 
     def rows(
-        self, pull: Any, numbers: tuple, kept: tuple, primitive: Any, args: Sequence[Any], primals: Sequence[Any], params: dict,
-        shape: Any, outs: Sequence[Any], source: Any,
-    ) -> list[Any]:  # fmt: skip
+        self,
+        pull: Any,
+        numbers: tuple,
+        kept: tuple,
+        primitive: Any,
+        args: Sequence[Any],
+        primals: Sequence[Any],
+        params: dict,
+        shape: Any,
+        outs: Sequence[Any],
+        source: Any,
+    ) -> list[Any]:
         """The results of an operation: those that the pull is of are traced, each with a row; the last one has the pull."""
         results: list[Any] = []
         there = pull.there
@@ -201,6 +224,7 @@ class Tape:
         self.sources.append(source)
         self.own.append(own)
         self.plain.append(plain)
+        # behind inputs there is no factor that a zero might meet
         if pull is not None and pull.begins and not self.begins:
             self.begins = any([m >= self.first for m in numbers])
         result = _new(Tracer)
@@ -362,6 +386,8 @@ class Tape:
                         deliver(primitive, (p, q))
         if type(out) is complex:  # a negative number to a broken power
             return None
+        # which operands are traced, whether they are one row, and one object: the rule may look at that
+        numbers: tuple
         if tx is None:
             which, numbers = 1, (ty,)
         elif ty is None:
@@ -373,7 +399,7 @@ class Tape:
         if p is q:
             which += 4
         key = primitive, kp, kq, which, shape is None
-        pull = kinds.get(key)
+        pull: Any = kinds.get(key)
         if type(pull) is not Pull or pull.part is not None:
             rows = _ROWS[which & 3]
             pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None, outer)
@@ -395,6 +421,7 @@ class Tape:
                         kept.append(q)
                 else:
                     kept.append(out)
+        # what was broadcast is summed by the shapes, which are kept after the values
         if shape is not None:
             kept.append(shape)
             if tx is not None:
@@ -436,6 +463,7 @@ class Tape:
         trace = self.trace
         if primitive is square_p and trace.turned and trace.made_by(x, True) is not None:  # see families.py
             return None
+        # an outer trace records a ufunc by its own short way
         if outer:
             self.outer = True
             out = ufunc(p) if type(ufunc) is np.ufunc and not params else bind(primitive, p, **(params or {}))
@@ -450,7 +478,7 @@ class Tape:
                     if pending:
                         deliver(primitive, (p,))
         key = primitive, kind, bits
-        pull = kinds.get(key)
+        pull: Any = kinds.get(key)
         if type(pull) is Pull and pull.part is None:
             kept = []
             for i in pull.sources:
@@ -523,7 +551,7 @@ class Tape:
             p, q = primals
             t, u = numbers
             key = primitive, p.shape, p.dtype.char, q.shape, q.dtype.char, t is None, u is None, t == u, p is q, bits
-        pull = kinds.get(key)
+        pull: Any = kinds.get(key)
         if type(pull) is not Pull or pull.part is not None:
             rows = (0,) if len(primals) == 1 else _ROWS[1 if t is None else 0 if u is None else 3 if t == u else 2]
             pull, known = pull_of(key, primitive, primals, rows, [out], params, None)
@@ -652,9 +680,17 @@ class ByRule:
         return self.tangents[-1]
 
     def rows_or_tangents(
-        self, trace: Any, primitive: Any, args: Sequence[Any], primals: Sequence[Any], params: dict, shape: Any,
-        outs: Sequence[Any], touts: Sequence[Any], source: Any,
-    ) -> tuple[list[Any] | None, Sequence[Any]]:  # fmt: skip
+        self,
+        trace: Any,
+        primitive: Any,
+        args: Sequence[Any],
+        primals: Sequence[Any],
+        params: dict,
+        shape: Any,
+        outs: Sequence[Any],
+        touts: Sequence[Any],
+        source: Any,
+    ) -> tuple[list[Any] | None, Sequence[Any]]:
         """(traced results where there are tangents, these); (None, tangents by the rules) if no row can say what they are."""
         tape, there = self.tape, [i for i, t in enumerate(touts) if t is not None]
         if tape.notes is not None:  # remembered.py knows other rows alone
