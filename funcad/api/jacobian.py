@@ -16,6 +16,7 @@ from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import concrete_value
+from funcad.masks.masks import has_no_nan
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import each_on_device_of
 from funcad.primitives.shape import reshape
@@ -211,7 +212,7 @@ def jacfwd(
         out = found.out
         _check(out, holomorphic, "jacfwd", "output", either=True)
         rows = _columns(found) if chunk_size is None and _few(found) else None
-        if rows is not None:
+        if rows is not None and all(map(has_no_nan, tree.leaves(rows))):  # a NaN may stand elsewhere in forward mode
             jacobian = _by_rows(rows, out, single)
             return (jacobian, *found.aux) if has_aux else jacobian
         push = pushforward_of(partial, chosen, found)

@@ -98,10 +98,11 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
     own = cts.own
     for n, c in zip(tape.ends, cotangents):
         cts.add(n, c)
+    # the caller may hold these
     own.clear()
     if keep:
         kept = list(kept)
-    token = suppress_warnings()
+    saved, token = state.source, suppress_warnings()
     i = len(pulls)
     try:
         while i:
@@ -112,6 +113,10 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
             # of several results the last one has the pull
             if pulling is None or ct is None and not pulling.many:
                 continue
+            # what is recorded in outer traces has the line of the operation
+            if outer:
+                source = tape.sources[i]
+                state.source = source and Source(*source)
             # may the pull write into the cotangent?
             if own:
                 cts.mine = n in own
@@ -140,6 +145,7 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
         note_source(error, source and Source(*source))
         raise
     finally:
+        state.source = saved
         restore_warnings(token)
     if not keep:
         tape.forget()

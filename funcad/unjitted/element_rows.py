@@ -38,10 +38,17 @@ class _Read:
     begins = True
     n_kept = 0
 
-    def run(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def run(
+        self,
+        cts: Cotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         index, shape, dtype = kept
         (n,) = numbers
         buffer = cts[n]
+        # the first read makes the buffer, later ones add to it
         if buffer is None:
             cts[n] = buffer = np.zeros(shape, ct.dtype)
             cts.own.add(n)
@@ -51,14 +58,28 @@ class _Read:
         else:
             add_read(cts, ct, n, basic_index_p, variable(shape, dtype), (), {"index": index})
 
-    def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def traced(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         index, shape, dtype = kept
         cts.add(numbers[0], _transpose_of(basic_index_p)(given[0], variable(shape, dtype), index=index)[0])
 
-    def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+    def columns(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+        size: int,
+    ) -> None:
         index, shape, _ = kept
         (ct,), (n,), where = given, numbers, (slice(None), *python_index(index))
         buffer = cts[n]
+        # axis 0 counts the cotangents
         if buffer is None or n not in cts.own:
             new = np.zeros((size, *shape), ct.dtype)
             cts[n] = new if buffer is None else np.add(new, buffer)
@@ -78,8 +99,15 @@ class _Write:
     begins = True
     n_kept = 0
 
-    def run(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def run(
+        self,
+        cts: Cotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         where = python_index(kept[0])
+        # somebody else may hold it: the user who gave it, or another row
         if not cts.mine:
             ct = np.array(ct)
         if len(numbers) > 1:
@@ -93,7 +121,13 @@ class _Write:
         else:
             cts.add(n, ct)
 
-    def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def traced(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         index, shape, dtype = kept
         x = variable(shape, dtype)
         u = variable(tuple([e[1] for e in index if type(e) is tuple]), dtype)
@@ -101,7 +135,14 @@ class _Write:
         for n, c in zip(numbers, found):
             cts.add(n, c)
 
-    def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+    def columns(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+        size: int,
+    ) -> None:
         self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]), *kept[1:]))
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -120,14 +161,33 @@ class _Pick:
     begins = True
     n_kept = 0
 
-    def run(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def run(
+        self,
+        cts: Cotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         c = ct[python_index(kept[0])]
         cts.add(numbers[0], c.copy() if cts.mine and type(c) is np.ndarray else c)
 
-    def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def traced(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         cts.add(numbers[0], basic_index_p(given[0], index=kept[0]))
 
-    def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+    def columns(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+        size: int,
+    ) -> None:
         self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]),))
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -137,7 +197,12 @@ class _Pick:
 READ, WRITE, PICK = _Read(), _Write(), _Pick()
 
 
-def elements_row(primitive: Any, primals: Sequence[Any], numbers: Sequence[Any], params: dict[str, Any]) -> tuple | None:
+def elements_row(
+    primitive: Any,
+    primals: Sequence[Any],
+    numbers: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple | None:
     """(pull, numbers, what is kept) of an operation on elements at a basic index; None if it has no row of this kind."""
     x = primals[0]
     if primitive is basic_index_p:

@@ -162,15 +162,33 @@ class Pull:
     def n_kept(self) -> int:
         return len(self.sources)
 
-    def _first(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def _first(
+        self,
+        cts: Cotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         self.run = self._reads() or self._function((False,), False)
         self.run(cts, ct, numbers, kept)
 
-    def _several(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def _several(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         run = self._function(tuple([c is None for c in given]), False)
         run(cts, [c for c in given if c is not None], numbers, kept)
 
-    def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def traced(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         """The same where outer traces have a part in the values: the operations are recorded there."""
         if Tracer not in map(type, given) and Tracer not in map(type, kept):
             self.run(cts, given if self.many else given[0], numbers, kept)
@@ -182,7 +200,14 @@ class Pull:
         run = self._function(tuple([c is None for c in given]), True)
         run(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
-    def columns(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+    def columns(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+        size: int,
+    ) -> None:
         """The same for many cotangents at once, along a new axis 0."""
         if self.free:
             found = self.derived.get("columns")
@@ -243,7 +268,12 @@ class Pull:
         array: Any = x
         places = [(a.value, None) if type(a) is Literal else (None, known[a]) for a in others]
 
-        def run(cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        def run(
+            cts: Cotangents,
+            ct: Any,
+            numbers: Sequence[int],
+            kept: Sequence[Any],
+        ) -> None:
             add_read(cts, ct, numbers[0], primitive, array, [v if i is None else kept[i] for v, i in places], params)
 
         return run
@@ -280,13 +310,31 @@ class ByProgram(Pull):
         super().__init__(rest, None, range(n_kept), there)
         self.run = self._transpose_many if self.many else self._transpose
 
-    def _transpose(self, cts: Cotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def _transpose(
+        self,
+        cts: Cotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         self.traced(cts, (ct,), numbers, kept)
 
-    def _transpose_many(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def _transpose_many(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         self.traced(cts, given, numbers, kept)
 
-    def traced(self, cts: Cotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def traced(
+        self,
+        cts: Cotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         n, m = len(kept), len(numbers)
         flags = [False] * n + [True] * m
         found = transpose_eval(self.rest, flags, [*kept, *[None] * m], list(given), all_linear=True)
@@ -322,7 +370,13 @@ def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple([e._replace(source=None) for e in jaxpr.equations]), jaxpr.outputs)
 
 
-def _written(program: tuple, many: bool, wide: bool, traced: bool, columns: bool = False) -> Any:
+def _written(
+    program: tuple,
+    many: bool,
+    wide: bool,
+    traced: bool,
+    columns: bool = False,
+) -> Any:
     """A function of the transposed program: `run(cts, ct, numbers, kept)`; `traced`: some of the values are."""
     jaxpr, consts, n, m, which = program
     scope: dict[str, Any] = {"fit": fit_columns if columns else fit}
@@ -467,7 +521,14 @@ def pull_by_elements(
     return _found(key, rule, known, True, outer, wide)
 
 
-def _found(key: tuple, rule: tuple, known: list[Any], free: bool, outer: bool, wide: bool = False) -> tuple[Any, list[Any]]:
+def _found(
+    key: tuple,
+    rule: tuple,
+    known: list[Any],
+    free: bool,
+    outer: bool,
+    wide: bool = False,
+) -> tuple[Any, list[Any]]:
     node = kinds.get(key, UNKNOWN)
     if node is UNKNOWN:
         node = _derived([], rule, wide)
@@ -526,7 +587,13 @@ def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool) -> An
         outer.close()
 
 
-def _cut(outer: _Deciding, inner: LinearTrace, answers: Sequence[tuple[bool, int]], wide: bool, rule: tuple) -> Any:
+def _cut(
+    outer: _Deciding,
+    inner: LinearTrace,
+    answers: Sequence[tuple[bool, int]],
+    wide: bool,
+    rule: tuple,
+) -> Any:
     """The part of a rule after what has been computed for its answers."""
     primitive, primals, rows, outs, params, shape = rule
     n_known = answers[-1][1] if answers else 0
@@ -589,7 +656,12 @@ def _cut(outer: _Deciding, inner: LinearTrace, answers: Sequence[tuple[bool, int
     return pull
 
 
-def _is_cheap_to_keep(part: _Part, atoms: Sequence[Any], fresh: Sequence[Any], numbers: Mapping[Any, int]) -> bool:
+def _is_cheap_to_keep(
+    part: _Part,
+    atoms: Sequence[Any],
+    fresh: Sequence[Any],
+    numbers: Mapping[Any, int],
+) -> bool:
     """Are what the part reads no more and no larger values than what it computes, so that it may wait until going back?"""
     if part.consts:
         return False

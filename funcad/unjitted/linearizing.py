@@ -168,7 +168,7 @@ def linearize_following(
     source = user_source(4)
     tangents: list[Any] = []
     tape = None
-    if not (open_traces or on_device(primals)):
+    if not (open_traces or on_device(list(map(concrete_value, primals)))):
         tape = trace.tape = Tape(trace, protector, primals, differentiated)
         n = 0
         for d in differentiated:

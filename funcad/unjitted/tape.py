@@ -99,7 +99,8 @@ class Tape:
                 if type(x) is Tracer:
                     outer = True
             if type(x) is not _ndarray:
-                plain = plain and (type(x) in SCALAR_AVALS or type(x) is Tracer and bool(x.owner.level))
+                kind = type(concrete_value(x)) if type(x) is Tracer and x.owner.level else type(x)
+                plain = plain and (kind is _ndarray or kind in SCALAR_AVALS)
             elif not x.dtype.isnative:
                 plain = False
             primals.append(x)
@@ -204,6 +205,7 @@ class Tape:
                 results.append(plain_result(out, primals))
                 continue
             own = type(out) is not _ndarray or out.base is None and not any([out is p for p in primals])
+            # going back, the last one comes first, when the cotangents of all are complete
             if i == there[-1]:
                 traced = self.row(pull, numbers, kept, primitive.layout is not None, out, own, source)
             else:
@@ -263,6 +265,7 @@ class Tape:
             n = given.tangent
             if self.own[n] or n >= self.first and not self.protector.is_users(x):
                 return x
+        # a copy of a few numbers costs less than to look for one
         if x.nbytes < COPIED:
             return x.copy("K")
         if self.outside is None:
@@ -579,6 +582,7 @@ class Tape:
         p: Any = x.primal
         if type(p) is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
+        # what NumPy is asked for, and the parameters by their bits, are decided once for a shape
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
         if plan is NO_PLAN or open_traces or state.checked or p.dtype is not _F64 and p.dtype is not _F32:
             return None
