@@ -7,12 +7,11 @@ compiled by one engine are kept beside those of another.
 
 from __future__ import annotations
 
-import difflib
+import importlib
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from html import escape
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +29,19 @@ def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[]
         return sorted({*names.get("__all__", own), *more})
 
     return __dir__
+
+
+# -- what few calls need: modules of Python's that are loaded with them, not by `import funcad`
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The one that was meant, for an error's remedy; none if nothing is near."""
+    return importlib.import_module("difflib").get_close_matches(word, list(known), 1, cutoff)  # type: ignore[no-any-return]
+
+
+def escape(text: str) -> str:
+    """Text in HTML, for notebooks."""
+    return importlib.import_module("html").escape(text)  # type: ignore[no-any-return]
 
 
 # -- settings
@@ -71,6 +83,16 @@ def _whole(value: Any) -> int:
     return int(number) if number.is_integer() else -1
 
 
+def _seconds(name: str, value: Any) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not seconds > 0:
+        raise ValueError(f"config: {name} must be a number of seconds above 0, got {value!r}")
+    return seconds
+
+
 def _flag(name: str, value: Any) -> bool:
     word = str(value).strip().lower()
     if word in ("1", "true", "yes", "on"):
@@ -109,12 +131,13 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "progress": ("FUNCAD_PROGRESS", "auto", _progress, "feedback on long work; auto: on a terminal and in a notebook; on; off"),
     "not_compiled": ("FUNCAD_NOT_COMPILED", "warn", _not_compiled, "where jit compiles nothing: warn, ignore, raise"),
     "audit": ("FUNCAD_AUDIT", False, _flag, "compute again what is remembered, and raise where that differs (slow)"),
+    "timeout": ("FUNCAD_TIMEOUT", 600.0, _seconds, "seconds that a collective waits for the other processes"),
     "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),
 }
 
 
 def _unknown(name: str) -> AttributeError:
-    near = difflib.get_close_matches(name, SETTINGS, 1)
+    near = nearest(name, SETTINGS)
     remedy = f"funcad.config.{near[0]}" if near else f"one of {', '.join(SETTINGS)}"
     return AttributeError(f"funcad.config has no setting {name!r}.\nRemedy: {remedy}.")
 

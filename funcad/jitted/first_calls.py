@@ -23,7 +23,7 @@ from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
 from funcad.host.where import is_internal, open_traces, state
 from funcad.jitted.attempts import Attempts
-from funcad.primitives.axis_env import over_processes
+from funcad.primitives.axis_env import over_processes, processes_here
 
 OBSERVES = True
 LARGE = 1 << 20  # bytes of the arrays among the arguments
@@ -35,7 +35,9 @@ def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) ->
     """Is this call, whose signature has no program, to run f itself? `given`: the arguments that are not static."""
     if not OBSERVES or not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
         return False
-    if open_traces or key.axes or key.device != "cpu" or key.arrays is not np.ndarray or over_processes():
+    if open_traces or key.axes or key.device != "cpu" or key.arrays is not np.ndarray:
+        return False
+    if processes_here or over_processes():
         return False
     if state.checked is not None or state.abstract is not None or (core.not_compiled or config.not_compiled) == "raise":
         return False
