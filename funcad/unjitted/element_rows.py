@@ -29,6 +29,9 @@ def _transpose_of(primitive: Any) -> Any:
     return primitive.transpose
 
 
+# Three kinds of rows, which keep the index as it is: it would make a kind of each.
+
+
 class _Read:
     """The pull of `x[index]`, of which rows keep the index, and shape and dtype of x."""
 

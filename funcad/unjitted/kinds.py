@@ -130,6 +130,10 @@ def fit_columns(ct: Any, shape: tuple[int, ...]) -> Any:
 
 
 # -- pulls
+#
+# A pull is what is left of a rule: the linear part, transposed, as a function of the cotangent and of what a row keeps. It is
+# written for plain arrays, for values of outer traces (`traced`: each call is an operation there) and for many cotangents at
+# once (`columns`), each when it is first wanted.
 
 
 class Pull:
@@ -432,6 +436,9 @@ def _code(text: str) -> Any:
 
 
 # -- rules cut in two
+#
+# The outer trace records what reads no tangent, the inner one the rest. Questions of a rule are answered by values: each answer
+# leads to a part of its own, so that a kind is a tree, of one leaf in most cases.
 
 
 class _Part:

@@ -83,7 +83,10 @@ class Tape:
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
         self.avals = list(map(aval_of, inputs))
 
-    # -- the general way
+    # -- the general way: any operation, on values of any type
+    #
+    # Operands are looked at once. Then the operation runs, here or in outer traces that have a part in its operands, and the
+    # row is written: by kind where there is one, by the rule itself where there is none.
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None = None) -> Any:
         """The result, traced where there is a tangent. `known` is `(out,)` if the result was computed before."""
@@ -156,6 +159,7 @@ class Tape:
         outer = Tracer in map(type, primals) or Tracer in map(type, outs)
         if any([aval_of(o).dtype.kind not in "fc" for o in outs]):
             return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
+        # the key: which operands are traced, and by which rows; which are one object; then what `kind_of` says of each
         ids = list(map(id, primals))
         alike = [ids.index(i) for i in ids]  # rules look whether two operands are one
         known = [n for n in dict.fromkeys(numbers) if n is not None]
@@ -300,7 +304,10 @@ class Tape:
         self.made = self.lines = _NOTHING
         self.outside = None
 
-    # -- the short ways: the row is the one that `record` would have written
+    # -- the short ways: floats, and arrays of one float dtype
+    #
+    # The row is the one that `record` would have written. What they look at, and in which order, is what costs: so each has the
+    # lines that it needs, repeated, and a dictionary of kinds is asked with a small key.
 
     def _enter(self) -> Any:
         """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
@@ -660,6 +667,9 @@ class Tape:
 
 
 _ROWS = (0, None), (None, 0), (0, 1), (0, 0)
+
+
+# -- what has no kind
 
 
 class ByRule:
