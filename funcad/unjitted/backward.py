@@ -22,7 +22,7 @@ from funcad.ir.tracer import Tracer
 from funcad.masks.masks import has_no_nan
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.kinds import ByProgram, Cotangents
+from funcad.unjitted.kinds import ByProgram, RowCotangents
 
 
 class Rows:
@@ -42,7 +42,7 @@ class Rows:
         self.rest = [k[n:] for k, n in zip(tape.kept, self.counts)]
 
     def pull(self, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """Cotangents of the inputs (None: zero) for those of the results; `values` are what the rows keep."""
+        """RowCotangents of the inputs (None: zero) for those of the results; `values` are what the rows keep."""
         outer = self.outer or Tracer in map(type, values)
         return pull(_Given(self, values, outer), cotangents)
 
@@ -78,7 +78,7 @@ def rows_of(tape: Any) -> tuple[Rows, list[Any]]:
 
 
 def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
-    """Cotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone."""
+    """RowCotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone."""
     outer = tape.outer or Tracer in map(type, cotangents)
     # of traced values nobody can ask whether there is a NaN
     if tape.begins and (outer or state.checked):
@@ -94,7 +94,7 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
 
 def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> list[Any]:
     first, pulls, numbers, kept = tape.first, tape.pulls, tape.numbers, tape.kept
-    cts = Cotangents(first + len(pulls))
+    cts = RowCotangents(first + len(pulls))
     own = cts.own
     for n, c in zip(tape.ends, cotangents):
         cts.add(n, c)
@@ -153,7 +153,7 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
 
 
 def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -> list[Any] | None:
-    """Cotangents of the inputs for `size` cotangents of the results at once, along axis 0: a Jacobian in one pass.
+    """RowCotangents of the inputs for `size` cotangents of the results at once, along axis 0: a Jacobian in one pass.
 
     None where that cannot be: outer traces have a part in the values, a row is of no kind, or a mask is needed.
     """
@@ -161,7 +161,7 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
     if tape.outer or state.checked or any([type(p) is ByProgram for p in tape.pulls]):
         return None
     first, pulls = tape.first, tape.pulls
-    cts = Cotangents(first + len(pulls))
+    cts = RowCotangents(first + len(pulls))
     for n, c in zip(tape.ends, seeds):
         cts.add(n, c)
     cts.own.clear()
@@ -229,7 +229,7 @@ def _masked(tape: Any, cotangents: Sequence[Any], keep: bool) -> list[Any]:
 
 
 def transposed(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) -> list[Any]:
-    """Cotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied."""
+    """RowCotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied."""
     n = len(jaxpr.inputs) - len(residuals)
     flags = [False] * len(residuals) + [True] * n
     values = residuals + [None] * n

@@ -17,7 +17,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Var
 from funcad.memo import remembers
 from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_update_p, python_index
-from funcad.unjitted.kinds import Cotangents, add_read
+from funcad.unjitted.kinds import RowCotangents, add_read
 
 
 @remembers(4096)
@@ -32,7 +32,7 @@ def _transpose_of(primitive: Any) -> Any:
 # Three kinds of rows, which keep the index as it is: it would make a kind of each.
 
 
-class _Read:
+class _ReadRow:
     """The pull of `x[index]`, of which rows keep the index, and shape and dtype of x."""
 
     __slots__ = ()
@@ -43,7 +43,7 @@ class _Read:
 
     def run(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         ct: Any,
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -63,7 +63,7 @@ class _Read:
 
     def traced(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -73,7 +73,7 @@ class _Read:
 
     def columns(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -93,8 +93,8 @@ class _Read:
         return [basic_index_p(ts[0], index=kept[0])]
 
 
-class _Write:
-    """The pull of an array of which the elements at an index were written; rows keep the index, and what `_Read` keeps."""
+class _WriteRow:
+    """The pull of an array of which the elements at an index were written; rows keep the index, and what `_ReadRow` keeps."""
 
     __slots__ = ()
     there = (0,)
@@ -104,7 +104,7 @@ class _Write:
 
     def run(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         ct: Any,
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -126,7 +126,7 @@ class _Write:
 
     def traced(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -140,7 +140,7 @@ class _Write:
 
     def columns(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -155,7 +155,7 @@ class _Write:
         return [basic_update_p(ts[0], np.zeros(tuple([e[1] for e in index if type(e) is tuple]), dtype)[()], index=index)]
 
 
-class _Pick:
+class _PickRow:
     """The pull of elements that stand at an index of an array of zeros, or of values without a tangent."""
 
     __slots__ = ()
@@ -166,7 +166,7 @@ class _Pick:
 
     def run(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         ct: Any,
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -176,7 +176,7 @@ class _Pick:
 
     def traced(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -185,7 +185,7 @@ class _Pick:
 
     def columns(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -197,7 +197,7 @@ class _Pick:
         return [basic_place_p(ts[0], index=kept[0], shape=kept[1])]
 
 
-READ, WRITE, PICK = _Read(), _Write(), _Pick()
+READ, WRITE, PICK = _ReadRow(), _WriteRow(), _PickRow()
 
 
 def elements_row(

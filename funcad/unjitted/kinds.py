@@ -86,7 +86,7 @@ def input_of(trace: AbstractTrace, aval: Any) -> Tracer:
 # -- cotangents by the numbers of the rows
 
 
-class Cotangents(list):
+class RowCotangents(list):
     """One for each row, or None; `own` are the numbers of those in buffers that nobody else holds."""
 
     __slots__ = ("own", "mine")
@@ -136,7 +136,7 @@ def fit_columns(ct: Any, shape: tuple[int, ...]) -> Any:
 # once (`columns`), each when it is first wanted.
 
 
-class Pull:
+class RowPull:
     """Of rows of one kind: `run(cts, ct, numbers, kept)` adds to the cotangents of the operands.
 
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
@@ -147,7 +147,7 @@ class Pull:
         "late",
     )
 
-    def __init__(self, rest: Jaxpr, part: _Part | None, sources: Sequence[int], there: Sequence[int], wide: bool = False):
+    def __init__(self, rest: Jaxpr, part: _RulePart | None, sources: Sequence[int], there: Sequence[int], wide: bool = False):
         self.rest = rest  # (kept, distinct tangents) -> tangents of the results
         self.part = part  # what computes a part of what is kept, or None
         self.sources = tuple(sources)  # the numbers of what is kept, among operands, results, and what the parts computed
@@ -168,7 +168,7 @@ class Pull:
 
     def _first(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         ct: Any,
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -178,7 +178,7 @@ class Pull:
 
     def _several(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -188,7 +188,7 @@ class Pull:
 
     def traced(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -206,7 +206,7 @@ class Pull:
 
     def columns(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -273,7 +273,7 @@ class Pull:
         places = [(a.value, None) if type(a) is Literal else (None, known[a]) for a in others]
 
         def run(
-            cts: Cotangents,
+            cts: RowCotangents,
             ct: Any,
             numbers: Sequence[int],
             kept: Sequence[Any],
@@ -302,10 +302,10 @@ class Pull:
         return [Tracer(trace, atoms[o], None, None, source) for o in rest.outputs]
 
 
-compared_by[Pull] = lambda pull: (pull.rest, pull.sources, pull.there)
+compared_by[RowPull] = lambda pull: (pull.rest, pull.sources, pull.there)
 
 
-class ByProgram(Pull):
+class ByProgram(RowPull):
     """Of one row: what its rule recorded when it ran on the values, transposed as it is."""
 
     __slots__ = ()
@@ -316,7 +316,7 @@ class ByProgram(Pull):
 
     def _transpose(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         ct: Any,
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -325,7 +325,7 @@ class ByProgram(Pull):
 
     def _transpose_many(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -334,7 +334,7 @@ class ByProgram(Pull):
 
     def traced(
         self,
-        cts: Cotangents,
+        cts: RowCotangents,
         given: Sequence[Any],
         numbers: Sequence[int],
         kept: Sequence[Any],
@@ -353,7 +353,7 @@ def begins_in(rest: Jaxpr) -> bool:
 
 
 def add_read(
-    cts: Cotangents, ct: Any, number: int, primitive: Any, x: Var, others: Sequence[Any], params: dict[str, Any]
+    cts: RowCotangents, ct: Any, number: int, primitive: Any, x: Var, others: Sequence[Any], params: dict[str, Any]
 ) -> None:
     """Elements of an array were read: their cotangents are added where they were."""
     old = cts[number]
@@ -441,7 +441,7 @@ def _code(text: str) -> Any:
 # leads to a part of its own, so that a kind is a tree, of one leaf in most cases.
 
 
-class _Part:
+class _RulePart:
     """What a rule computes of operands, results, and what the parts before it have computed; all these are numbered."""
 
     __slots__ = ("program", "consts", "reads")
@@ -462,19 +462,19 @@ class _Part:
         return eval_jaxpr(self.program.jaxpr, values) if outer else self.program.consume(values)
 
 
-class _Question:
+class _RuleQuestion:
     """Where a rule asks whether a condition holds everywhere."""
 
     __slots__ = ("part", "number", "ways", "free")
 
-    def __init__(self, part: _Part, number: int):
+    def __init__(self, part: _RulePart, number: int):
         self.part = part
         self.number = number  # of the condition
         self.ways: dict[bool, Any] = {}
         self.free = False
 
 
-compared_by[_Question] = lambda question: (question.part.program.jaxpr, question.part.reads, question.number)
+compared_by[_RuleQuestion] = lambda question: (question.part.program.jaxpr, question.part.reads, question.number)
 
 
 def pull_of(
@@ -513,7 +513,7 @@ def pull_by_elements(
     rule: tuple = ()
     if node is False:
         return False, []
-    if node is UNKNOWN or type(node) is _Question:
+    if node is UNKNOWN or type(node) is _RuleQuestion:
         like: dict[int, Any] = {}
         for p in primals:
             if id(p) not in like:
@@ -541,7 +541,7 @@ def _found(
         node = _derived([], rule, wide)
         node = kinds.put(key, node if not (free and node) or node.free else False)
     answers: list[tuple[bool, int]] = []
-    while type(node) is _Question:
+    while type(node) is _RuleQuestion:
         known += node.part.computed(known, outer)
         condition: Any = concrete_value(known[node.number])
         answer = bool(np.all(condition))
@@ -550,7 +550,7 @@ def _found(
         if found is UNKNOWN:
             found = _derived(answers, rule, wide)
             found = node.ways[answer] = found if not (free and found) or found.free else False
-            if type(found) is Pull:
+            if type(found) is RowPull:
                 found.asked = True
         node = found
     if not node:
@@ -633,7 +633,7 @@ def _cut(
     if outer.asked_for is not None:
         new = [v for e in equations for v in e.outputs]
         found = {v: number + i for i, v in enumerate(new)}
-        question = _Question(_Part(outer, equations, new, numbers), (numbers | found)[outer.asked_for])
+        question = _RuleQuestion(_RulePart(outer, equations, new, numbers), (numbers | found)[outer.asked_for])
         question.free = _by_elements(equations)
         return question
     for t, o in zip(results, outs):
@@ -647,24 +647,24 @@ def _cut(
     rest = _without_sources(rest)
     atoms = [outer.atom(x) for x in kept]
     fresh = list(dict.fromkeys([a for a in atoms if a not in numbers]))
-    part = _Part(outer, equations, fresh, numbers) if fresh else None
+    part = _RulePart(outer, equations, fresh, numbers) if fresh else None
     # what is computed element by element of no more than it gives may wait until the way back
     if part is not None and not answers and _by_elements(equations) and _is_cheap_to_keep(part, atoms, fresh, numbers):
         reads = list(dict.fromkeys([*part.reads, *[numbers[a] for a in atoms if a in numbers]]))
         of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}
-        pull = Pull(rest, None, reads, there, wide)
+        pull = RowPull(rest, None, reads, there, wide)
         plain = tuple([e._replace(source=None) for e in equations])
         pull.late = prune(Jaxpr(tuple([of_number[n] for n in reads]), plain, tuple(atoms)))
     else:
         numbers |= {a: number + i for i, a in enumerate(fresh)}
-        pull = Pull(rest, part, [numbers[a] for a in atoms], there, wide)
+        pull = RowPull(rest, part, [numbers[a] for a in atoms], there, wide)
     pull.free = _by_elements(equations) and _by_elements(rest.equations)
     pull.square = primitive.square is not None
     return pull
 
 
 def _is_cheap_to_keep(
-    part: _Part,
+    part: _RulePart,
     atoms: Sequence[Any],
     fresh: Sequence[Any],
     numbers: Mapping[Any, int],

@@ -29,7 +29,7 @@ from funcad.memo import alike, remembers, table
 from funcad.passes.subprograms import params_key
 from funcad.unjitted.element_rows import READ
 from funcad.unjitted.following import with_value
-from funcad.unjitted.kinds import Pull
+from funcad.unjitted.kinds import RowPull
 
 _MOST = 4096  # calls that are remembered
 _MOST_OPERANDS = 64
@@ -211,11 +211,11 @@ def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str],
     """The lines that write a row of the same pull."""
     pull, numbers, kept, own, plain = step.row
     three = ", ".join([f"({', '.join(each)},)" for each in (xs, ps, ts)])
-    if type(pull) is Pull and pull.asked:  # the pull is another one if an answer is
+    if type(pull) is RowPull and pull.asked:  # the pull is another one if an answer is
         return [f" r{i} = tape.written(primitive{i}, {three}, params{i}, bits{i}, shape{i}, o{i}, source)"]
     lines, reads, n = [], [], len(xs)
     scope |= {f"pull{i}": pull, f"plain{i}": plain}
-    if type(pull) is not Pull:
+    if type(pull) is not RowPull:
         rest = kept
     else:
         rest = kept[pull.n_kept :]

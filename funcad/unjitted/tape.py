@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,19 +30,20 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import prune
 from funcad.ir.trace import bind, next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.memo import remembers, table
 from funcad.passes.subprograms import params_key
-from funcad.primitives.arithmetic import square_p
-from funcad.primitives.basic_indexing import basic_index_p
+from funcad.primitives import conversion
+from funcad.primitives.arithmetic import add, neg, square_p, sub
+from funcad.primitives.basic_indexing import basic_index_p, basic_update_p
 from funcad.primitives.comparison import select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.families import keeps_operands
-from funcad.primitives.shape import broadcast_to, reshape, shape_of_two
+from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
-from funcad.unjitted.kinds import ByProgram, Pull, has_rows, kind_of, kinds, pull_by_elements, pull_of
+from funcad.unjitted.kinds import ByProgram, RowPull, has_rows, kind_of, kinds, pull_by_elements, pull_of
 from funcad.unjitted.outside import COPIED, Outside
-from funcad.unjitted.plans import NO_PLAN, plans, product_plan, reduction_plan
 
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
@@ -50,6 +52,54 @@ _float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 _NOTHING: Mapping[int, Any] = {}
 _EMPTY: Any = ()
+
+
+# -- what is decided once per shape: how NumPy reduces, whether operands fit, and the parameters by their bits
+
+_LINEAR = frozenset([add, sub, neg, conversion.convert_p, concatenate_p, basic_update_p])
+_MOST_PLANS = 1000
+
+
+@remembers(_MOST_PLANS)
+def linear(primitive: Any) -> bool:
+    """Does its rule look at tangents only?"""
+    return primitive.structural or primitive in _LINEAR
+
+
+NO_PLAN: tuple = (None,)
+# how NumPy does it, and the parameters, also of keeping the axes
+plans = table(
+    "unjitted.reduction plans",
+    "primitive, shape and axis: how NumPy reduces",
+    _MOST_PLANS,
+)
+
+
+def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
+    rank = len(shape)
+    plan = NO_PLAN
+    given = tuple(range(rank)) if axis is None else axis if type(axis) is tuple else (axis,)
+    if given and all([type(i) is int and -rank <= i < rank for i in given]) and len({i % rank for i in given}) == len(given):
+        axes = tuple(sorted([i % rank for i in given]))  # otherwise the general way raises
+        params = {"axes": axes}
+        kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
+        run = partial(primitive.reduction.ufunc.reduce, axis=axes if len(axes) > 1 else axes[0])
+        plan = run, params, params_key(params), kept, params_key(kept)
+    return plans.put((primitive, shape, axis), plan)
+
+
+def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tuple:
+    """How a tape does what only moves the elements of an array: `run` does it to NumPy's."""
+    return primitive, run, params, params_key(params)
+
+
+@remembers(1024)
+def product_plan(a: tuple, b: tuple) -> tuple | None:
+    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
+    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0]:
+        return None
+    params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
+    return params, params_key(params)
 
 
 class Tape:
@@ -410,7 +460,7 @@ class Tape:
             which += 4
         key = primitive, kp, kq, which, shape is None
         pull: Any = kinds.get(key)
-        if type(pull) is not Pull or pull.part is not None:
+        if type(pull) is not RowPull or pull.part is not None:
             rows = _ROWS[which & 3]
             pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None, outer)
             if not pull:
@@ -489,7 +539,7 @@ class Tape:
                         deliver(primitive, (p,))
         key = primitive, kind, bits
         pull: Any = kinds.get(key)
-        if type(pull) is Pull and pull.part is None:
+        if type(pull) is RowPull and pull.part is None:
             kept = []
             for i in pull.sources:
                 if i:
@@ -562,7 +612,7 @@ class Tape:
             t, u = numbers
             key = primitive, p.shape, p.dtype.char, q.shape, q.dtype.char, t is None, u is None, t == u, p is q, bits
         pull: Any = kinds.get(key)
-        if type(pull) is not Pull or pull.part is not None:
+        if type(pull) is not RowPull or pull.part is not None:
             rows = (0,) if len(primals) == 1 else _ROWS[1 if t is None else 0 if u is None else 3 if t == u else 2]
             pull, known = pull_of(key, primitive, primals, rows, [out], params, None)
             if not pull:

@@ -24,7 +24,7 @@ from funcad.primitives.basic_indexing import basic_update_p, python_index
 from funcad.unjitted.element_rows import WRITE
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.linearizing import FOLLOWING
-from funcad.unjitted.plans import linear
+from funcad.unjitted.tape import linear
 
 _getframe = sys._getframe
 
