@@ -182,7 +182,7 @@ class Gradient(Remade):
             number = self._number(out)
             return [out] if number is out else [number, out]
 
-        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, [x], _ALONE, "grad", {"n": 1}, "tape")
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, [x], _ALONE, "grad", {"n": 1}, True)
         if locks.held:
             locks.check()
         if nonzero[0]:
