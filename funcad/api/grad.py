@@ -102,7 +102,7 @@ def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
     value = outs[0]
     one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
     if type(jaxpr) is Tape:
-        return iter(pull(jaxpr, [one] if type(value) is np.float64 else seed_beside(one, value)))
+        return iter(pull(jaxpr, [one] if type(value) in _NUMBERS or not device_in_use() else seed_beside(one, value)))
     if type(jaxpr) is Jaxpr:
         return iter(transposed(jaxpr, residuals, seed_beside(one, value)))
     return iter(jaxpr.pull())  # of a gradient that vmap maps
