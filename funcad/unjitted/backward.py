@@ -178,6 +178,8 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
                 cts[n - m + 1 : n + 1] = [None] * m
                 cts.own.difference_update(range(n - m + 1, n + 1))
                 pulling.columns(cts, found, given.numbers[i], kept, size)
+    except Exception:  # a rule that needs values; what is truly wrong is raised by the other way
+        return None
     finally:
         restore_warnings(token)
     found = list(cts[:first])

@@ -173,8 +173,25 @@ class RowPull:
         numbers: Sequence[int],
         kept: Sequence[Any],
     ) -> None:
-        self.run = self._reads() or self._function((False,), False)
+        try:
+            self.run = self._reads() or self._function((False,), False)
+        except Exception:  # a rule that needs values; what is truly wrong is raised by these
+            if self.wide or self.late is not None:
+                raise
+            self.run = self._transpose
         self.run(cts, ct, numbers, kept)
+
+    def _transpose(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        self.transpose(cts, (ct,), numbers, kept)
+
+    def transpose(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        """The linear part transposed as it is, on values of any kind."""
+        n, m = len(kept), len(numbers)
+        flags = [False] * n + [True] * m
+        found = transpose_eval(self.rest, flags, [*kept, *[None] * m], list(given), all_linear=True)
+        for number, c in zip(numbers, found):
+            if c is not None:
+                cts.add(number, c)
 
     def _several(
         self,
@@ -312,39 +329,10 @@ class ByProgram(RowPull):
 
     def __init__(self, rest: Jaxpr, n_kept: int, there: Sequence[int]):
         super().__init__(rest, None, range(n_kept), there)
-        self.run = self._transpose_many if self.many else self._transpose
+        self.run = self.transpose if self.many else self._transpose
 
-    def _transpose(
-        self,
-        cts: RowCotangents,
-        ct: Any,
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
-        self.traced(cts, (ct,), numbers, kept)
-
-    def _transpose_many(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
-        self.traced(cts, given, numbers, kept)
-
-    def traced(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
-        n, m = len(kept), len(numbers)
-        flags = [False] * n + [True] * m
-        found = transpose_eval(self.rest, flags, [*kept, *[None] * m], list(given), all_linear=True)
-        for number, c in zip(numbers, found):
-            if c is not None:
-                cts.add(number, c)
+    def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        self.transpose(cts, given, numbers, kept)
 
 
 def begins_in(rest: Jaxpr) -> bool:
