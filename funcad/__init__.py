@@ -37,6 +37,7 @@ _LAZY_NAMES = {  # public name -> the module that defines it
     "show_config": "backends.engines",  # which has lines in it
     "constant": "reads.refusals",
     "NotCompiledWarning": "errors",
+    "UncertifiedDerivativeWarning": "errors",
     "scan": "control.scan",
     "while_loop": "control.while_loop",
     **dict.fromkeys(["fori_loop", "map"], "control.loops"),

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, TypeVarTuple, overload
 
 import numpy as np
 
@@ -62,6 +62,7 @@ from funcad.configuration import show_config as show_config
 from funcad.control import policies as _policies
 from funcad.device import devices as devices
 from funcad.errors import NotCompiledWarning as NotCompiledWarning
+from funcad.errors import UncertifiedDerivativeWarning as UncertifiedDerivativeWarning
 from funcad.jitted.jit_cache import CacheInfo
 from funcad.jitted.jit_cache import clear_caches as clear_caches
 from funcad.jitted.jit_inspect import Lowered
@@ -78,6 +79,7 @@ _S = TypeVar("_S")
 _T = TypeVar("_T")
 _U = TypeVar("_U")
 _A = TypeVar("_A")
+_Ts = TypeVarTuple("_Ts")
 _DType = TypeVar("_DType", bound=np.dtype[Any])
 _Number = complex | np.number[Any] | np.bool_
 _Array = np.ndarray[Any, Any]
@@ -89,14 +91,55 @@ _Numbers = int | Sequence[int]
 
 class _Gradient(Protocol[_P]):
     def __call__(self: _Gradient[Concatenate[_T, _Q]], x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs) -> _T: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self: _Gradient[Concatenate[_S, _Q]], instance: _S, owner: Any = None) -> _Gradient[_Q]: ...
 
 class _ValueAndGradient(Protocol[_P, _R_co]):
     def __call__(
         self: _ValueAndGradient[Concatenate[_T, _Q], _R], x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs
     ) -> tuple[_R, _T]: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(
+        self: _ValueAndGradient[Concatenate[_S, _Q], _R], instance: _S, owner: Any = None
+    ) -> _ValueAndGradient[_Q, _R]: ...
+
+class _GradientOf1(Protocol[_P]):
+    """With respect to the second argument."""
+    def __call__(self: _GradientOf1[Concatenate[_S, _T, _Q]], a: _S, x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs) -> _T: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self: _GradientOf1[Concatenate[_S, _Q]], instance: _S, owner: Any = None) -> _Gradient[_Q]: ...
+
+class _GradientOf2(Protocol[_P]):
+    """With respect to the first two arguments."""
+    def __call__(
+        self: _GradientOf2[Concatenate[_S, _T, _Q]], a: _S, x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs
+    ) -> tuple[_S, _T]: ...
+
+class _GradientAndAux(Protocol[_P, _R_co]):
+    def __call__(
+        self: _GradientAndAux[Concatenate[_T, _Q], _R], x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs
+    ) -> tuple[_T, _R]: ...
+
+class _ValueAndGradientOf2(Protocol[_P, _R_co]):
+    def __call__(
+        self: _ValueAndGradientOf2[Concatenate[_S, _T, _Q], _R], a: _S, x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs
+    ) -> tuple[_R, tuple[_S, _T]]: ...
+
+class _Jacobian(Protocol[_P]):
+    """Of a function whose output is one array: an array in the place of each leaf of the argument."""
+    @overload
+    def __call__(self: _Jacobian[Concatenate[float, _Q]], x: float, /, *args: _Q.args, **kwargs: _Q.kwargs) -> _Array: ...
+    @overload
+    def __call__(self: _Jacobian[Concatenate[_T, _Q]], x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs) -> _T: ...
 
 @overload
-def grad(f: np.ufunc, argnums: Literal[0] = 0) -> Callable[[Any], Any]: ...  # type: ignore[overload-overlap]
+def grad(f: np.ufunc, argnums: Literal[0] = 0) -> Callable[[Any], Any]: ...
 @overload
 def grad(  # type: ignore[overload-overlap]
     f: Callable[_P, Any],
@@ -105,6 +148,12 @@ def grad(  # type: ignore[overload-overlap]
     holomorphic: bool = False,
     allow_int: Literal[False] = False,
 ) -> _Gradient[_P]: ...
+@overload
+def grad(f: Callable[_P, Any], argnums: Literal[1], has_aux: Literal[False] = False) -> _GradientOf1[_P]: ...  # type: ignore[overload-overlap]
+@overload
+def grad(f: Callable[_P, Any], argnums: tuple[Literal[0], Literal[1]], has_aux: Literal[False] = False) -> _GradientOf2[_P]: ...  # type: ignore[overload-overlap]
+@overload
+def grad(f: Callable[_P, tuple[Any, _A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]) -> _GradientAndAux[_P, _A]: ...
 @overload
 def grad(
     f: Callable[_P, tuple[Any, _A]],
@@ -181,6 +230,14 @@ def value_and_grad(  # type: ignore[overload-overlap]
     allow_int: Literal[False] = False,
 ) -> _ValueAndGradient[_P, _R]: ...
 @overload
+def value_and_grad(  # type: ignore[overload-overlap]
+    f: Callable[_P, _R], argnums: tuple[Literal[0], Literal[1]], has_aux: Literal[False] = False
+) -> _ValueAndGradientOf2[_P, _R]: ...
+@overload
+def value_and_grad(
+    f: Callable[_P, tuple[_R, _A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> _ValueAndGradient[_P, tuple[_R, _A]]: ...
+@overload
 def value_and_grad(
     f: Callable[_P, tuple[_R, _A]],
     argnums: int | Sequence[int] | None = None,
@@ -247,35 +304,63 @@ def value_and_grad(
 ) -> Callable[_P, tuple[Any, Any]]: ...
 
 # a matrix for each pair of leaves of the output and of the argument
+@overload
+def jacfwd(f: np.ufunc, *, chunk_size: int | None = None) -> Callable[[Any], _Array]: ...
+@overload
+def jacfwd(f: Callable[_P, _Array], *, chunk_size: int | None = None) -> _Jacobian[_P]: ...
+@overload
+def jacfwd(f: Callable[_P, _Number], *, chunk_size: int | None = None) -> _Gradient[_P]: ...
+@overload
 def jacfwd(
     f: Callable[_P, Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     *,
     chunk_size: int | None = None,
 ) -> Callable[_P, Any]: ...
+@overload
+def jacrev(f: np.ufunc, *, chunk_size: int | None = None) -> Callable[[Any], _Array]: ...
+@overload
+def jacrev(f: Callable[_P, _Array], *, chunk_size: int | None = None) -> _Jacobian[_P]: ...
+@overload
+def jacrev(f: Callable[_P, _Number], *, chunk_size: int | None = None) -> _Gradient[_P]: ...
+@overload
 def jacrev(
     f: Callable[_P, Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     *,
     chunk_size: int | None = None,
 ) -> Callable[_P, Any]: ...
+@overload
+def jacobian(f: np.ufunc, *, chunk_size: int | None = None) -> Callable[[Any], _Array]: ...
+@overload
+def jacobian(f: Callable[_P, _Array], *, chunk_size: int | None = None) -> _Jacobian[_P]: ...
+@overload
+def jacobian(f: Callable[_P, _Number], *, chunk_size: int | None = None) -> _Gradient[_P]: ...
+@overload
 def jacobian(
     f: Callable[_P, Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     *,
     chunk_size: int | None = None,
 ) -> Callable[_P, Any]: ...
+@overload
+def hessian(f: np.ufunc, *, chunk_size: int | None = None) -> Callable[[Any], _Array]: ...
+@overload
+def hessian(
+    f: Callable[Concatenate[_Array, _Q], _Number], *, chunk_size: int | None = None
+) -> Callable[Concatenate[_Array, _Q], _Array]: ...
+@overload
 def hessian(
     f: Callable[_P, Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     *,
@@ -291,6 +376,10 @@ def jvp(
 ) -> tuple[_R, _R, _A]: ...
 @overload
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any: ...
+@overload
+def vjp(
+    f: Callable[[*_Ts], _R], *primals: *_Ts, has_aux: Literal[False] = False
+) -> tuple[_R, Callable[[_R], tuple[*_Ts]]]: ...
 @overload
 def vjp(
     f: Callable[..., _R], *primals: Any, has_aux: Literal[False] = False
@@ -310,6 +399,9 @@ def linearize(
 @overload
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: ...
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]: ...
+@overload
+def hvp(f: Callable[[_T], Any], primals: tuple[_T], tangents: tuple[_T]) -> _T: ...
+@overload
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any: ...
 def gnvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], outer: Callable[..., Any] | None = None
@@ -345,13 +437,13 @@ def vmap(
 ) -> Callable[..., _Array]: ...
 @overload
 def vmap(
-    f: Callable[..., Any],
+    f: Callable[..., _R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
     chunk_size: int | None = None,
-) -> Callable[..., Any]: ...
+) -> Callable[..., _R]: ...
 def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False) -> Any: ...
 def all_to_all(
     x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
@@ -527,6 +619,11 @@ def scan(
     *,
     policy: Any = None,
 ) -> tuple[_U, Any]: ...
+@overload
+def cond(
+    pred: Any, true_fun: Callable[[*_Ts], _T], false_fun: Callable[[*_Ts], _U], *operands: *_Ts
+) -> _T | _U: ...
+@overload
 def cond(
     pred: Any, true_fun: Callable[..., _T], false_fun: Callable[..., _U], *operands: Any
 ) -> _T | _U: ...

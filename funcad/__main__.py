@@ -1,19 +1,8 @@
-"""`python -m funcad`: the tour; `mpirun -n 2 python -m funcad --distributed`: that of several processes."""
+"""`python -m funcad`: a short help; `python -m funcad tour` and the other commands are in commands/command_line.py."""
 
 import sys
 
-PACKAGES = {"sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl", "matplotlib": "matplotlib", "tqdm": "tqdm"}
-
-try:
-    if "--distributed" in sys.argv[1:]:
-        from funcad.distributed.processes_tour import main
-    else:
-        from funcad.tour import main
-except ModuleNotFoundError as missing:
-    package = PACKAGES.get((missing.name or "").partition(".")[0])
-    if package is None:
-        raise
-    sys.exit(f"The tour needs {package}, which is not installed: pip install {package}")
+from funcad.commands.command_line import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

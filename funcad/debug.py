@@ -30,6 +30,10 @@ from funcad.primitives.host import HostCall, debug_callback
 from funcad.show.compile_log import CompileEvent, CompileLog, compile_log, html_table, text_table
 
 __all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks", "locked_arrays"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 __all__ += ["compile_log", "CompileEvent", "CompileLog", "caches", "CacheLine", "CacheList"]
 
 

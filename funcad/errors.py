@@ -17,6 +17,7 @@ __all__ = [
     "TracerIntegerConversionError",
     "PathError",
     "UnexpectedTracerError",
+    "RandomStateError",
     "WriteError",
     "SharedMemoryError",
     "TangentMismatchError",
@@ -35,7 +36,12 @@ __all__ = [
     "InfError",
     "CacheAuditError",
     "NotCompiledWarning",
+    "UncertifiedDerivativeWarning",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class FuncadError(Exception):
@@ -159,6 +165,16 @@ class NotCompiledWarning(UserWarning):
     Example: `jit(lambda x: x * time.time())(1.0)`.
     Remedy: pass what changes as an argument. `funcad.config.not_compiled` is "warn", "ignore" or "raise";
     `jit(f, not_compiled=...)` says it of one function.
+    """
+
+
+class UncertifiedDerivativeWarning(UserWarning):
+    """A function of NumPy's or SciPy's without a rule is differentiated by its own code, and no test has compared the result.
+
+    Cause: the function, or the version that is installed, is not in the table of those that were compared with differences.
+    Example: `grad(lambda x: scipy.stats.bws_test(x, y).statistic)(x)`.
+    Remedy: `funcad.testing.check_grads(f, args)` compares at your values; then `warnings.filterwarnings("ignore",
+    category=funcad.UncertifiedDerivativeWarning)`.
     """
 
 

@@ -25,6 +25,10 @@ from funcad.memo import remembers
 __all__ = ["to_pytensor", "to_torch"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def to_torch(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function of PyTorch tensors that computes f with funcad and is differentiated by it, any number of times.
 

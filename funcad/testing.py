@@ -25,6 +25,10 @@ from funcad.ir.aval import aval_of, is_inexact
 
 __all__ = ["check_jvp", "check_vjp", "check_grads", "check_batch", "certify", "Certificate", "Check"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 # (step of the differences, tolerance), by bytes of the narrowest real number involved
 _DEFAULTS = {2: (2.0**-4, 1e-1), 4: (2.0**-8, 2e-3), 8: (2.0**-17, 1e-6), 16: (2.0**-17, 1e-6)}
 _BATCH_TOLERANCE = {2: 1e-2, 4: 1e-5, 8: 1e-11, 16: 1e-11}

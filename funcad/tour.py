@@ -182,7 +182,7 @@ def draw(path: str, losses: list, newton: list, norms: np.ndarray, wrong: np.nda
 @threadpool_limits.wrap(limits=1)  # matrices as small as these are multiplied fastest by one thread
 def main(arguments: list[str] | None = None) -> int:
     """Run the tour; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m funcad", description="A tour of funcad on handwritten digits.")
+    parser = argparse.ArgumentParser(prog="python -m funcad tour", description="A tour of funcad on handwritten digits.")
     parser.add_argument("--output", default=FILE, metavar="PATH", help=f"where the plot goes (default: {FILE})")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: 0)")
     parser.add_argument("--quick", action="store_true", help="fewer steps: a look rather than a fit")

@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from funcad.lifting import own_answers
+from funcad.scipy.stats import own_distributions
 from tests.numpy.test_surface import LEFT_OUT, NAMESPACES, public_callables
 from tests.surface import Case, all_cases, resolve
 from tests.surface.checks import check
@@ -131,7 +133,19 @@ def page() -> str:
     lines += ["## Why a cell is empty, or a name has no row of marks", ""]
     for reason in sorted(reasons):
         lines.append(f"* {reason}: {', '.join(reasons[reason])}.")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *by_own_code()]) + "\n"
+
+
+def by_own_code() -> list[str]:
+    """The functions that run by their own code (funcad/lifting), whose derivatives tests/lifting compares."""
+    distributions = {"scipy.stats, distributions": own_distributions.COMPARED}
+    rows = {**own_answers.CERTIFIED, **distributions}
+    versions = "; ".join([f"{library} {', '.join(known)}" for library, known in own_answers.VERSIONS.items()])
+    count = sum([len(names.split()) for names in rows.values()])
+    lines = ["", "## By its own code", ""]
+    lines += [f"{count} functions and distributions that the library's own Python answers for, compared on {versions}.", ""]
+    lines += ["| | | |", "|---|---|---|"]
+    return lines + [f"| {module} | {len(names.split())} | {', '.join(names.split())} |" for module, names in rows.items()]
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ LEVELS = {
     "reads": 12.5,
     "jitted": 13,
     "numpy": 14,
+    "lifting": 14.5,
     "lax": 15,
     "random": 15,
     "diagnosis": 15,
@@ -69,6 +70,7 @@ LEVELS = {
     "jax": 18,
     "__init__": 18,
     "tour": 19,
+    "commands": 19.5,
     "__main__": 20,
 }
 OTHER = 17  # further modules directly under funcad/: users of everything below
@@ -87,6 +89,8 @@ NAMED = {  # the other imports inside functions, with their reasons
 BY_NAME = {  # import modules whose names are worked out
     "numpy/dispatch.py": "those that it lists in LATER",
     "scipy/door.py": "SciPy's and CuPy's",
+    "commands/command_line.py": "modules that somebody names in a command",
+    "commands/porting.py": "the names of a program that is ported",
     "foreign_names.py": "what somebody else's `import autograd...` and `import jax...` name",
 }
 TOUR = {"sklearn", "matplotlib", "tqdm", "rich"}  # the tour's own

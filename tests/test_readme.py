@@ -101,7 +101,8 @@ TEXT = {".py", ".md", ".ipynb", ".cfg", ".toml", ".txt", ".yml", ".yaml", ".sh",
 
 
 def sends_to_the_index(text: str) -> list[str]:
-    """The lines that install funcad by its name, or one of its extras."""
+    """The lines that install funcad by its name, or one of its extras; those that warn of it in bold do not."""
+    text = re.sub(r"\*\*`pip install funcad` (is|installs) another [^*]*\*\*", "", text)
     commands = [line for line in text.splitlines() if re.search(r"\b(pip3?|pipx|uv|conda|mamba|poetry|pdm)\b", line)]
     return [line for line in commands if COMMANDS.search(line)] + [line for line in text.splitlines() if EXTRAS.search(line)]
 

@@ -1,4 +1,4 @@
-"""`python -m funcad` runs, says what it did, and says what is missing."""
+"""`python -m funcad tour` runs, says what it did, and says what is missing."""
 
 import os
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+TYPED = "from funcad.commands.command_line import main; sys.exit(main(['tour']))"
 EXTRAS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "tqdm": "tqdm"}
 
 
@@ -17,7 +18,7 @@ def tour(tmp_path_factory):
     for module in EXTRAS:
         pytest.importorskip(module, reason=f"the tour needs {module}: pip install {EXTRAS[module]}")
     directory = tmp_path_factory.mktemp("tour")
-    command = [sys.executable, "-W", "error::UserWarning:funcad", "-m", "funcad", "--quick"]
+    command = [sys.executable, "-W", "error::UserWarning:funcad", "-m", "funcad", "tour", "--quick"]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, env=environment())
     assert done.returncode == 0, done.stderr
     return done.stdout, directory
@@ -54,7 +55,7 @@ def test_plot_is_where_it_says(tour):
 
 @pytest.mark.parametrize("missing", [pytest.param(e, marks=[pytest.mark.slow] * (i > 0)) for i, e in enumerate(EXTRAS)])
 def test_missing_extra_is_named(missing, tmp_path):
-    program = f"import runpy, sys; sys.modules[{missing!r}] = None; runpy.run_module('funcad', run_name='__main__')"
+    program = f"import sys; sys.modules[{missing!r}] = None; " + TYPED
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment())
     assert done.returncode == 1
@@ -64,6 +65,14 @@ def test_missing_extra_is_named(missing, tmp_path):
 
 def test_help_needs_no_fit(tmp_path):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn: pip install scikit-learn")
-    command = [sys.executable, "-m", "funcad", "--help"]
+    command = [sys.executable, "-m", "funcad", "tour", "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment())
     assert done.returncode == 0 and "--output" in done.stdout and "--quick" in done.stdout
+
+
+def test_all_that_is_missing_is_one_message(tmp_path):
+    program = "import sys; sys.modules.update(dict.fromkeys(['matplotlib', 'sklearn'])); " + TYPED
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment())
+    assert "pip install scikit-learn matplotlib" in done.stderr.replace("threadpoolctl ", "").replace(" tqdm", "")
+    assert done.stderr.count("\n") == 1

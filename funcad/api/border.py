@@ -7,13 +7,15 @@ arrays of their own that nothing else aliases (`own_memory`).
 from __future__ import annotations
 
 import copy
+import dis
 import functools
 import inspect
 import pickle
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, cast
 
 import numpy as np
@@ -28,10 +30,12 @@ from funcad.host.where import for_user, interrupted, state
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.memo import remembers
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
-from funcad.tree.containers import is_static, registering
+from funcad.tree.containers import OBJECT, is_static, kind_of, registering
 from funcad.tree.functions import changed_object
+from funcad.tree.same import held_by, slots_of
 
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
 
@@ -81,16 +85,23 @@ def call_as(how: str, f: Callable[..., Any], *args: Any) -> Any:
         raise
 
 
-def dress_as(wrapper: Any, f: Any) -> None:
-    """Give an object that stands for f its name and docstring.
+def dress_as(wrapper: Any, f: Any, says: str = "") -> None:
+    """Give an object that stands for f its name and docstring, after what `says` what it is.
 
     Of a callable object the other attributes are not copied: they could hide methods of the wrapper's own.
     """
     functools.update_wrapper(wrapper, f, updated=functools.WRAPPER_UPDATES if hasattr(f, "__code__") else ())
+    if says:
+        wrapper.__doc__ = f"{says}\n\n{f.__doc__}" if isinstance(f, Remade | FunctionType | MethodType) and f.__doc__ else says
 
 
 def name_of(f: Any) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
+
+
+def called(f: Any) -> str:
+    """What a transform is of, in its `repr`: "grad of loss", or the name of a plain function."""
+    return repr(f)[1:-1] if isinstance(f, Remade) else name_of(f)
 
 
 class OutTree:
@@ -479,6 +490,12 @@ class Remade:
     """A function made of another one: it pickles, copies and binds to instances as `make(f)` made it."""
 
     __slots__ = ()
+    shown: tuple[str, ...] = ()  # methods for users, which completion offers
+    owners: tuple[type, ...] = ()  # the classes of which it is a method
+    binds = True  # as a method it is the transform of the bound method
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name.startswith("__")] + [*self.shown]
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         """The function, and what makes this of it."""
@@ -506,7 +523,103 @@ class Remade:
         return make(copy.deepcopy(f, memo))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else MethodType(self, instance)  # type: ignore[arg-type]
+        if instance is None or not hasattr(type(self.remaking()[0]), "__get__"):  # as of f, which binds to nothing
+            return self
+        if not is_of(instance, self.owners):
+            self.__set_name__(instance if isinstance(instance, type) else type(instance), "")
+        return MethodType(self, instance)  # type: ignore[arg-type]
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """From now on `self(instance, x)` is the transform of the method, whoever calls it so."""
+        self.owners += (owner,)  # type: ignore[misc]
+        f = self.remaking()[0]
+        if isinstance(f, Remade):
+            f.__set_name__(owner, name)
+
+
+def binds(transform: Function) -> Function:
+    """A transform that is a decorator above @classmethod, @staticmethod and @property, too."""
+
+    @functools.wraps(transform)
+    def above(*args: Any, **kwargs: Any) -> Any:
+        f = args[0] if args else None
+        if type(f) is property and f.fget is not None:
+            return property(transform(f.fget, *args[1:], **kwargs), f.fset, f.fdel, f.__doc__)
+        if type(f) is classmethod or type(f) is staticmethod:
+            return type(f)(transform(f.__func__, *args[1:], **kwargs))
+        return transform(*args, **kwargs)
+
+    return cast(Function, above)
+
+
+def is_method(f: Any) -> bool:
+    """Was f defined in the body of a class?"""
+    around = getattr(f, "__qualname__", "").rpartition(".")[0]
+    return bool(around) and not around.endswith("<locals>")
+
+
+def is_no_argument(x: Any, f: Any) -> bool:
+    """Is x, on which the method f is called, an object of its own, whose attributes f reads and stores? Then programs know it
+    by identity. Pytrees are arguments, but dataclasses in which f stores: a program would store in a copy."""
+    cls = type(x)
+    if cls is np.ndarray or cls is Tracer or cls in SCALAR_AVALS:
+        return False
+    kind = kind_of(cls)
+    if kind is not None:
+        while hasattr(f, "__wrapped__"):
+            f = f.__wrapped__
+        code = getattr(f, "__code__", None)
+        return kind is OBJECT and code is not None and not _stored_by(code).isdisjoint(held_by(x, slots_of(cls)))
+    try:
+        aval_of(x)
+    except TypeError:
+        return True
+    return False
+
+
+@remembers(512)
+def _stored_by(code: CodeType) -> frozenset[str]:
+    """The names of the attributes that the code sets."""
+    return frozenset([found.argval for found in dis.get_instructions(code) if found.opname == "STORE_ATTR"])
+
+
+def is_of(x: Any, owners: tuple[type, ...]) -> bool:
+    """Is x what a method of these classes is called on: an instance, or for class methods a class?"""
+    return isinstance(x, owners) or isinstance(x, type) and issubclass(x, owners)
+
+
+def of_method(wrapper: Remade, instance: Any) -> Any:
+    """The transform of the method that f is for this instance; None if an option chooses the instance itself."""
+    f, make = wrapper.remaking()
+    if not isinstance(make, functools.partial) or make.args or not wrapper.binds:
+        return None
+    options = _without_self(make.keywords)
+    if options is None:
+        return None
+    return functools.partial(make.func, **options)(f.__get__(instance, type(instance)))
+
+
+def _without_self(given_options: dict[str, Any]) -> dict[str, Any] | None:
+    """Options that count the parameters of a function as those of its method count them."""
+    options: dict[str, Any] = dict(given_options)
+    for name in ("argnums", "argnum", "static_argnums"):
+        given: Any = options.get(name)
+        if given is None:
+            continue
+        single = not isinstance(given, (tuple, list, range))
+        numbers: list[Any] = [given] if single else list(given)
+        if name == "static_argnums":  # a method's self is as it is
+            single, numbers = False, [i for i in numbers if i != 0]
+        elif 0 in numbers:
+            return None
+        shifted = [i - 1 if hasattr(i, "__index__") and i > 0 else i for i in numbers]
+        options[name] = shifted[0] if single else tuple(shifted)
+    axes = options.get("in_axes")
+    if isinstance(axes, tuple):
+        if not axes or axes[0] is not None:
+            return None
+        options["in_axes"] = axes[1:]
+    return options
 
 
 def with_rules(cls: Any, options: dict[str, Any], rules: dict[str, Any], f: Any) -> Any:
@@ -515,6 +628,18 @@ def with_rules(cls: Any, options: dict[str, Any], rules: dict[str, Any], f: Any)
     for name, rule in rules.items():
         setattr(made, name, rule)
     return made
+
+
+_SAYS = {  # the first line of what `help` says
+    "vmap": "{}, mapped over an axis of its arguments.",
+    "jacfwd": "Jacobian of {}, by forward mode.",
+    "jacrev": "Jacobian of {}, by reverse mode.",
+    "hessian": "Hessian of {}.",
+    "make_jaxpr": "The program of {}, for arguments like those it is called with.",
+    "doctor": "A report on the values and the derivatives of {}.",
+    "laplacian": "Laplacian of {}.",
+    "hessian_diagonal": "Diagonal of the Hessian of {}.",
+}
 
 
 class Transformed(Remade):
@@ -527,13 +652,34 @@ class Transformed(Remade):
     __call__: Callable[..., Any]
 
     def __init__(self, call: Callable[..., Any], f: Any, make: functools.partial, like: Any = None):
-        dress_as(self, f if like is None else like)
         self.__call__ = call
         self._f = f
         self._make = make
+        what, inner = self.parts()
+        dress_as(self, f if like is None else like, _SAYS.get(what, "").format(inner))
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        if len(self.owners) > 1:
+            return
+        call, of = self.__call__, weakref.ref(self)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            own: Any = of()
+            bound = of_method(own, args[0]) if args and is_of(args[0], own.owners) else None
+            return call(*args, **kwargs) if bound is None else bound(*args[1:], **kwargs)
+
+        self.__call__ = method
 
     def __repr__(self) -> str:
-        return f"<{name_of(self._make.func)} of {name_of(self._f)}>"
+        return "<{} of {}>".format(*self.parts())
+
+    def parts(self) -> tuple[str, str]:
+        """The name of the transform and what it is of; forward over reverse mode is the Hessian."""
+        what, inner = name_of(self._make.func), self._f
+        if what == "jacfwd" and isinstance(inner, Transformed) and name_of(inner._make.func) == "jacrev":
+            return "hessian", called(inner._f)
+        return what, called(inner)
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         return self._f, self._make

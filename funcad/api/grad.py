@@ -34,8 +34,8 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, check_leaves, check_second, dress_as, flat_values, name_of, normalize_argnums, positional_names, seed_beside,
-    runs, shown, unshared, zeros_for,
+    Remade, api, binds, called, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums, of_method,
+    positional_names, runs, seed_beside, shown, unshared, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -47,6 +47,7 @@ _REAL = np.dtype(np.float32), np.dtype(np.float64)
 
 
 @api
+@binds
 def value_and_grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] | None = None,
@@ -56,21 +57,43 @@ def value_and_grad(
     *,
     argnames: str | Sequence[str] | None = None,
 ) -> Callable[..., Any]:
-    """A function that returns both f's value and its gradient: `(value, gradient)`, or `((value, aux), gradient)`.
+    """A function that returns the value of f and its gradient.
 
-    Options as `grad`.
-    `argnums`, `argnames`, `has_aux`, `holomorphic` and `allow_int` mean what they mean there, and what raises is the same:
-    NonScalarOutputError, NonDifferentiableInputError. As JAX's.
+    The value costs nothing extra: it is computed on the way to the gradient.
 
+    Parameters
+    ----------
+    f : callable
+        As for `grad`: its output is one real number of shape ().
+    argnums, has_aux, holomorphic, allow_int, argnames
+        As for `grad`.
+
+    Returns
+    -------
+    callable
+        It takes the arguments of f and returns `(value, gradient)`, or `((value, aux), gradient)` with `has_aux`.
+
+    Raises
+    ------
+    NonScalarOutputError, NonDifferentiableInputError
+        When it is called, as for `grad`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> value, g = funcad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
     >>> float(value), g
     (5.0, array([2., 4.]))
+
+    See also
+    --------
+    grad, jvp, vjp
     """
     return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, True)
 
 
 @api
+@binds
 def grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] | None = None,
@@ -82,17 +105,54 @@ def grad(
 ) -> Callable[..., Any]:
     """The gradient of a function whose output is one number of shape ().
 
-    `argnums` (default 0) is an int, or a sequence giving a tuple of gradients. `argnames` names arguments instead: a string
-    gives that gradient, a sequence a dict; with both, the result is `(by position, by name)`. With `has_aux`, f returns
-    `(output, aux)` and the result is `(gradient, aux)`. `holomorphic=True` is for complex-differentiable f with complex
-    arguments and output; otherwise the output must be real, and the gradient with respect to complex z = x + iy is
-    df/dx - i df/dy, as in JAX (torch returns the conjugate). Integer arguments raise NonDifferentiableInputError;
-    `allow_int=True` gives float0 zeros. Gradients have their argument's structure, shapes and dtypes. Python control flow on
-    values works outside `jit` and `vmap`. Warns once if the output does not depend on an argument.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them (lists, dicts, dataclasses ...). Its output is one real number.
+    argnums : int or sequence of ints, optional
+        Which positional arguments to differentiate with respect to; 0 by default. A sequence gives a tuple of gradients.
+    has_aux : bool
+        f returns `(output, aux)`; the result is then `(gradient, aux)`, where `aux` is anything.
+    holomorphic : bool
+        f is complex-differentiable, with complex arguments and output.
+    allow_int : bool
+        Integer and boolean arguments are allowed; their gradients are zeros of the dtype `float0`.
+    argnames : str or sequence of strs, optional
+        Names of arguments to differentiate with respect to. A string gives that gradient, a sequence a dict of gradients; with
+        `argnums` as well, the result is `(by position, by name)`.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of f. The gradient has the structure, shapes and dtypes of the argument.
+
+    Raises
+    ------
+    NonScalarOutputError
+        When it is called, and the output of f has another shape than ().
+    NonDifferentiableInputError
+        When it is called with integers, or with complex output without `holomorphic`.
+
+    Notes
+    -----
+    f runs once, on its values: Python's `if` and `while` on them work outside `jit` and `vmap`. For a real function of complex
+    z = x + iy the gradient is df/dx - i df/dy, as in JAX; torch returns the conjugate. A UserWarning says once if the output
+    does not depend on an argument. On a method, `@grad` differentiates with respect to the first argument after `self`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
     array([1., 1.])
+    >>> f = lambda x, y: x**2 * y
+    >>> print(*funcad.grad(f, argnums=(0, 1))(3.0, 2.0), funcad.grad(f, argnames="y")(3.0, 2.0))
+    12.0 9.0 9.0
+    >>> print(*funcad.grad(lambda x: (x**2, "any value"), has_aux=True)(3.0))
+    6.0 any value
+
+    See also
+    --------
+    value_and_grad, jacobian, hessian, hvp
     """
     return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False)
 
@@ -119,8 +179,10 @@ class Gradient(Remade):
             raise TypeError(f"{what} takes a function, got {shown(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
         if type(argnums) is not int and argnums is not None:
             check_second(argnums, "value_and_grad" if with_value else "grad", "argnums")
-        dress_as(self, f)
+        what = "Value and gradient" if with_value else "Gradient"
+        dress_as(self, f, f"{what} of {called(f)} with respect to {_chosen(f, argnums, argnames)}.")
         self.f = f
+        self.given = argnums
         if argnums is None and argnames is None:
             argnums = 0
         self.argnums = argnums
@@ -140,16 +202,17 @@ class Gradient(Remade):
             self.compiled = derivative_of(f, key, self.remaking()[1])
 
     def __repr__(self) -> str:
-        return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
+        return f"<{'value_and_grad' if self.with_value else 'grad'} of {called(self.f)}>"
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
-        options = {"argnums": self.argnums, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
+        options = {"argnums": self.given, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
         return self.f, functools.partial(value_and_grad if self.with_value else grad, **options, holomorphic=self.holomorphic)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.owners and args and is_of(args[0], self.owners):
+            bound = of_method(self, args[0])
+            if bound is not None:
+                return bound(*args[1:], **kwargs)
         if self.compiled is not None:
             found = self.compiled(*args, **kwargs)
             if found is not NotImplemented:
@@ -396,6 +459,16 @@ class Gradient(Remade):
                     UserWarning,
                     stacklevel=outside(2),
                 )
+
+
+def _chosen(f: Any, argnums: Any, argnames: Any) -> str:
+    """The arguments that a gradient is with respect to, in words."""
+    if argnames is not None:
+        return ", ".join([argnames] if isinstance(argnames, str) else map(str, argnames))
+    given = 0 if argnums is None else argnums
+    numbers, known = given if isinstance(given, (tuple, list, range)) else [given], positional_names(f)
+    named = [known[i] if type(i) is int and -len(known) <= i < len(known) else f"argument {i}" for i in numbers]
+    return ", ".join(named)
 
 
 with_compiled.add(Gradient)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import Transformed, api, check_second, normalize_argnums, runs, seed_beside, unshared, zeros_for
+from funcad.api.border import Transformed, api, binds, check_second, normalize_argnums, runs, seed_beside, unshared, zeros_for
 from funcad.api.grad import grad
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
@@ -121,7 +121,7 @@ def _rows_of_zeros(x: Any, size: int) -> np.ndarray:
 
 
 def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any, bool]:
-    positions, single = normalize_argnums(argnums, len(args), what)
+    positions, single = normalize_argnums(0 if argnums is None else argnums, len(args), what)
     if len(positions) == len(args) == 1 and not kwargs:
         return f, args, single
 
@@ -181,9 +181,10 @@ def _transformed(function: Callable[..., Any], f: Any, make: functools.partial) 
 
 
 @api
+@binds
 def jacfwd(
     f: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     *,
@@ -226,9 +227,10 @@ def jacfwd(
 
 
 @api
+@binds
 def jacrev(
     f: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
@@ -275,9 +277,10 @@ jacobian = jacrev
 
 
 @api
+@binds
 def hessian(
     f: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     *,

@@ -123,7 +123,7 @@ def _offers(name: str) -> bool:
     found = Tracer.namespace
     for part in name.split("."):
         found = getattr(found, part, None)
-    return found is not None
+    return found is not None and not hasattr(found, "by_own_code")
 
 
 def bool_(x: Tracer) -> bool:

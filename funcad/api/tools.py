@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, Transformed, api, check_leaves, flat_function, flat_values, name_of, runs
+from funcad.api.border import OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, runs
 from funcad.host.real_types import is_a, native_dtype
 from funcad.host.where import state
 from funcad.ir.aval import KINDS, Aval, aval_of
@@ -140,6 +140,7 @@ def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tupl
 
 
 @api
+@binds
 def make_jaxpr(
     f: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
 ) -> Callable[..., Any]:

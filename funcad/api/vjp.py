@@ -285,6 +285,12 @@ class _Pullback:
         "kept",
     )
 
+    def __repr__(self) -> str:
+        return f"<pullback of vjp of {self.name}: takes the cotangent of the output, gives a tuple of cotangents>"
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name.startswith("__")]
+
     def __init__(self, f: Any, found: Linearized):
         self.name = name_of(f)
         self.outs: list[Any] = [AbstractOutput(aval_of(o)) for o in found.outs]

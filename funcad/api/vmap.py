@@ -24,7 +24,7 @@ from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, check_leaves, check_second, flat_function, name_of, own_memory, shown, with_truths,
+    OutTree, Transformed, api, binds, check_leaves, check_second, flat_function, name_of, own_memory, shown, with_truths,
 )
 
 
@@ -38,6 +38,7 @@ def move_axis(x: Any, source: int, destination: int) -> Any:
 
 
 @api
+@binds
 def vmap(
     f: Callable[..., Any],
     in_axes: Any = 0,

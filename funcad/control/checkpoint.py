@@ -38,7 +38,8 @@ from funcad.transforms.transpose import masked_transpose, needs_of, transpose_ja
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, check_leaves, flat_function, flat_values, name_of, positional_names, runs, unaliased, with_truths
+    OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, positional_names, runs, unaliased,
+    with_truths,
 )
 
 # -- what `checkpoint` makes of a body before it plans: calls expanded, effects taken out, loops with results of effects apart
@@ -419,6 +420,7 @@ checkpoint_p = Primitive(
 
 
 @api
+@binds
 def checkpoint(
     fun: Callable[..., Any] | None = None,
     *,

@@ -188,6 +188,8 @@ class custom_jvp(Remade):
     10.0
     """
 
+    shown = ("defjvp", "defjvps")
+
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()):
         dress_as(self, fun)
         self._target = Target(fun, "custom_jvp", nondiff_argnums, nondiff_argnames)

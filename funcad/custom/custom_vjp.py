@@ -351,6 +351,8 @@ class custom_vjp(Remade):
     1.0
     """
 
+    shown = ("defjvp", "defvjp")
+
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()):
         dress_as(self, fun)
         self._target = Target(fun, "custom_vjp", nondiff_argnums, nondiff_argnames)

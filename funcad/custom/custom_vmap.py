@@ -165,6 +165,8 @@ class custom_vmap(Remade):
     array([10., 20.])
     """
 
+    shown = ("def_vmap",)
+
     def __init__(self, fun: Callable[..., Any]):
         dress_as(self, fun)
         self._target = Target(fun, "custom_vmap", (), ())

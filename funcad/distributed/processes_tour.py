@@ -1,4 +1,4 @@
-"""`mpirun -n 2 python -m funcad --distributed`: a regression whose data lie on several processes."""
+"""`mpirun -n 2 python -m funcad tour --distributed`: a regression whose data lie on several processes."""
 
 from __future__ import annotations
 

@@ -17,12 +17,22 @@ function of the user's started again.
 `funcad.config.doors = False` switches it off.
 """
 
+import importlib as _importlib
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
+
 from funcad.configuration import listeners as _listeners
-from funcad.doors.hanging import hang as _hang
-from funcad.doors.hanging import hang_learned as _hang_learned
-from funcad.doors.hanging import switched as _switched
+
+from funcad.doors.hanging import hang as _hang, hang_learned as _hang_learned, switched as _switched  # isort: skip
 from funcad.host.where import tracing as _tracing
 
+
+def _own_answer(function: _Any) -> _Callable[..., _Any] | None:
+    answer: _Callable[..., _Any] | None = _importlib.import_module("funcad.lifting.own_answers").answer_for(function)
+    return answer
+
+
+_tracing.own_answer = _own_answer
 _listeners["doors"] = _switched
 _tracing.prepare = _hang
 _tracing.learned = _hang_learned

@@ -7,6 +7,7 @@ are for us, what is called then). funcad's module is loaded when the first trace
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterable
@@ -54,6 +55,15 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
 
 def by_name(name: str, original: Callable[..., Any]) -> Answer:
     return holds_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
+
+
+def own_code(name: str, original: Callable[..., Any]) -> Answer:
+    """A function that funcad has no rule for: its own code runs on traced values (funcad/lifting)."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        return importlib.import_module("funcad.lifting.own_answers").own_answer(original, name)(*args, **kwargs)
+
+    return holds_traced, own
 
 
 def of_lists(name: str, original: Callable[..., Any]) -> Answer:

@@ -12,6 +12,7 @@ frames of the import system, which it knows by the words "importlib" and "_boots
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +42,18 @@ def python_function(found: Any) -> types.FunctionType | None:
     """The function in Python behind a function, a method or a dispatcher of NumPy's."""
     found = getattr(found, "__func__", getattr(found, "_implementation", found))
     return found if isinstance(found, types.FunctionType) else None
+
+
+_SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # whose code a door's cannot replace
+
+
+def public_functions(module: types.ModuleType) -> list[str]:
+    """The names of a module's public functions in Python that its library defines."""
+    library = module.__name__.partition(".")[0]
+    found = [(name, getattr(module, name, None)) for name in getattr(module, "__all__", dir(module))]
+    functions = [(name, f) for name, f in found if isinstance(f, types.FunctionType) and not name.startswith("_")]
+    plain = [(name, f) for name, f in functions if not f.__code__.co_flags & _SUSPENDED]
+    return [name for name, f in plain if str(f.__module__).partition(".")[0] == library]
 
 
 def _constants(code: types.CodeType, name: str) -> types.CodeType:
@@ -82,6 +95,15 @@ def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answ
     if "__wrapped__" not in f.__dict__:
         f.__wrapped__ = original  # type: ignore[attr-defined]
     f.__code__ = code
+
+
+def _own_code(f: types.FunctionType) -> types.CodeType:
+    """The code without the door, if it is still there."""
+    code = f.__code__
+    return _originals[f].__code__ if code.co_filename == _FILE and f in _originals else code
+
+
+tracing.own_code = _own_code
 
 
 def hang_method(owner: type, name: str, answer: Callable[[Callable[..., Any]], Answer]) -> None:

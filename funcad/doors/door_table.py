@@ -205,3 +205,11 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(frozen("n", "p"), "multinomial_frozen.logpmf multinomial_frozen.pmf"),
     },
 }  # fmt: skip
+
+# Modules all of whose functions in Python have a door: where there is none in the table above, the function's own code answers.
+BY_OWN_CODE = (
+    *["numpy.lib.stride_tricks", "numpy.polynomial.polyutils"],
+    *[f"numpy.polynomial.{n}" for n in "polynomial chebyshev legendre hermite hermite_e laguerre".split()],
+    *[f"scipy.{n}" for n in "cluster.vq fft integrate interpolate linalg ndimage optimize signal special stats".split()],
+    "scipy.signal.windows",
+)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import config
-from funcad.doors.answers import of_lists
-from funcad.doors.codes import hang_code, hang_method, is_door, python_function, restore_codes
-from funcad.doors.door_table import IN_CODE, IN_MODULES, LEARNED
+from funcad.doors.answers import Maker, of_lists, own_code
+from funcad.doors.codes import hang_code, hang_method, is_door, public_functions, python_function, restore_codes
+from funcad.doors.door_table import BY_OWN_CODE, IN_CODE, IN_MODULES, LEARNED
 from funcad.doors.modules import hang_modules, hang_more, lock, take_down
 from funcad.host.where import after_interrupts, state, tracing
 from funcad.numpy.dispatch import find, whole_table
@@ -31,12 +31,14 @@ def _recover() -> None:
 
 
 after_interrupts.append(_recover)
+_CODE = (*IN_CODE, *[name for name in BY_OWN_CODE if name not in IN_CODE])  # modules whose functions in Python have doors
 _IMMUTABLE = 1 << 8  # a type's flag: its names cannot be set
 _done: set[str] = set()  # modules whose functions have their doors
 
 
 def _hang_codes(name: str, module: ModuleType) -> None:
-    for path, answer in IN_CODE[name].items():
+    every: dict[str, Maker] = dict.fromkeys(public_functions(module), own_code) if name in BY_OWN_CODE else {}
+    for path, answer in {**every, **IN_CODE.get(name, {})}.items():
         found = find(module, path.split("."))
         f = python_function(found)
         made = lambda original, answer=answer, path=path: answer(f"{name}.{path}", original)
@@ -53,7 +55,7 @@ class _Arrivals:
     """Sees modules of the table being imported."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in IN_CODE and name not in IN_MODULES or name in _done or not config.doors:
+        if name not in _CODE and name not in IN_MODULES or name in _done or not config.doors:
             return None
         specs = [f.find_spec(name, path, target) for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
         spec = next((s for s in specs if s is not None), None)
@@ -65,7 +67,7 @@ class _Arrivals:
                 del loader.exec_module
                 execute(module)
                 with lock:
-                    if name in IN_CODE:
+                    if name in _CODE:
                         _hang_codes(name, module)
                     tracing.ready = False
                     if name in IN_MODULES and tracing.threads:
@@ -82,7 +84,7 @@ def _hang_first() -> None:
     """The first time, or the first since the setting was changed: what has been imported gets its doors, the rest will."""
     if _arrivals not in sys.meta_path:
         sys.meta_path.insert(0, _arrivals)
-    for name in IN_CODE:
+    for name in _CODE:
         module = sys.modules.get(name)
         if name not in _done and module is not None and not getattr(module.__spec__, "_initializing", False):
             _hang_codes(name, module)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.doors.answers import calling, ours
+from funcad.doors.answers import calling, ours, own_code
 from funcad.doors.asking import any_traced, holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.where import user_source
@@ -39,7 +39,7 @@ def distribution(name: str, original: Callable[..., Any]) -> Answer:
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
         theirs = scipy_function(f"stats.{self.name}")
-        if type(theirs) is not type(self):  # the user's own
+        if type(theirs) is not type(self) and getattr(theirs, "__dict__", None) is not self.__dict__:  # the user's own
             return original(self, *args, **kwargs)
         found = ours(f"scipy.stats.{self.name}")
         if getattr(type(found), method, None) is None:
@@ -346,15 +346,20 @@ def solving(name: str, original: Callable[..., Any]) -> Answer:
 
 
 def backend(name: str, original: Callable[..., Any]) -> Answer:
-    """scipy.fft's functions, which all end in their backend's one method."""
+    """scipy.fft's functions, which all end in their backend's one method; its own code where funcad has none of that name."""
 
     def own(method: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        found = ours(f"scipy.fft.{method.__name__}")
+        short = method.__name__
+        found = ours(f"scipy.fft.{short}") if short in dir(ours("scipy.fft")) else None
         if found is None:
-            raise _missing(f"scipy.fft.{method.__name__}")
+            return own_code(f"scipy.fft.{short}", _of_backend(short))[1](*args, **kwargs)
         return found(*args, **kwargs)
 
     return lambda args, kwargs: holds_traced(args[1], args[2]), own
+
+
+def _of_backend(name: str) -> Any:
+    return getattr(scipy_function("fft._fftlog_backend"), name)
 
 
 def of_ufuncs(name: str, original: Callable[..., Any]) -> Answer:

@@ -47,6 +47,7 @@ class _State(threading.local):
     jit_disabled: bool = False
     running: Any = None  # the trace whose function runs now
     before_effect: Any = None  # is called before an effect happens: by whom effects must not happen yet (api/lanes.py)
+    happened: Any = None  # what effects of this run have given, and what they gave in a run before: those do not happen again
     scope: tuple = ()  # named_scope names
     engine: Any = None  # the engine that a program is being optimised for; None: the one that is set
     debug_nans: bool = False
@@ -70,7 +71,7 @@ noted = _Denial()
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
-    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of", "code_of", "shown_code")
+    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of", "code_of", "shown_code", "own_code", "own_answer")
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
@@ -80,6 +81,8 @@ class _Tracing:
         self.door_of: Callable[[Any], Any] = lambda f: f  # the door of a function that the user's code calls, if it has one
         self.code_of: Callable[[CodeType], CodeType] = lambda code: code  # what stands for a code in locations (twin/)
         self.shown_code: Callable[[Any], Any] = lambda code: code  # the user's code, of a twin's (twin/)
+        self.own_code: Callable[[Any], CodeType] = lambda f: f.__code__  # of a function, also of one that has a door's
+        self.own_answer: Callable[[Any], Any] = lambda f: None  # who answers for a function without a rule: its own code
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
 
     @contextmanager
@@ -216,7 +219,8 @@ def outside(depth: int) -> int:
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and (level < depth or is_internal(frame.f_code.co_filename)):
-        frame, level = frame.f_back, level + 1
+        level += not frame.f_code.co_filename.startswith("<frozen importlib._bootstrap")  # Python does not count these
+        frame = frame.f_back
     return level
 
 

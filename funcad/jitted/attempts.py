@@ -95,9 +95,10 @@ class Attempts:
     def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
         self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
         chosen = [core.is_static(i, len(args)) for i in range(len(args))]
-        self.positions = [again(a) if static else None for static, a in zip(chosen, args)]
+        of = core.knows_self
+        self.positions = [again(a, of and not i) if static else None for i, (static, a) in enumerate(zip(chosen, args))]
         self.named = {k: again(v) if k in core.static_names else None for k, v in kwargs.items()}
-        self.statics = [(label, again(a)) for label, a in core.static_values(args, kwargs)]
+        self.statics = [(label, again(a, of and not i)) for i, (label, a) in enumerate(core.static_values(args, kwargs))]
         self.twinned, self.unseen = has_twin(core.f), core.cache.unseen
 
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
@@ -179,11 +180,28 @@ class TwinRun:
         return lambda *leaves: [*flat(*leaves), *flat_values(self.outputs)[0]]
 
 
+def run_again(f: Any, statics: list[tuple[str, Any]], args: tuple, kwargs: dict, happened: list, error: Exception) -> Any:
+    """f itself, after its program has raised this error: `happened` are its effects so far, which do not happen again.
+
+    What f stores before it raises is stored. Where f does what cannot be seen, the program's error stands.
+    """
+    running = _running()
+    observer = running.begin(f, statics, set())
+    try:
+        with running.under(observer, [False]) as twin, setting(happened=([], happened)):
+            return twin(f)(*args, **kwargs)
+    except Refusal:
+        observer.stores.undo()
+        raise error from None
+    finally:
+        observer.forget()
+
+
 def keeps_functions(jaxpr: Jaxpr) -> bool:
     """Does it call functions of the user's when it runs or is differentiated (callbacks, custom rules)?"""
     answer = jaxpr.memo.get("keeps_functions")
     if answer is None:
-        answer = jaxpr.memo.setdefault("keeps_functions", any(map(_keeps_functions, jaxpr.equations)))
+        answer = jaxpr.memo.setdefault("keeps_functions", any([_keeps_functions(e) for e in jaxpr.equations if e.params]))
     return bool(answer)
 
 
@@ -197,6 +215,7 @@ def _calls(x: Any) -> bool:
         return any(map(_calls, x))
     if type(x) is HostCall:
         return _calls(x.function)
+    x = x.__func__ if type(x) is types.MethodType else x
     if type(x) is types.FunctionType and is_library(x):
         return any([_calls(content(cell)) for cell in x.__closure__ or ()])
     return type(x).__module__.startswith("funcad.custom") or callable(x) and not isinstance(x, type) and not is_library(x)

@@ -14,10 +14,11 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any, NoReturn
 
 from funcad import tree
-from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names, sees_order
+from funcad.api.lane_trace import LaneTrace
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import checked_setting, config
@@ -31,7 +32,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
-from funcad.jitted.attempts import Attempt, Attempts, has_twin
+from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
 from funcad.jitted.first_calls import is_observed, observed
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
@@ -48,6 +49,12 @@ from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Raised, Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
+from funcad.tree.same import itself
+
+from funcad.api.border import (  # isort: skip
+    Remade, api, binds, called, check_leaves, dress_as, is_method, is_no_argument, name_of, own_memory, positional_names,
+    sees_order,
+)
 
 _MOST_TRIES = 8  # calls of one call, because others changed what it reads
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
@@ -65,6 +72,7 @@ def disable_jit() -> Any:
 
 
 @api
+@binds
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -96,9 +104,9 @@ def jit(
     f is traced again, and a number that keeps changing becomes an input. Contents of NumPy arrays are read at every call.
     What f stores there (`self.t += 1`) is stored at each call. What can be neither read again nor replayed (an iterator, a
     clock, a captured generator) runs un-jitted, with one NotCompiledWarning; `not_compiled` is "warn", "ignore" or "raise".
-    Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`,
-    `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted
-    functions pickle if f does: by name, without the programs.
+    Jitted programs never warn. Also a decorator, with or without options, of functions and of methods of any class, whose
+    `self` is read and stored as f does it. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`,
+    `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -131,6 +139,8 @@ class Jitted(Remade):
     """What `jit` returns."""
 
     __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
+    binds = False  # one program serves many instances
+    shown = ("cache_info", "clear_cache", "cuda", "explain", "export", "lower", "profile", "source")
     __call__: Callable[..., Any]
     _kind: type[Core]
 
@@ -141,19 +151,27 @@ class Jitted(Remade):
         self.__call__ = core.enter
 
     def __repr__(self) -> str:
-        return f"<jit of {name_of(self._core.f)}>"
+        return f"<jit of {called(self._core.f)}>"
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         return self._core.f, functools.partial(jit, **self._core.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        core = self._core
+        if instance is None or not hasattr(type(core.f), "__get__"):  # as of f, which binds to nothing
+            return self
+        own = 0 not in core.static_nums and is_no_argument(instance, core.f)
+        return MethodType(core.of_objects() if own else self, instance)
+
+    def _core_for(self, args: tuple) -> Core:
+        return self._core.of_objects()._core if self._core.is_called_on(args) else self._core
 
     @api
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
-        entry = self._core.program("lower", args, kwargs)
-        return Lowered(entry, name_of(self._core.f), self._core.ordered)
+        core = self._core_for(args)
+        entry = core.program("lower", args, kwargs)
+        return Lowered(entry, name_of(core.f), core.ordered)
 
     @api
     def source(self, *args: Any, **kwargs: Any) -> str:
@@ -169,8 +187,9 @@ class Jitted(Remade):
         >>> module["run"](np.zeros(3))
         [array([0., 0., 0.])]
         """
-        entry = self._core.program("source", args, kwargs)
-        return source_text(entry, tree.leaves((args, kwargs)), self._core.argument_names(args), name_of(self._core.f))
+        core = self._core_for(args)
+        entry = core.program("source", args, kwargs)
+        return source_text(entry, tree.leaves((args, kwargs)), core.argument_names(args), name_of(core.f))
 
     @api
     def cuda(self, *args: Any, **kwargs: Any) -> str:
@@ -184,8 +203,9 @@ class Jitted(Remade):
         >>> "const float v1 = expf(v0);" in text
         True
         """
-        entry = self._core.program("cuda", args, kwargs)
-        return kernel_text(entry, self._core.leaves_of(args, kwargs), name_of(self._core.f))
+        core = self._core_for(args)
+        entry = core.program("cuda", args, kwargs)
+        return kernel_text(entry, core.leaves_of(args, kwargs), name_of(core.f))
 
     @api
     def export(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
@@ -197,8 +217,9 @@ class Jitted(Remade):
         ...     [os.path.basename(p) for p in paths]
         ['double.py']
         """
-        entry = self._core.program("export", args, kwargs)
-        return exported(path, entry, tree.leaves((args, kwargs)), self._core.argument_names(args), name_of(self._core.f))
+        core = self._core_for(args)
+        entry = core.program("export", args, kwargs)
+        return exported(path, entry, tree.leaves((args, kwargs)), core.argument_names(args), name_of(core.f))
 
     @api
     def explain(self, *args: Any, **kwargs: Any) -> Any:
@@ -215,11 +236,12 @@ class Jitted(Remade):
         >>> found.engine, [group["operations"] for group in found.groups]
         ('numpy', [['neg', 'exp', 'mul']])
         """
-        leaves, entry = self._core.looked_at(args, kwargs)
+        core = self._core_for(args)
+        leaves, entry = core.looked_at(args, kwargs)
         if entry.paths is not None:
-            return PathsExplanation(entry, name_of(self._core.f))
-        entry = entry.as_of_now(self._core.f)
-        return explained(entry, leaves, name_of(self._core.f))
+            return PathsExplanation(entry, name_of(core.f))
+        entry = entry.as_of_now(core.f)
+        return explained(entry, leaves, name_of(core.f))
 
     @api
     def profile(self, *args: Any, **kwargs: Any) -> Any:
@@ -233,9 +255,10 @@ class Jitted(Remade):
         >>> found.seconds > 0, "dot_general" in [line.what for line in found.equations]
         (True, True)
         """
-        leaves, entry = self._core.looked_at(args, kwargs)
-        entry = path_taken(entry.as_of_now(self._core.f), leaves, name_of(self._core.f))
-        return profiled(entry, leaves, name_of(self._core.f))
+        core = self._core_for(args)
+        leaves, entry = core.looked_at(args, kwargs)
+        entry = path_taken(entry.as_of_now(core.f), leaves, name_of(core.f))
+        return profiled(entry, leaves, name_of(core.f))
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses and size of the program cache, as functools.lru_cache's, and how many first calls were observed."""
@@ -251,7 +274,8 @@ class Core:
     """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
 
     __slots__ = ("f", "options", "inline", "fast_math", "guards", "cache", "owner", "programs", "derivatives", "__weakref__")
-    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names", "ordered", "not_compiled")
+    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names", "ordered", "not_compiled", "method")
+    __slots__ += ("knows_self", "_of_objects")
 
     def __init__(
         self,
@@ -274,6 +298,9 @@ class Core:
         if both:
             raise ValueError(f"jit: {both} is both static and donated; a static value has no buffer")
         self.f = f
+        self.method = is_method(f)
+        self.knows_self = False  # by identity: its first argument is an object that a method is called on
+        self._of_objects: Jitted | None = None
         self.ordered = sees_order(f)
         self.inline = bool(inline)
         self.fast_math = bool(fast_math)
@@ -300,6 +327,8 @@ class Core:
         if state.jit_disabled:
             return self.f(*args, **kwargs)
         try:
+            if self.method and self.is_called_on(args):  # `Class.method(instance, ...)`
+                return self.of_objects()(*args, **kwargs)
             if self.cache.refused is not None:
                 return self._un_jitted(args, kwargs)
             try:
@@ -311,6 +340,20 @@ class Core:
         except BaseException:
             interrupted()
             raise
+
+    def of_objects(self) -> Jitted:
+        """The same for methods of classes whose instances are no arguments."""
+        if self._of_objects is None:
+            made = Jitted(self.f, **{**self.options, "static_argnums": (0, *self.static_nums)})
+            made._core.knows_self, made._core.cache = True, self.cache
+            self._of_objects = made
+        return self._of_objects
+
+    def is_called_on(self, args: tuple) -> bool:
+        """Is the first argument an object that f, a method, is called on, and no argument of programs?"""
+        if not self.method or self.knows_self or not args or 0 in self.static_nums:
+            return False
+        return is_no_argument(args[0], self.f)
 
     def _call(self, args: tuple, kwargs: dict, tries: int = 0) -> Any:
         if tries > _MOST_TRIES:
@@ -371,7 +414,8 @@ class Core:
         run already, to find its path: there the program's error stands.
         """
         effects = entry.jaxpr.has_effects if entry.paths is None else entry.paths.trie.has_effects
-        if effects or state.checked or state.abstract is not None or self._donated_ids(args, kwargs):
+        inside = state.abstract is not None and not isinstance(state.abstract, LaneTrace)  # lanes that raise run apart
+        if effects or state.checked or inside or self._donated_ids(args, kwargs):
             return False
         if entry.stores:
             return True  # what f stores before the error is Python's too
@@ -394,12 +438,16 @@ class Core:
             inputs = [*captured, *leaves]
             if entry.written and not may_commit(entry, leaves):
                 return self.f(*args, **kwargs)
+            happened: list[Any] = []
             try:
-                outs = call_of(entry.jaxpr, inputs, name_of(self.f))
+                with setting(happened=(happened, [])):
+                    outs = call_of(entry.jaxpr, inputs, name_of(self.f))
             except Exception as error:
-                if not self._runs_plainly(error, entry, args, kwargs):
+                if self._runs_plainly(error, entry, args, kwargs):
+                    return self.f(*args, **kwargs)
+                if not happened or state.checked or state.abstract is not None or state.observer is not None:
                     raise
-                return self.f(*args, **kwargs)
+                return run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
             n = len(outs) - sum([store.count for store in entry.stores])
             outs = own_memory(outs, inputs)
             stored, outs = outs[n:], outs[:n]
@@ -471,7 +519,7 @@ class Core:
             return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
 
         program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self)
-        call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f)
+        call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f, self.knows_self)
         if call is None:
             entry.write_at = -1
             return
@@ -684,7 +732,8 @@ class Core:
             return None, args, kwargs
         n = len(args)
         try:
-            statics = tuple([static_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
+            own = [itself(args[0])] if self.knows_self and args else []
+            statics = (*own, *[static_key(a) for i, a in enumerate(args) if self.is_static(i, n) and i >= len(own)])
             named = tuple([(k, static_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
         except TypeError:
             self._refuse_unhashable(args, kwargs)

@@ -32,7 +32,7 @@ from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import Entry
 from funcad.memo import remembers
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
-from funcad.tree.same import Weakly, are_strings, same, same_key, weakly
+from funcad.tree.same import Weakly, are_strings, itself, same, same_key, weakly
 from funcad.tree.treedef import LEAF
 
 _TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
@@ -50,15 +50,16 @@ def static_key(x: Any) -> Any:
 
 
 def specialised_call(
-    entry: Entry, args: tuple, kwargs: dict, is_static: Callable[[Any], bool], program: Any, tick: Any, f: Any
+    entry: Entry, args: tuple, kwargs: dict, is_static: Callable[[Any], bool], program: Any, tick: Any, f: Any, knows_self: bool
 ) -> Any:
     """A function for calls like `f(*args, **kwargs)`, or None if their kind is not provided for.
 
-    `is_static` tells of a position or a keyword whether its argument is static. Three of the function's globals are to be set:
+    `is_static` tells of a position or a keyword whether its argument is static; the first one is told by identity if the call
+    `knows_self`. Three of the function's globals are to be set:
     `_next_call`, where calls go that do not fit, `_failed`, where a call goes whose program raises, with the error before its
     arguments, and `_upgrade`, which is called when the program has got a `fast`.
     """
-    writer = _Writer(entry, program, f)
+    writer = _Writer(entry, program, f, knows_self)
     try:
         text = writer.text(args, kwargs, is_static)
     except _Unsuited:
@@ -97,8 +98,9 @@ def _clash(outputs: tuple, inputs: tuple) -> bool:
 class _Writer:
     """The text of one call and the scope that it runs in."""
 
-    def __init__(self, entry: Entry, program: Any, f: Any):
+    def __init__(self, entry: Entry, program: Any, f: Any, knows_self: bool):
         self.entry = entry
+        self.knows_self = knows_self
         self.ordered = sees_order(f)
         self.fast = getattr(program, "fast", None) if not entry.asked else None  # which compares no strides
         self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked and entry.paths is None
@@ -163,7 +165,10 @@ class _Writer:
         if not all(map(_is_name, kwargs)) or together and any(map(is_static, kwargs)):
             raise _Unsuited
         for i, a in enumerate(args):
-            if is_static(i):
+            if self.knows_self and not i:
+                key = itself(a)
+                self.structure.append(f"_a0 is {self.constant(key.ref) + '()' if type(key) is Weakly else self.constant(a)}")
+            elif is_static(i):
                 self.static(f"_a{i}", a)
         for name, a in kwargs.items():
             if is_static(name):

@@ -23,7 +23,7 @@ from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import contiguous, memory_axes, of_copy
-from funcad.host.where import user_source
+from funcad.host.where import tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Function, aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
@@ -407,6 +407,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
         implementation = TABLE.get(ufunc)
         if implementation is None:
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
+            if implementation is None and all([kinds.strip("O->") == "" for kinds in ufunc.types]):
+                return _of_objects(ufunc, *inputs)
             implementation = implementation or _special(ufunc)
         if kwargs or len(inputs) != ufunc.nin:
             return _with_options(ufunc, implementation, inputs, kwargs)
@@ -417,13 +419,11 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
         return _outer(ufunc, *inputs, **kwargs)
     implementation = _METHODS.get((ufunc, method))
     if implementation is None:
-        raise TypeError(
-            f"np.{ufunc.__name__}.{method} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"
-            "Remedy: write it with np.sum, np.cumsum, funcad.scipy.special.logsumexp, funcad.scan or "
-            "funcad.associative_scan; or take funcad.stop_gradient "
-            "of the arguments first."
-        )
-    run = _reduce if method == "reduce" else _accumulate
+        if ufunc.nin != 2 or ufunc.nout != 1:
+            raise ValueError(f"{method} only supported for binary functions")
+        own = "reduce" if method == "reduceat" else method
+        implementation = _METHODS.get((ufunc, own)) or functools.partial(_one_after_another, ufunc, own)
+    run = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat}[method]
     out, args, kwargs = out_given(run, (ufunc, implementation, *inputs), kwargs)
     result = run(*args, **kwargs)
     return result if out is None else function_out(f"{ufunc.__name__}.{method}", out, result)
@@ -570,6 +570,56 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
     return implementation(array, axis=axis, **({} if dtype is None else {"dtype": dtype}))
 
 
+def _reduceat(
+    ufunc: Any, implementation: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
+) -> Any:
+    """From each index to the next one, if that is larger; else the element itself."""
+    x = np.moveaxis(as_array(array), axis, 0)
+    starts = [int(i) for i in indices]
+    ends = [*starts[1:], np.shape(x)[0]]
+    options = {} if dtype is None else {"dtype": dtype}
+    parts = [implementation(x[i:j], axis=0, keepdims=False, **options) if i < j else x[i] for i, j in zip(starts, ends)]
+    return np.moveaxis(np.stack(parts), 0, axis)
+
+
+def _one_after_another(
+    ufunc: Any, method: str, array: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
+    """`reduce` and `accumulate` of ufuncs that have no rule of their own: the elements in their order, as NumPy takes them."""
+    refuse(f"np.{ufunc.__name__}.{method}", where=None if where is True else where)
+    x = as_array(array if dtype is None else np.asarray(array, dtype))
+    rank = np.ndim(x)
+    axes = tuple(range(rank)) if axis is None else tuple([a % rank for a in (axis if type(axis) is tuple else (axis,))])
+    if method == "reduce" and len(axes) != 1:
+        ufunc.reduce(np.ones([1] * rank), axis=axes)  # which raises, if their order matters
+        rest = [n for a, n in enumerate(np.shape(x)) if a not in axes]
+        x = np.reshape(np.moveaxis(x, axes, range(len(axes))), (-1, *rest))
+    else:
+        x = np.moveaxis(x, axes[0], 0)
+    if initial is not None:
+        x = np.concatenate([np.broadcast_to(initial, (1, *np.shape(x)[1:])), x])
+    if not np.shape(x)[0]:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    last, steps = Tracer.namespace.scan(lambda carry, v: (ufunc(carry, v),) * 2, x[0], x[1:])
+    if method == "accumulate":
+        return np.moveaxis(np.concatenate([x[:1], steps]), 0, axes[0])
+    return np.expand_dims(last, axes) if keepdims else last
+
+
+def _of_objects(ufunc: Any, *operands: Any) -> Any:
+    """A ufunc that `np.frompyfunc` made: its function is called for each element, and gives traced numbers."""
+    arrays = np.broadcast_arrays(*operands)
+    shape = np.shape(arrays[0])
+    elements = [np.empty(shape, object) for _ in arrays]
+    for x, own in zip(arrays, elements):
+        for place in np.ndindex(shape):
+            own[place] = x[place]
+    results = ufunc(*elements)
+    made = [Tracer.namespace.numpy.array(np.asarray(r, object).tolist()) for r in (results if ufunc.nout > 1 else (results,))]
+    return tuple(made) if ufunc.nout > 1 else made[0]
+
+
 # -- functions
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
@@ -615,6 +665,9 @@ def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         out, args, kwargs = out_given(implementation, args, kwargs)
         result = implementation(*args, **kwargs)
         return result if out is None else function_out(function.__name__, out, result)
+    own_code = tracing.own_answer(function)
+    if own_code is not None:
+        return own_code(*args, **kwargs)
     name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}".replace("numpy.", "np.", 1)
     raise TypeError(
         f"{name} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"

@@ -38,6 +38,7 @@ from funcad.primitives.arithmetic import sub as sub_p
 from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.placement import put
 from funcad.primitives.python_numbers import OPERATORS, checked
+from funcad.unjitted.strides import layout_of
 
 from funcad.numpy.promote import (  # isort: skip
     aliased, apart, as_array, as_number, broadcast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
@@ -197,7 +198,38 @@ def _device(x: Any) -> Any:
     return getattr(value, "device", "cpu") if type(value) is not Tracer and namespace_of((value,)) is not np else "cpu"
 
 
+class _MemoryFlags:
+    """`x.flags` of a traced value: how its numbers would lie in memory, where that is known."""
+
+    _SHORT = {"C": "c_contiguous", "F": "f_contiguous", "W": "writeable", "O": "owndata", "A": "aligned"}
+
+    def __init__(self, x: Any):
+        self._x = x
+
+    def __getattr__(self, name: str) -> Any:
+        x = self._x
+        if name in ("writeable", "owndata", "aligned"):
+            return name != "writeable" or hasattr(x.__class__, "__len__")  # NumPy's numbers cannot be written
+        return getattr(_layout(x, "flags").flags, name)
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, self._SHORT.get(key, key.lower()))
+
+
+def _layout(x: Any, name: str) -> np.ndarray:
+    layout = layout_of(x)
+    if layout is None:
+        raise TypeError(
+            f"x.{name} of a traced {aval_of(x)}{where_am_i()} asks how it lies in memory, which is not known here: only of "
+            "arguments, captured arrays, their views, and what was computed from them element by element or by sums.\n"
+            "Remedy: np.ascontiguousarray(x), whose order is known."
+        )
+    return layout
+
+
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
+    "flags": _MemoryFlags,
+    "strides": lambda x: _layout(x, "strides").strides,
     "T": _for_traced(shaping.transpose),
     "mT": _for_traced(shaping.matrix_transpose),
     "itemsize": lambda x: x.dtype.itemsize,
@@ -229,8 +261,6 @@ _REMEDIES = {
     "base": "return the value from the function first: a traced one has no memory",
     "ctypes": "use funcad.pure_callback to call foreign code",
     "data": "return the value from the function first: a traced one has no memory",
-    "flags": "return the value from the function first: a traced one has no memory",
-    "strides": "return the value from the function first: a traced one has no memory",
     "tobytes": "return the value from the traced function first",
     "tofile": "return the value from the traced function first",
     "dump": "return the value from the traced function first",

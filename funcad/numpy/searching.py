@@ -202,7 +202,9 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
         raise ValueError("place: mask and data must be the same size")
     n = shape_of(values)[0]
     if not n:
-        raise ValueError("Cannot insert from an empty array!")
+        if held.any():
+            raise ValueError("Cannot insert from an empty array!")
+        return x
     count = np.cumsum(ravelled(held)) - 1  # the n-th element that is replaced gets the n-th value, round and round
     new = convert(take(values, np.remainder(np.maximum(count, 0), n)), aval_of(x).dtype)
     return where(np.reshape(held, shape_of(x)), np.reshape(new, shape_of(x)), x)

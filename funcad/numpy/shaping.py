@@ -197,7 +197,6 @@ def atleast_3d(*arys: Any) -> Any:
 
 @implements("broadcast_to", alias="view", by_kind=True)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
-    refuse("np.broadcast_to", subok=subok or None)
     x, shape = array_of(array), shape_argument(shape)
     own = shape_of(x)
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1])):

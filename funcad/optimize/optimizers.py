@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,6 +27,13 @@ from funcad.show.graph import axes_of
 
 ZERO = np.int64(0)
 P = ParamSpec("P")
+Params = TypeVar("Params")
+
+
+class Update(Protocol):
+    """Of gradients, or of what another transformation made of them: what is added, and the next state."""
+
+    def __call__(self, updates: Params, /, *args: Any, **kwargs: Any) -> tuple[Params, tuple[Any, ...]]: ...
 
 
 class GradientTransformation(NamedTuple):
@@ -41,8 +48,8 @@ class GradientTransformation(NamedTuple):
     -2.0
     """
 
-    init: Callable[[Any], Any]
-    update: Callable[..., tuple[Any, Any]]
+    init: Callable[[Any], tuple[Any, ...]]
+    update: Update
 
     def __repr__(self) -> str:
         try:
@@ -116,7 +123,7 @@ def next_count(count: Any) -> Any:
     return count + np.int64(1)
 
 
-def apply_updates(params: Any, updates: Any) -> Any:
+def apply_updates(params: Params, updates: Any) -> Params:
     """params + updates, leaf by leaf, in the parameters' dtypes.
 
     >>> import numpy as np

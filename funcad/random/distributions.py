@@ -538,7 +538,7 @@ def _count(name: str, x: Any) -> int:
         raise TypeError(f"{name}: expected an integer or an array with at least one axis, got {x!r:.60}") from None
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> np.ndarray[Any, Any]:
     """The numbers 0 .. x - 1 in random order, or the array x permuted along an axis. Equal to JAX's.
 
     `independent=True` permutes each lane along the axis in its own way. Differentiable in x.
@@ -560,7 +560,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
 def choice(
     key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0, mode: str | None = None
-) -> Any:
+) -> np.ndarray[Any, Any]:
     """Elements of a (of range(a), if it is an integer) along an axis, with probabilities p. JAX's.
 
     The result has `shape` in the place of the axis. p is a vector of as many probabilities as there are elements. Raises

@@ -159,7 +159,7 @@ def _make(name: str, seed: Any) -> Any:
     return words if xp is np else xp.asarray(words)
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> np.ndarray[Any, Any]:
     """The key of an integer seed: uint32 of shape (2,), the 64 bits of the seed.
 
     Raises TypeError for a seed that is no integer or no scalar, OverflowError for one beyond 64 bits. `impl` and `dtype` are
@@ -173,7 +173,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     return _make("key", seed)
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+def PRNGKey(seed: Any, *, impl: Any = None) -> np.ndarray[Any, Any]:
     """The key of an integer seed, as `key`.
 
     `impl` may name Threefry only, else ValueError.
@@ -186,7 +186,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     return _make("PRNGKey", seed)
 
 
-def split(key: Any, num: Any = 2) -> Any:
+def split(key: Any, num: Any = 2) -> np.ndarray[Any, Any]:
     """New keys from one: shape (num, 2), or (*num, 2) for a tuple. JAX's numbers.
 
     Raises for anything but one key; for many keys use `funcad.vmap`.
@@ -200,7 +200,7 @@ def split(key: Any, num: Any = 2) -> Any:
     return draw(key, "keys", _UINT32, shape_argument(num))
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Any, data: Any) -> np.ndarray[Any, Any]:
     """The key that follows from a key and an integer (as uint32), a loop's counter say. JAX's numbers.
 
     `data` is that integer, which may be traced.
@@ -302,7 +302,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return draw(key, "bits", found, shape_argument(shape))
 
 
-def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> np.ndarray[Any, Any]:
     """Uniform numbers in [minval, maxval), float64 unless dtype says otherwise. JAX's, bit for bit.
 
     The bounds broadcast to `shape` and may be traced: the result is differentiable in them.
@@ -329,7 +329,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 _PLAIN = (int, float)
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> np.ndarray[Any, Any]:
     """Standard normal numbers, float64 unless dtype says otherwise; complex dtypes have variance 1 too.
 
     JAX's numbers: of float64, seven of eight are equal bit for bit, the others to a relative 1e-14; see random_bits.py.
@@ -348,7 +348,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return make_complex(draw(keys[0], "normal", half, shape) / root, draw(keys[1], "normal", half, shape) / root)
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Integers in [minval, maxval), int64 unless dtype says otherwise. Equal to JAX's.
 
     The bounds are integers, or arrays of them that broadcast to `shape`. If maxval <= minval the result is minval. As in JAX,
@@ -428,7 +428,7 @@ def _clipped(v: Any, limits: Any, wide: np.dtype) -> Any:
     return convert(v, wide) if type(v) is Tracer else v.astype(wide)
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> np.ndarray[Any, Any]:
     """True with probability p (a float or an array of floats, which broadcasts to `shape`). Equal to JAX's.
 
     `mode="high"` uses twice as many bits, for small p.

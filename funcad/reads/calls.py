@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.border import Remade, of_method
 from funcad.host.real_types import is_a
 from funcad.host.where import handing, tracing
 from funcad.ir.tracer import Tracer
@@ -114,13 +115,16 @@ _KEEPERS = frozenset([functools.partial, functools.wraps, functools.update_wrapp
 def called(observer: Observer, f: Any, caller: Any) -> Any:
     """What is called in the place of f, in a function `caller` of the user's."""
     kind = type(f)
+    if kind is np.ufunc:  # of which nothing else is asked
+        return observer.ufuncs.get(f) or observer.ufuncs.setdefault(f, LibraryCall(observer, f))
     if kind is types.FunctionType:
         return _library(observer, f, caller) if is_library(f) else twin_of(f)
     if kind is types.MethodType:
         inner = f.__func__
         if is_users_function(inner):
             return types.MethodType(twin_of(inner), f.__self__)
-        return _library(observer, f, caller)
+        made = of_method(inner, f.__self__) if isinstance(inner, Remade) else None  # `@grad` on a method
+        return _library(observer, f if made is None else made, caller)
     if kind is functools.partial:
         return _partial(observer, f, caller)
     if isinstance(f, type):
@@ -230,6 +234,8 @@ class LibraryCall:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         observer, f = self.observer, self.f
+        if type(f) is np.ufunc and not kwargs and _NUMBERS.issuperset(map(type, args)):  # which it computes with, and no more
+            return tracing.door_of(f)(*args)
         answer = _answers.get(f if type(f) in _HASHABLE else _named(f))
         if answer is not None:
             found = answer(observer, args, kwargs)
@@ -400,6 +406,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
 
 
 _DEEP = 6
+_NUMBERS = frozenset([Tracer, float, int, bool, complex])
 _SHALLOW = frozenset(
     [builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map]
 )

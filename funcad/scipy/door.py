@@ -8,13 +8,15 @@ arrays, never before. A function that this version of SciPy does not have, or th
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 from funcad.ir.aval import Function
 from funcad.memo import remembers
-from funcad.numpy.dispatch import documented, find, lifted, public_function
+from funcad.numpy.dispatch import documented, find, is_traced, lifted, public_function
 from funcad.primitives.special_rules import ufunc_behind
 from funcad.unjitted.remembered import remembered
 
@@ -59,6 +61,8 @@ def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[s
             return found
         text = f"module '{module}' has no attribute {name!r}"
         theirs = None if name.startswith("_") else scipy_function(f"{module.removeprefix('funcad.scipy.')}.{name}")
+        if isinstance(theirs, FunctionType):
+            return _by_own_code(f"scipy.{module.removeprefix('funcad.scipy.')}.{name}", theirs)
         if theirs is not None:
             text += (
                 ".\nscipy has it: call it on values without derivative (funcad.stop_gradient(x)), in funcad.pure_callback "
@@ -67,6 +71,19 @@ def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[s
         raise AttributeError(text)
 
     return __getattr__
+
+
+def _by_own_code(name: str, theirs: FunctionType) -> Callable[..., Any]:
+    """SciPy's function, which runs by its own code on traced values."""
+    own = importlib.import_module("funcad.lifting.own_answers").own_answer(theirs, name)
+
+    @functools.wraps(theirs)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        return (own if is_traced(args, kwargs) else theirs)(*args, **kwargs)
+
+    public.scipy_name = name  # type: ignore[attr-defined]
+    public.by_own_code = True  # type: ignore[attr-defined]
+    return public
 
 
 def _lazily(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,10 +14,14 @@ from funcad.tree.treedef import LEAF, TUPLE, TreeDef, describe_difference, flatt
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+    from typing import Any, TypeVar, overload
+
+    import numpy as np
 
     from funcad.tree.containers import KeyPath
     from funcad.tree.treedef import IsLeaf
+
+    Tree = TypeVar("Tree")
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
@@ -33,6 +37,14 @@ def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
 def structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
     """The structure of `tree`."""
     return flatten(tree, is_leaf)[1]
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def map(f: Callable[..., float | np.ndarray[Any, Any]], tree: Tree, *rest: Any, is_leaf: IsLeaf = None) -> Tree: ...
+    @overload
+    def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any: ...
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:

@@ -145,10 +145,17 @@ def weakly(x: Any) -> Any:
     return Weakly(x)
 
 
-def again(x: Any) -> Callable[[], Any]:
-    """What gives x again, or None when it is gone; what is told by its parts is held."""
+def itself(x: Any) -> Any:
+    """The key of one object, whatever its `==` says: a weak one, where it can be."""
+    return Weakly(x) if type(x).__weakrefoffset__ else Itself(x)
+
+
+def again(x: Any, by_identity: bool = False) -> Callable[[], Any]:
+    """What gives x again, or None when it is gone; what is told by its parts is held, but `by_identity`."""
     kind = type(x)
     try:
+        if by_identity and kind.__weakrefoffset__:
+            return weakref.ref(x)
         if kind is types.MethodType:
             return weakref.WeakMethod(x)
         return weakref.ref(x) if weakly(x) is not None else lambda: x

@@ -78,3 +78,20 @@ def test_the_programs_run(program: Path) -> None:
         spec.loader.exec_module(module)
     finally:
         del sys.modules[spec.name]
+
+
+@pytest.mark.slow
+def test_revealed_types_are_no_any(tmp_path: Path) -> None:
+    """Any may stand in the type of an array, for a rank or a dtype, and in the state of an optimiser, nowhere else."""
+    if importlib.util.find_spec("pyright") is None:
+        pytest.skip("pyright is not installed")
+    file = shutil.copy(HERE / "revealed.py", tmp_path)
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(CHECKOUT)], "typeCheckingMode": "standard"}))
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--project", str(tmp_path)]
+    environment = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    found = [d["message"] for d in json.loads(done.stdout)["generalDiagnostics"]]
+    assert len(found) == Path(file).read_text().count("reveal_type(") >= 43
+    known = re.compile(r"ndarray\[(tuple\[[^]]*\]|Any), (dtype\[(Any|[\w]+(\[Any\])?)\]|Any)\]|tuple\[Any, \.\.\.\]")
+    types = [known.sub("array", re.sub(r'^Type of ".*" is "', "", message)) for message in found]
+    assert [text for text in types if "Any" in text or "Unknown" in text] == []

@@ -16,6 +16,7 @@ import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
+from funcad.scipy.door import scipy_function as _scipy_function
 
 _MODULES = {
     "one_dimensional": [
@@ -63,9 +64,19 @@ if _typing.TYPE_CHECKING:
     # isort: on
 
 
+def _by_own_formulas(name: str) -> _Any:
+    """A distribution of SciPy's that is not written here."""
+    theirs = None if name.startswith("_") else _scipy_function(f"stats.{name}")
+    if getattr(theirs, "name", None) != name or not hasattr(theirs, "_parse_args"):
+        return None
+    kind = "OwnDiscrete" if hasattr(theirs, "logpmf") else "OwnContinuous"
+    value = globals()[name] = getattr(_importlib.import_module("funcad.scipy.stats.own_distributions"), kind)(theirs)
+    return value
+
+
 def _lazy(name: str) -> _Any:
     if name not in _NAMES:
-        return None
+        return _by_own_formulas(name)
     value = getattr(_importlib.import_module(f"funcad.scipy.stats.{_NAMES[name]}"), name)
     globals()[name] = value
     return value

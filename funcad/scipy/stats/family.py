@@ -490,6 +490,12 @@ def _outside(self: Any, k: Any, parameters: list) -> tuple[Any, Any]:
     return k < low, None if high is None else k > high
 
 
+def _first(self: Any, parameters: list) -> Any:
+    """A value that it takes: the least one, or 0."""
+    low = self._support(*parameters)[0]
+    return 0.0 if type(low) is float and low == -np.inf else low
+
+
 def _mass(name: str, nothing: float) -> Callable[..., Any]:
     def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
         k = _counts(self, k, parameters, loc)
@@ -497,8 +503,7 @@ def _mass(name: str, nothing: float) -> Callable[..., Any]:
         outside = under | (fnp.floor(k) < k)
         if over is not None:
             outside = outside | over
-        low = self._support(*parameters)[0]
-        return replaced(self.formulas[name](replaced(k, outside, low), *parameters), outside, nothing)
+        return replaced(self.formulas[name](replaced(k, outside, _first(self, parameters)), *parameters), outside, nothing)
 
     return body
 
@@ -509,7 +514,7 @@ def _steps(name: str, below: float, above: float) -> Callable[..., Any]:
         low, high = self._support(*parameters)
         under = k < low
         over = k == np.inf if high is None else k >= high
-        out = self.formulas[name](replaced(k, under | over, low), *parameters)
+        out = self.formulas[name](replaced(k, under | over, _first(self, parameters)), *parameters)
         return replaced(replaced(out, under, below), over, above)
 
     return body

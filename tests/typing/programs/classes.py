@@ -5,7 +5,7 @@ from typing import Any, assert_type
 
 import numpy as np
 
-from funcad import grad, jit
+from funcad import grad, jit, value_and_grad
 
 
 @dataclass
@@ -21,6 +21,18 @@ class Model:
     @jit(static_argnums=0)
     def predict(self, layer: Layer, x: np.ndarray) -> np.ndarray:
         return np.tanh(x @ layer.w + layer.b)
+
+    @jit
+    def scaled(self, x: np.ndarray) -> np.ndarray:
+        return x * self.rate
+
+    @grad
+    def slope(self, x: np.ndarray) -> float:
+        return np.sum(x**2) * self.rate
+
+    @value_and_grad
+    def both(self, x: np.ndarray) -> float:
+        return np.sum(x**2) * self.rate
 
     def loss(self, layer: Layer, x: np.ndarray, y: np.ndarray) -> float:
         return float(np.mean((self.predict(layer, x) - y) ** 2))
@@ -44,3 +56,7 @@ for _ in range(3):
     layer = model.update(layer, x, y)
 out: np.ndarray[Any, Any] = model.predict(layer, x)
 print(out.shape, model.loss(layer, x, y), norm_of.cache_info().misses)
+assert_type(model.scaled(np.ones(2)), np.ndarray)
+point: np.ndarray = np.ones(2)
+assert_type(model.slope(point), np.ndarray)
+assert_type(model.both(point), tuple[float, np.ndarray])

@@ -1,0 +1,1 @@
+"""NumPy's and SciPy's functions by their own code, on funcad's functions."""

@@ -1,0 +1,187 @@
+"""Calls that go by the library's own code, and for which of them the derivative was compared with differences.
+
+`own_answer(f)` is what answers for a function of NumPy's or SciPy's that funcad has no rule for, when an argument is traced.
+`CERTIFIED` are the functions whose values and derivatives a test compares (tests/lifting), on the versions in `VERSIONS`; all
+others, and other versions, warn once when they are differentiated.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.custom.custom_jvp import custom_jvp
+from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDerivativeWarning
+from funcad.host.where import outside, setting, state
+from funcad.ir.tracer import Tracer
+from funcad.lifting.own_code import as_of_library, current, library_of, public_name
+from funcad.memo import remembers, table
+from funcad.writes.plain import PLAIN, lent
+
+VERSIONS = {"numpy": ("2.1", "2.4", "2.5"), "scipy": ("1.16", "1.17", "1.18")}
+_CALLS = """
+scipy.stats: alexandergovern ansari bartlett boxcox boxcox_llf brunnermunzel chisquare circmean circstd circvar
+    combine_pvalues cramervonmises_2samp describe differential_entropy directional_stats energy_distance entropy
+    epps_singleton_2samp expectile f_oneway false_discovery_control fligner friedmanchisquare gmean gstd gzscore hmean
+    iqr jarque_bera kruskal ks_2samp kstat kstatvar kurtosis kurtosistest levene linregress lmoment mannwhitneyu
+    median_abs_deviation moment mood normaltest obrientransform pearsonr pmean pointbiserialr power_divergence
+    probplot quantile ranksums scoreatpercentile sigmaclip skew skewtest spearmanr theilslopes tmax tmean tmin trim1
+    trim_mean trimboth tsem tstd ttest_1samp ttest_ind ttest_ind_from_stats ttest_rel tvar variation
+    wasserstein_distance wilcoxon yeojohnson yeojohnson_llf zmap zscore
+scipy.signal: bilinear chirp cspline1d czt decimate deconvolve freqs freqz_zpk gausspulse hilbert2 lp2hp lp2lp lsim
+    normalize qspline1d residue sawtooth sweep_poly tf2sos tf2ss tf2zpk vectorstrength wiener zoom_fft zpk2tf
+scipy.linalg: cdf2rdf diagsvd expm_cond matmul_toeplitz subspace_angles
+scipy.special: assoc_laguerre diric
+scipy.interpolate: approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange pade
+    pchip_interpolate
+scipy.optimize: rosen rosen_der rosen_hess rosen_hess_prod
+scipy.ndimage: center_of_mass maximum mean median percentile_filter standard_deviation sum_labels variance
+scipy.cluster.vq: whiten
+scipy.fft: fht
+numpy.lib.stride_tricks: as_strided sliding_window_view
+numpy.polynomial.polyutils: as_series getdomain mapdomain mapparms trimcoef
+numpy.polynomial.polynomial: polyadd polycompanion polyder polydiv polyfit polyfromroots polygrid2d polyint polyline
+    polymul polymulx polypow polyroots polysub polyval polyval2d polyval3d polyvalfromroots polyvander polyvander2d
+numpy.polynomial.chebyshev: cheb2poly chebadd chebcompanion chebder chebdiv chebfit chebfromroots chebgrid2d chebint
+    chebline chebmul chebmulx chebpow chebroots chebsub chebval chebval2d chebvander chebweight poly2cheb
+numpy.polynomial.legendre: leg2poly legadd legder legdiv legfit legfromroots legint legline legmul legmulx legpow
+    legroots legsub legval legvander poly2leg
+numpy.polynomial.hermite: herm2poly hermadd hermder hermdiv hermfit hermfromroots hermint hermline hermmul hermpow
+    hermroots hermsub hermval hermvander hermweight poly2herm
+numpy.polynomial.hermite_e: herme2poly hermeadd hermeder hermediv hermefit hermefromroots hermeint hermeline hermemul
+    hermepow hermeroots hermesub hermeval hermevander hermeweight poly2herme
+numpy.polynomial.laguerre: lag2poly lagadd lagder lagdiv lagfit lagfromroots lagint lagline lagmul lagpow lagroots
+    lagsub lagval lagvander lagweight poly2lag
+"""
+
+
+def _table(text: str) -> dict[str, str]:
+    """Module -> the names of its functions."""
+    rows = text.strip().replace("\n    ", " ").split("\n")
+    return dict([row.split(": ") for row in rows])
+
+
+CERTIFIED = _table(_CALLS)
+
+
+@remembers()
+def is_certified(name: str) -> bool:
+    """Were value and derivatives of that function compared, on the version that is installed?"""
+    library, _, rest = name.partition(".")
+    module, _, short = rest.rpartition(".")
+    return short in CERTIFIED.get(f"{library}.{module}".rstrip("."), "").split() and is_compared(library)
+
+
+def is_compared(library: str) -> bool:
+    """Is the version that is installed one of those on which the tables were compared?"""
+    return ".".join(sys.modules[library].__version__.split(".")[:2]) in VERSIONS[library]
+
+
+_warned = table(
+    "lifting.warned",
+    "function: its derivative was asked for, and it is not certified",
+    same=None,
+)
+
+
+def _warn(name: str) -> None:
+    if name not in _warned:
+        _warned[name] = True
+        library = name.partition(".")[0]
+        version = sys.modules[library].__version__
+        warnings.warn(
+            f"{name} of {library} {version} is differentiated by its own code; no test has compared this derivative with "
+            "differences. funcad.testing.check_grads(f, args) compares it at your values.",
+            UncertifiedDerivativeWarning,
+            outside(2),
+        )
+
+
+@remembers(1024, same=None)
+def _marked(name: str) -> Callable[[Any], Any]:
+    """x itself, whose derivative warns that the function's is not certified."""
+    mark = custom_jvp(lambda x: x)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        _warn(name)
+        return primals[0], tangents[0]
+
+    mark.defjvp(rule)
+    return mark
+
+
+# Functions that call methods of their arrays with traced values: where one is traced, all become handles (writes/plain.py)
+_lending = table(
+    "lifting.lending",
+    "function: do its plain arrays have to stand for traced ones?",
+    same=None,
+)
+
+
+def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., Any]:
+    """What answers for f, which funcad has no rule for, when an argument is traced: its own code."""
+    label = name or public_name(f)
+
+    def by_own_code(*args: Any, **kwargs: Any) -> Any:
+        run = current(f)
+        if not is_certified(label):
+            args, kwargs = (
+                tuple(through(label, list(args))),
+                {k: through(label, a) for k, a in kwargs.items()},
+            )
+        try:
+            with setting(scope=(*state.scope, f"{label} by its own code")):
+                if label not in _lending:
+                    try:
+                        return _plain(run(*args, **kwargs))
+                    except TracerArrayConversionError:
+                        if not any([type(a) is np.ndarray for a in (*args, *kwargs.values())]):
+                            raise
+                out = run(
+                    *map(_handle, args),
+                    **{k: _handle(a) for k, a in kwargs.items()},
+                )
+            _lending[label] = True
+            return _plain(out)
+        except FuncadError as error:
+            if not getattr(error, "_by_own_code", False):
+                error._by_own_code = True  # type: ignore[attr-defined]
+                error.add_note(f"funcad: {label} runs by its own code, on traced values.")
+            raise
+
+    functools.update_wrapper(by_own_code, f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+    return by_own_code
+
+
+def through(name: str, x: Any) -> Any:
+    """x, of which what is traced warns when it is differentiated: the function of that name is not certified."""
+    if type(x) is Tracer:
+        return _marked(name)(x) if x.dtype.kind in "fc" else x
+    return type(x)([through(name, v) for v in x]) if type(x) in (list, tuple) else x
+
+
+def _handle(x: Any) -> Any:
+    return lent(x) if type(x) is np.ndarray and x.dtype.kind in "fc" else x
+
+
+def _plain(x: Any) -> Any:
+    """A result without handles that only this call knew."""
+    if type(x) is Tracer and x.owner is PLAIN:
+        return x.primal
+    if type(x) is tuple:
+        return tuple([_plain(v) for v in x])
+    return as_of_library(x)
+
+
+def answer_for(function: Any) -> Callable[..., Any] | None:
+    """By its own code, for a function in Python of NumPy's or SciPy's; None where there is none."""
+    f = getattr(function, "_implementation", function)
+    if not isinstance(f, types.FunctionType) or library_of(function) not in VERSIONS:
+        return None
+    return own_answer(f, public_name(function))

@@ -1,0 +1,854 @@
+"""A function of NumPy's or SciPy's by its own code: the installed code object, on funcad's functions.
+
+Idea: most functions of the two libraries are Python over a few hundred compiled ones. `lifted(f)` is a function with f's own
+code object and other globals: modules of the two libraries are seen through `_SeenModule`, whose names are stand-ins. A
+function that funcad has a rule for is funcad's; one in Python is lifted in turn, with its closure and defaults; a class is made
+again with lifted methods, and a result gets the library's class back; what is compiled and unknown raises, with its name, when
+it meets a traced value. What makes an array gives one that can be written with traced values.
+
+What stands in for makers of arrays, for Python's number types and for helpers that look at memory: `np.zeros(n)` gives an array
+that takes traced values when it is written. `float(x)` of a traced x is x; `float` stays a class, equal to Python's, of which
+Python's floats are instances, so that `isinstance` and `dtype=float` hold. SciPy's helpers that pick elements by a mask and put
+them back are told elementwise: of a mask without a value nobody knows how many elements it picks, and an unselected branch
+reaches no derivative.
+
+Invariants: nothing of the libraries is copied, changed or stored on disk; a lifted function stores nothing in a module's
+globals (refused when it is lifted); it is kept by the function and its code, so that a patched or upgraded one is lifted anew.
+
+Traps: a function with a door has the door's code, and its own in `doors`: `tracing.own_code` knows it. `super()` finds the
+class in a cell, so cells are translated too. What a *helper* of
+another module refers to is looked up once.
+"""
+
+from __future__ import annotations
+
+import abc
+import ast
+import builtins
+import functools
+import inspect
+import math
+import sys
+import textwrap
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dis import get_instructions
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import TracerArrayConversionError
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.real_types import is_a
+from funcad.host.where import outside, tracing
+from funcad.ir.tracer import Tracer
+from funcad.memo import remembers, table, weak_table
+from funcad.numpy.dispatch import is_traced, where_am_i, whole_table
+from funcad.writes.plain import PLAIN, buffer, lent
+
+# -- numbers and types
+
+
+class _StandsFor(type):
+    """A class that stands for another one: it is equal to it, has its instances, and is called for it."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.stands_for)  # type: ignore[attr-defined]
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls.stands_for)  # type: ignore[attr-defined]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and type(args[0]) is Tracer:
+            return cls.of_traced(args[0])  # type: ignore[attr-defined]
+        return cls.stands_for(*args, **kwargs)  # type: ignore[attr-defined]
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.stands_for  # type: ignore[attr-defined]
+
+    def __hash__(cls) -> int:
+        return hash(cls.stands_for)  # type: ignore[attr-defined]
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(type.__getattribute__(cls, "stands_for"), name)
+
+
+def _standing_for(kind: type, of_traced: Callable[[Any], Any], **more: Any) -> Any:
+    return _StandsFor(
+        kind.__name__,
+        (),
+        {"stands_for": kind, "of_traced": staticmethod(of_traced), **more},
+    )
+
+
+def _as_number(kind: type) -> Callable[[Any], Any]:
+    dtype = np.dtype(kind)
+
+    def of_traced(x: Any) -> Any:
+        if x.size != 1 or dtype.kind == "f" and x.dtype.kind == "c":
+            return kind(x)  # which raises
+        x = x.reshape(()) if x.ndim else x
+        return x if x.dtype == dtype else x.astype(dtype)
+
+    return of_traced
+
+
+NUMBERS: dict[str, Any] = {
+    **{kind.__name__: _standing_for(kind, _as_number(kind), dtype=np.dtype(kind)) for kind in (float, complex)},
+    "type": _standing_for(type, lambda x: x.__class__),
+}
+
+# -- makers
+
+
+_FILLS = {
+    "zeros": 0,
+    "zeros_like": 0,
+    "empty": 0,
+    "empty_like": 0,
+    "ones": 1,
+    "ones_like": 1,
+}
+_MAKERS = {*_FILLS, "full", "full_like", "array", "copy", "eye", "identity"}
+
+
+def maker(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of NumPy's function of that name; what it makes anew takes traced values when it is written."""
+    if name == "broadcast_arrays":
+        return lambda *args, **kwargs: type(out := rule(*args, **kwargs))(map(lent, out)) if is_traced(args) else rule(*args)
+    if name not in _MAKERS:
+        return rule
+    fill, empty = _FILLS.get(name), name.startswith("empty")
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        out = rule(*args, **kwargs)
+        if type(out) is not np.ndarray or out.dtype.kind not in "fc" or kwargs.get("copy", True) is not True:
+            return out
+        if empty:
+            out[...] = 0
+        return buffer(out, fill)
+
+    make.__name__ = name
+    return make
+
+
+def array_behind(x: Any) -> Any:
+    """The array, of one that was made here and has nothing traced in it; everything else as it is."""
+    return PLAIN.value(x) if type(x) is Tracer and x.owner is PLAIN else x
+
+
+# -- helpers
+
+
+def quietly(f: Callable[..., Any], *args: Any) -> Any:
+    """The function's value, without NumPy's warnings of elements that are not selected."""
+    token = suppress_warnings()
+    try:
+        with np.errstate(all="ignore"):
+            return f(*args)
+    finally:
+        restore_warnings(token)
+
+
+def _apply_where(
+    cond: Any,
+    args: Any,
+    f1: Any,
+    f2: Any = None,
+    /,
+    *,
+    fill_value: Any = None,
+    xp: Any = None,
+    **options: Any,
+) -> Any:
+    """`xpx.apply_where`: both functions of all elements, and the selection of their results."""
+    operands = args if isinstance(args, tuple) else (args,)
+    if not is_traced(operands) and not is_traced((cond,)):  # a closure may hold what is traced
+        held = np.broadcast_arrays(cond, *operands)
+        if held[0].all() and held[0].size:
+            return f1(*held[1:])
+        if not held[0].any() and f2 is not None and held[0].size:
+            return f2(*held[1:])
+    fnp = Tracer.namespace.numpy
+    cond, *operands = fnp.broadcast_arrays(cond, *operands)
+    first = of_elements(f1, operands)
+    other = fill_value if f2 is None else of_elements(f2, operands)
+    return fnp.where(cond, first, other)
+
+
+def of_elements(f: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """f of arrays that have an axis at least, as those are that a mask picks."""
+    out = quietly(f, *[x if np.ndim(x) else np.reshape(x, (1,)) for x in operands])
+    return out if np.ndim(operands[0]) or not np.ndim(out) else np.reshape(out, ())
+
+
+def _lazyselect(
+    condlist: Sequence[Any],
+    choicelist: Sequence[Any],
+    arrays: Any,
+    default: Any = 0,
+) -> Any:
+    """`_lazyselect`: of conditions that overlap the last one holds."""
+    fnp = Tracer.namespace.numpy
+    arrays = fnp.broadcast_arrays(*arrays)
+    out = fnp.full(np.shape(arrays[0]), default, dtype=np.result_type(*arrays, np.float32))
+    for cond, f in zip(condlist, choicelist):
+        out = fnp.where(cond, of_elements(f, arrays), out)
+    return out
+
+
+class _IndexedCopy:
+    """`xpx.at(x, i).set(y)`: gives a new array, whatever x is."""
+
+    def __init__(self, x: Any, index: Any = None, /):
+        self.x, self.index = x, index
+
+    def __getitem__(self, index: Any) -> _IndexedCopy:
+        return _IndexedCopy(self.x, index)
+
+    def set(self, y: Any, /, copy: Any = None, xp: Any = None) -> Any:
+        fnp = Tracer.namespace.numpy
+        if is_traced((self.x, self.index, y)):
+            return fnp.at(fnp.asarray(self.x))[self.index].set(y)
+        out = np.array(self.x)
+        out[self.index] = y
+        return out
+
+    def _updated(ufunc: np.ufunc) -> Callable[..., Any]:  # type: ignore[misc]
+        def update(self: _IndexedCopy, y: Any, /, copy: Any = None, xp: Any = None) -> Any:
+            return self.set(ufunc(Tracer.namespace.numpy.asarray(self.x)[self.index], y))
+
+        return update
+
+    add, subtract, multiply = (
+        _updated(np.add),
+        _updated(np.subtract),
+        _updated(np.multiply),
+    )
+    divide, power, min, max = (
+        _updated(np.divide),
+        _updated(np.power),
+        _updated(np.minimum),
+        _updated(np.maximum),
+    )
+
+
+def _trimseq(seq: Any) -> Any:
+    """`trimseq` of polynomials: of traced coefficients none goes, since one that is zero now has a derivative all the same."""
+    if type(seq) is Tracer or not len(seq):
+        return seq
+    return seq[: max(np.flatnonzero(seq), default=0) + 1]
+
+
+def _as_strided(
+    x: Any,
+    shape: Any = None,
+    strides: Any = None,
+    subok: bool = False,
+    writeable: bool = True,
+    **options: Any,
+) -> Any:
+    """`as_strided` of a traced array: its elements, by where they lie in memory. The result is a copy, which is not written."""
+    if type(x) is not Tracer:
+        return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable, **options)
+    own, size = x.strides, x.itemsize
+    held, asked = [
+        _offsets(s, t) // size
+        for s, t in (
+            (x.shape, own),
+            (x.shape if shape is None else shape, strides or own),
+        )
+    ]
+    places = np.full(held.max() - held.min() + 1, -1)
+    places[held - held.min()] = np.arange(held.size).reshape(held.shape)
+    asked = asked - held.min()
+    if asked.size and (asked.min() < 0 or asked.max() >= places.size or (places[asked] < 0).any()):
+        raise ValueError(f"as_strided{where_am_i()} reaches beyond the memory of a traced array of shape {x.shape}")
+    return np.take(np.reshape(x, (-1,)), places[asked])
+
+
+def _sliding_window_view(
+    x: Any,
+    window_shape: Any,
+    axis: Any = None,
+    *,
+    subok: bool = False,
+    writeable: bool = False,
+) -> Any:
+    """`sliding_window_view` of a traced array, by its elements' places."""
+    places = np.arange(x.size).reshape(x.shape)
+    windows = np.lib.stride_tricks.sliding_window_view(places, window_shape, axis)
+    if type(x) is not Tracer or writeable:
+        return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis, subok=subok, writeable=writeable)
+    return np.take(np.reshape(x, (-1,)), windows)
+
+
+def _offsets(shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """How far each element is from the first one, in bytes."""
+    steps = [np.arange(n) * s for n, s in zip(shape, strides)]
+    return np.asarray(sum(np.ix_(*steps)) if steps else 0)
+
+
+# name -> where the library has it, and what stands in
+HELPERS: dict[str, tuple[str, Any]] = {
+    "apply_where": ("scipy._", _apply_where),
+    "_lazyselect": ("scipy._", _lazyselect),
+    "at": ("scipy._", _IndexedCopy),
+    "trimseq": ("numpy.polynomial.", _trimseq),
+    "as_strided": ("numpy.lib.", _as_strided),
+    "sliding_window_view": ("numpy.lib.", _sliding_window_view),
+}
+
+
+# -- where things come from
+
+LIBRARIES = ("numpy", "scipy")
+_SEEN_THROUGH = {
+    *LIBRARIES,
+    "math",
+    "cmath",
+    "warnings",
+}  # modules whose names are looked up here
+_SAME: Any = object()
+
+
+def library_of(x: Any) -> str:
+    """The package that something comes from: "numpy" for a function of numpy.lib's."""
+    found = getattr(x, "__module__", None)
+    return found.partition(".")[0] if type(found) is str else ""
+
+
+def public_name(f: Any) -> str:
+    """How a user calls it: "scipy.stats.skew"."""
+    parts = str(getattr(f, "__module__", "")).split(".")
+    shown = [p for p in parts if not p.startswith("_")]
+    if parts[0] == "numpy" and shown != parts:
+        shown = ["numpy"]
+    return ".".join(
+        [
+            *shown,
+            getattr(f, "__qualname__", getattr(f, "__name__", type(f).__name__)),
+        ]
+    )
+
+
+# -- modules
+
+
+class _SeenModule:
+    """A module of the two libraries as lifted code sees it: its names are stand-ins."""
+
+    def __init__(self, origin: types.ModuleType):
+        self.__dict__["_origin"] = origin
+        self.__dict__["__name__"] = origin.__name__
+
+    def __getattr__(self, name: str) -> Any:
+        value = stand_in(getattr(self._origin, name))
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise _stores(f"{self._origin.__name__}.{name}")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self._origin is getattr(other, "_origin", other)
+
+    def __hash__(self) -> int:
+        return hash(self._origin)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._origin)
+
+
+_modules = table("lifting.modules", "name of a module: what lifted code sees of it", same=None)
+
+
+def module_seen(origin: types.ModuleType) -> Any:
+    found = _modules.get(origin.__name__)
+    if found is None or found._origin is not origin:
+        found = _modules[origin.__name__] = _SeenModule(origin)
+        if origin is warnings:
+            found.__dict__["warn"] = _warn
+        elif origin is math:
+            found.__dict__.update({name: _math(name) for name in dir(math) if callable(getattr(math, name))})
+    return found
+
+
+def _warn(
+    message: Any,
+    category: Any = None,
+    stacklevel: int = 1,
+    source: Any = None,
+    **options: Any,
+) -> None:
+    """`warnings.warn` of lifted code: at the user's line."""
+    warnings.warn(message, category, outside(1), source, **options)
+
+
+def _math(name: str) -> Callable[..., Any]:
+    """math's function, which takes traced values where its door does."""
+
+    def call(*args: Any) -> Any:
+        f = getattr(math, name)
+        return (tracing.door_of(f) if is_traced(args) else f)(*args)
+
+    call.__name__ = name
+    return call
+
+
+def _stores(what: str) -> TracerArrayConversionError:
+    return TracerArrayConversionError(
+        f"code of a library was to run on traced values{where_am_i()}, and it stores into {what}, where a traced value "
+        "would stay.\nRemedy: call it in funcad.pure_callback, and that in a funcad.custom_jvp function if it is to have a "
+        "derivative."
+    )
+
+
+# -- functions
+
+
+class _Names(dict[str, Any]):
+    """The globals of lifted functions of one module: a name is looked up in the module when it is first read."""
+
+    def __init__(self, origin: dict[str, Any]):
+        super().__init__()
+        self.origin = origin
+        self.read: dict[str, Any] = {}  # what the module had
+        for name in ("__name__", "__package__", "__file__"):
+            if name in origin:
+                self[name] = origin[name]
+        self["__builtins__"] = _builtins_over(self)
+
+    def __missing__(self, name: str) -> Any:
+        found = self.origin[name]
+        value = stand_in(found)
+        self[name] = value
+        self.read[name] = found
+        return value
+
+    def renew(self) -> None:
+        """Forget what has been exchanged in the module since."""
+        get = self.origin.get
+        for name in [n for n, found in self.read.items() if get(n) is not found]:
+            del self[name], self.read[name]
+
+
+_names = table(
+    "lifting.names",
+    "id of a module's globals: the globals of its lifted functions",
+    same=None,
+)
+
+
+def _builtins_over(names: _Names) -> dict[str, Any]:
+    """Python's builtins, with numbers and types of traced values, and imports of what stands in."""
+
+    def import_seen(
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> Any:
+        return stand_in(builtins.__import__(name, names.origin, locals, fromlist, level))
+
+    return {**builtins.__dict__, **NUMBERS, "__import__": import_seen}
+
+
+def all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from all_codes(constant)
+
+
+class Lifted:
+    """What is kept of a function: the code that was lifted, the function made of it, and whether it iterates."""
+
+    __slots__ = ("code", "run", "names", "where")
+
+    def __init__(self, code: types.CodeType, run: Callable[..., Any], names: _Names):
+        self.code, self.run, self.names = code, run, names
+
+
+_lifted = weak_table(
+    "lifting.functions",
+    "function of a library: the same code with other globals",
+    same=None,
+)
+
+
+def lifted(f: types.FunctionType) -> Callable[..., Any]:
+    """The function that runs f's code on funcad's functions."""
+    code = tracing.own_code(f)
+    found = _lifted.get(f)
+    if found is not None and found.code is code:
+        return found.run  # type: ignore[no-any-return]
+    names = _names.get(id(f.__globals__))
+    if names is None:
+        names = _names.put(id(f.__globals__), _Names(f.__globals__))
+    run = _function(f, code, names)
+    _lifted[f] = Lifted(code, run, names)
+    return run
+
+
+def current(f: types.FunctionType) -> Callable[..., Any]:
+    """`lifted(f)`, after a look at what its module has now; or what stands in for it."""
+    if f.__qualname__ in HELPERS:
+        return stand_in(f)  # type: ignore[no-any-return]
+    run = lifted(f)
+    _lifted[f].names.renew()
+    return run
+
+
+def _function(f: types.FunctionType, code: types.CodeType, names: _Names) -> Callable[..., Any]:
+    stored = [i.argval for c in all_codes(code) for i in get_instructions(c) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")]
+    if stored:
+        return _refusing(f"{f.__module__}.{stored[0]}")
+    cells = None if f.__closure__ is None else tuple([types.CellType() for _ in f.__closure__])
+    run = types.FunctionType(code, names, f.__name__, None, cells)
+    run.__qualname__, run.__module__, run.__doc__ = (
+        f.__qualname__,
+        f.__module__,
+        f.__doc__,
+    )
+    _lifted[f] = Lifted(code, run, names)  # before its cells, which may lead here again
+    for cell, own in zip(cells or (), f.__closure__ or ()):
+        try:
+            cell.cell_contents = stand_in(own.cell_contents)
+        except ValueError:  # an empty cell
+            pass
+    run.__defaults__ = None if f.__defaults__ is None else tuple([stand_in(d) for d in f.__defaults__])
+    run.__kwdefaults__ = None if f.__kwdefaults__ is None else {k: stand_in(d) for k, d in f.__kwdefaults__.items()}
+    for name, value in vars(f).items():
+        if name not in ("__wrapped__", "_implementation"):
+            run.__dict__[name] = value
+    loop = _iterates(f, code)
+    return run if loop is None else _once_only(f, run, loop)
+
+
+def _refusing(what: str) -> Callable[..., Any]:
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise _stores(what)
+
+    return refused
+
+
+# -- iteration
+
+
+# Functions whose loops end by sizes or by what is no result, though they compare; calls of the tests run through them
+_FINITE = frozenset(
+    [
+        "numpy.lib._arraypad_impl.pad",
+        "numpy.lib._polynomial_impl.polydiv",
+        "numpy.polynomial.chebyshev._zseries_div",
+        "scipy.interpolate._bsplines.fpcheck",
+        "scipy.signal._signaltools.lfilter_zi",
+        "scipy.stats._axis_nan_policy._masked_arrays_2_sentinel_arrays",
+    ]
+)
+
+
+def _iterates(f: types.FunctionType, code: types.CodeType) -> int | None:
+    """The line of a loop that ends when values have converged: a `while`, or a `for` that breaks."""
+    if f"{f.__module__}.{f.__qualname__}" in _FINITE or not any(["BACKWARD" in i.opname for i in get_instructions(code)]):
+        return None
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, TypeError, SyntaxError):  # no source: a loop is a loop
+        return code.co_firstlineno
+    for loop in ast.walk(tree):
+        if isinstance(loop, (ast.While, ast.For)):
+            inner = [n for n in ast.walk(loop) if isinstance(n, ast.If) and any(isinstance(s, ast.Break) for s in n.body)]
+            tests = [n.test for n in inner] + ([loop.test] if isinstance(loop, ast.While) else [])
+            if any([_asks_values(test, loop) for test in tests]):
+                return code.co_firstlineno + loop.lineno - 1
+    return None
+
+
+def _asks_values(test: ast.expr, loop: ast.While | ast.For) -> bool:
+    """Does a test compare, by order, what the loop computes? Not what it counts, nor what it was given."""
+    given = [n for n in ast.walk(loop) if isinstance(n, ast.Assign)]
+    computed: dict[str, list[ast.expr]] = {}
+    for n in given:
+        for target in n.targets:
+            for name in [t.id for t in ast.walk(target) if isinstance(t, ast.Name)]:
+                computed.setdefault(name, []).append(n.value)
+    asked = [
+        test,
+        *[v for n in ast.walk(test) if isinstance(n, ast.Name) for v in computed.get(n.id, [])],
+    ]
+    for compared in [c for t in asked for c in ast.walk(t) if isinstance(c, ast.Compare)]:
+        names = {n.id for n in ast.walk(compared) if isinstance(n, ast.Name)}
+        ordered = any([isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in compared.ops])
+        moved = [v for name in names for v in computed.get(name, []) if not _counts(v)]
+        if ordered and moved:
+            return True
+    return False
+
+
+def _counts(value: ast.expr) -> bool:
+    """Is it a number, a name, a length, or one of these more or less a number?"""
+    if isinstance(value, ast.BinOp):
+        return _counts(value.left) and _counts(value.right)
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func) in ("len", "int", "min", "max", "range")
+    return isinstance(value, (ast.Constant, ast.Name))
+
+
+def _once_only(f: types.FunctionType, run: Callable[..., Any], line: int) -> Callable[..., Any]:
+    """f, which takes no traced values: it goes on until they have converged."""
+
+    @functools.wraps(run)
+    def iterating(*args: Any, **kwargs: Any) -> Any:
+        if is_traced([array_behind(a) for a in (*args, *kwargs.values())]):
+            raise TracerArrayConversionError(
+                f"{public_name(f)} was called with traced values{where_am_i()}: its own code goes on until values have "
+                f"converged (line {line} of {f.__module__}), and the derivative of its steps is not that of its result.\n"
+                "Remedy: funcad.custom_root with the equation that the result solves; or funcad.stop_gradient(x) of its "
+                "arguments if no derivative is wanted."
+            )
+        return run(*args, **kwargs)
+
+    return iterating
+
+
+# -- classes and objects
+
+# Which hold values; and np.vectorize, whose call has a door
+_PLAIN_BASES = (
+    np.vectorize,
+    tuple,
+    np.ndarray,
+    np.generic,
+    np.dtype,
+    BaseException,
+    type,
+    str,
+    int,
+    float,
+)
+_classes = table("lifting.classes", "class of a library: the same with lifted methods", same=None)
+_kinds = table("lifting.kinds", "class with lifted methods: the library's", same=None)
+
+
+_SLOTS = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+)  # that a class makes for itself
+
+
+def lifted_class(kind: type) -> type:
+    """The class with lifted methods and bases; the class itself where it only holds values. See `as_of_library`."""
+    if not _can_lift(kind):
+        return kind
+    found = _classes.get(kind)
+    if found is None:
+        plain = {k: v for k, v in vars(kind).items() if _member(v, False) is _SAME and not isinstance(v, _SLOTS)}
+        found = _classes[kind] = type(kind)(kind.__name__, tuple(map(lifted_class, kind.__bases__)), plain)
+        for name, member in vars(kind).items():
+            new = _member(member)
+            if new is not _SAME:
+                setattr(found, name, new)
+        abc.update_abstractmethods(found)
+        _kinds[found] = kind
+    return found
+
+
+def as_of_library(x: Any) -> Any:
+    """A result as an object of the library's own class."""
+    kind = _kinds.get(type(x))
+    if kind is not None:
+        x.__class__ = kind
+    return x
+
+
+def _can_lift(kind: type) -> bool:
+    if library_of(kind) not in LIBRARIES or issubclass(kind, _PLAIN_BASES) or not kind.__flags__ & (1 << 9):
+        return False
+    return type(kind).__module__ in ("builtins", "abc")
+
+
+def _member(member: Any, now: bool = True) -> Any:
+    """A method, property or the like, lifted if that is to be `now`; `_SAME` of everything else."""
+    functions = (types.FunctionType, classmethod, staticmethod, property)
+    if not now:
+        return _SAME if not isinstance(member, functions) else None
+    if isinstance(member, types.FunctionType):
+        has_door = tracing.own_code(member) is not member.__code__  # for which somebody answers
+        return member if has_door else lifted(member)
+    if isinstance(member, (classmethod, staticmethod)):
+        return type(member)(stand_in(member.__func__))
+    if type(member) is property:
+        parts = [m if m is None else stand_in(m) for m in (member.fget, member.fset, member.fdel)]
+        return property(*parts, doc=member.__doc__)
+    return _SAME if not isinstance(member, functions) else member
+
+
+_objects = weak_table(
+    "lifting.objects",
+    "object of a library: one that shares its attributes, and has lifted methods",
+    same=None,
+)
+
+
+def lifted_object(x: Any) -> Any:
+    """An object with the attributes of x, the same dict, whose methods are lifted."""
+    kind = lifted_class(type(x))
+    if kind is type(x) or not hasattr(x, "__dict__") or "__weakref__" not in dir(type(x)):
+        return x
+    found = _objects.get(x)
+    if found is None:
+        new = object.__new__(kind)
+        object.__setattr__(new, "__dict__", x.__dict__)
+        found = _objects.setdefault(x, new)
+    return found
+
+
+# -- what stands for what
+
+
+def _compiled(f: Any) -> Callable[..., Any]:
+    """A compiled function without a rule, which says its name when it meets a traced value."""
+    name = public_name(f)
+
+    @functools.wraps(f, assigned=("__name__", "__qualname__", "__module__", "__doc__"))
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = (
+            tuple(map(array_behind, args)),
+            {k: array_behind(a) for k, a in kwargs.items()},
+        )
+        if is_traced(args, kwargs):
+            raise TracerArrayConversionError(
+                f"{name} is compiled code, and was called with traced values{where_am_i()} by the code of the library's "
+                "function that was called there.\nRemedy: call that function in funcad.pure_callback, and that in a "
+                "funcad.custom_jvp function if it is to have a derivative; or take funcad.stop_gradient(x) of its arguments."
+            )
+        return f(*args, **kwargs)
+
+    return compiled
+
+
+@remembers(same=None)
+def _of_numpy() -> dict[int, Any]:
+    """id of NumPy's function: funcad's."""
+    ours = Tracer.namespace.numpy
+    found: dict[int, Any] = {}
+    for theirs, own in ((np, ours), (np.linalg, ours.linalg), (np.fft, ours.fft)):
+        for name in dir(theirs):
+            f, rule = vars(theirs).get(name), getattr(own, name, None)
+            if not callable(f) or isinstance(f, (type, np.ufunc)) or not callable(rule) or isinstance(rule, type):
+                continue
+            rule = maker(name, rule) if theirs is np else rule
+            found[id(f)] = found[id(getattr(f, "_implementation", f))] = rule
+    for f in (
+        np.may_share_memory,
+        np.shares_memory,
+    ):  # an array that is traced is that of the value which it names
+        found[id(f)] = found[id(getattr(f, "_implementation", f))] = functools.partial(_shares, f)
+    return found
+
+
+def _shares(f: Callable[..., bool], x: Any, y: Any, max_work: Any = None) -> bool:
+    return x is y if is_traced((x, y)) else f(x, y)
+
+
+def counterpart(f: Any) -> Any:
+    """funcad's own function for one of NumPy's or SciPy's, or None."""
+    rule = _of_numpy().get(id(f))
+    parts = str(getattr(f, "__module__", "")).split(".")
+    name = getattr(f, "__name__", None)
+    if rule is not None or parts[0] != "scipy" or len(parts) < 2 or type(name) is not str:
+        return rule
+    module = sys.modules.get(f"scipy.{parts[1]}")
+    public = getattr(module, name, None)
+    if public is None or public is not f and getattr(public, "__wrapped__", None) is not f:
+        return None
+    ours = getattr(Tracer.namespace.scipy, parts[1], None)
+    return _of_arrays(getattr(ours, name)) if name in dir(ours) else None
+
+
+def _of_arrays(f: Any) -> Any:
+    """A function of SciPy's, for which arrays that this code made are arrays."""
+    if not callable(f) or isinstance(f, type):
+        return f
+
+    @functools.wraps(f)
+    def of_arrays(*args: Any, **kwargs: Any) -> Any:
+        return f(
+            *map(array_behind, args),
+            **{k: array_behind(a) for k, a in kwargs.items()},
+        )
+
+    return of_arrays
+
+
+def _namespace_of_arrays(*arrays: Any) -> Any:
+    """`array_namespace` for traced values: NumPy's functions, with the names of the array API standard."""
+    return module_seen(sys.modules["scipy._lib._array_api"].np_compat)
+
+
+_COMPILED = (types.BuiltinFunctionType, type(np.ufunc.reduce))
+_COMPILED_NAMES = ("cython_function_or_method", "fused_cython_function")
+
+
+def _density_of_ncx2(x: Any, df: Any, nc: Any) -> Any:
+    """The compiled density of non-central chi-square, by the library's own formula of its logarithm."""
+    log = sys.modules["scipy.stats._continuous_distns"]._ncx2_log_pdf
+    return np.exp(lifted(log)(x, df, nc))
+
+
+def _holds_functions(x: Any) -> bool:
+    """Are there functions of the libraries in a container, to which lifted code compares its own?"""
+    held = x.values() if type(x) is dict else x
+    return any(
+        [
+            isinstance(v, types.FunctionType) and library_of(v) in LIBRARIES or type(v) in (tuple, list) and _holds_functions(v)
+            for v in held
+        ]
+    )
+
+
+def stand_in(x: Any) -> Any:
+    """What lifted code finds in the place of something that its module has."""
+    if type(x) is Tracer:
+        return x
+    if isinstance(x, types.ModuleType):
+        return module_seen(x) if x.__name__.partition(".")[0] in _SEEN_THROUGH else x
+    if type(x) in (dict, tuple, list) and _holds_functions(x):  # of names and functions
+        return {k: stand_in(v) for k, v in x.items()} if type(x) is dict else type(x)(map(stand_in, x))
+    if is_a(x, np.ufunc):
+        return _density_of_ncx2 if x.__name__ == "_ncx2_pdf" else x
+    if is_a(x, (int, float, str, tuple, list, dict, np.ndarray, np.generic)) or x is None:
+        return x
+    name = getattr(x, "__qualname__", None)
+    if name == "array_namespace":
+        return _namespace_of_arrays
+    if name in HELPERS and str(x.__module__).startswith(HELPERS[name][0]):
+        return HELPERS[name][1]
+    if isinstance(x, functools.partial):
+        return functools.partial(stand_in(x.func), *x.args, **x.keywords)
+    if library_of(x) not in LIBRARIES and library_of(type(x)) not in LIBRARIES:
+        return x
+    if x is np.nditer:  # which would read memory that is not there
+        return _compiled(x)
+    if isinstance(x, type):
+        return lifted_class(x)
+    rule = counterpart(x)
+    if rule is not None:
+        return rule
+    if hasattr(x, "_implementation") and x in whole_table():  # NumPy hands it over by itself
+        return x
+    f = getattr(x, "_implementation", x)
+    if isinstance(f, types.FunctionType):
+        return lifted(f)
+    if isinstance(f, types.MethodType) and isinstance(f.__func__, types.FunctionType):
+        return types.MethodType(lifted(f.__func__), stand_in(f.__self__))
+    if isinstance(f, _COMPILED) or type(f).__name__ in _COMPILED_NAMES:
+        owner = getattr(f, "__self__", None)
+        return f if is_a(owner, (np.ufunc, np.ndarray)) else _compiled(f)
+    return lifted_object(x)

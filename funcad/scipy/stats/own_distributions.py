@@ -1,0 +1,390 @@
+"""SciPy's other distributions, each by its own formulas: `_logpdf`, `_cdf`, `_ppf` ... run by their code (funcad/lifting).
+
+Idea: a distribution of SciPy's is a class of formulas in the standard variable; `family.py` says what surrounds them. Here the
+formulas are the lifted methods of SciPy's object, and so are its support and the check of its parameters. With nothing traced
+the methods are SciPy's own.
+
+A formula that ends in compiled code, or is computed by quadrature or a search, has SciPy's values, and a derivative that is
+known otherwise: of a distribution function in x the density, of a quantile by the implicit function theorem, of a distribution
+function in its parameters the integral (or the sum) of the density's. What is left is refused, with the compiled name.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad import numpy as fnp
+from funcad.api.vjp import jvp
+from funcad.custom.custom_jvp import custom_jvp
+from funcad.errors import FuncadError, TracerArrayConversionError
+from funcad.ir.aval import aval_of
+from funcad.ir.tracer import concrete_value
+from funcad.lifting.own_answers import is_compared, through
+from funcad.lifting.own_code import all_codes, lifted_object, of_elements
+from funcad.numpy.dispatch import is_traced, where_am_i
+from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, inverse_of, quietly, with_rule
+
+# A test compares their values and derivatives, on the versions of `own_answers.VERSIONS`
+COMPARED = """
+alpha anglit arcsine argus betanbinom betaprime boltzmann bradford burr burr12 chi cosine crystalball dgamma dlaplace
+dpareto_lognorm dweibull erlang exponnorm exponpow exponweib fatiguelife fisk foldcauchy foldnorm gausshyper genexpon
+genextreme gengamma genhalflogistic genhyperbolic geninvgauss genlogistic genpareto gibrat gompertz halfcauchy
+halfgennorm halflogistic hypergeom hypsecant invgauss invweibull irwinhall jf_skew_t johnsonsb johnsonsu kappa3 kappa4
+ksone kstwo kstwobign landau laplace_asymmetric levy levy_l loggamma loglaplace logser loguniform lomax maxwell mielke
+moyal nakagami ncf nchypergeom_fisher nchypergeom_wallenius nct ncx2 nhypergeom norminvgauss pearson3 planck powerlaw
+powerlognorm powernorm randint rdist recipinvgauss reciprocal rel_breitwigner rice semicircular skellam skewcauchy
+trapezoid triang truncexpon truncpareto truncweibull_min tukeylambda vonmises_line wald weibull_max yulesimon zipf
+zipfian
+"""
+
+# Where a formula chooses by the value of a parameter, since it has a hole there: its code has the value, and no derivative in
+# that parameter, which is NaN here. A test looks for others.
+HOLES: dict[str, dict[str, float]] = {
+    "genextreme": {"c": 0.0},
+    "genpareto": {"c": 0.0},
+    "kappa4": {"h": 0.0, "k": 0.0},
+    "pearson3": {"skew": 0.0},
+}
+
+
+@custom_jvp
+def _at_hole(x: Any, hole: Any) -> Any:
+    """Zeros, whose derivative in x is NaN where x is the hole."""
+    return fnp.zeros_like(x)
+
+
+@_at_hole.defjvp
+def _slope_at_hole(primals: Any, tangents: Any) -> Any:
+    x, hole = primals
+    kind = aval_of(x).dtype.type
+    return fnp.zeros_like(x), tangents[0] * fnp.where(x == hole, kind(np.nan), kind(0))
+
+
+_REFUSALS = (
+    FuncadError,
+    TypeError,
+    NotImplementedError,
+    AttributeError,
+    ValueError,
+)  # of code that cannot run on traced values
+
+
+def _own(formula: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """The formula by its own code; `otherwise` for those arguments for which that was refused."""
+    refused: dict[tuple[bool, ...], Exception] = {}
+
+    def run(*args: Any) -> Any:
+        traced = tuple([is_traced((a,)) for a in args])
+        if traced not in refused:
+            try:
+                try:
+                    return formula(*args)
+                except _REFUSALS:
+                    return of_elements(formula, fnp.broadcast_arrays(*args))  # as SciPy calls it
+            except _REFUSALS as error:
+                refused[traced] = error
+        try:
+            return otherwise(*args)
+        except TracerArrayConversionError as error:
+            if error.__cause__ is not None:
+                raise
+            raise error from refused[traced]
+
+    return run
+
+
+def _overridden(theirs: Any, name: str) -> bool:
+    """Does the distribution have a formula of its own, which is no quadrature or search?"""
+    method = getattr(type(theirs), name)
+    names = {n for code in all_codes(method.__code__) for n in code.co_names}
+    general = method.__qualname__.startswith(("rv_continuous", "rv_discrete", "rv_generic"))
+    return not general and not names & {"integrate", "optimize", "quad"}
+
+
+def _refused(name: str, method: str, what: str) -> Callable[..., Any]:
+    def refused(*args: Any) -> Any:
+        raise TracerArrayConversionError(
+            f"scipy.stats.{name}.{method} was called with traced values{where_am_i()}, and {what} is compiled code, whose "
+            "derivative is not known.\nRemedy: funcad.stop_gradient(x) of its arguments if no derivative is wanted; or the "
+            f"distribution in funcad.custom_jvp, with {method} of SciPy's in funcad.pure_callback and your derivative."
+        )
+
+    return refused
+
+
+def _without_derivative(name: str, method: str) -> Callable[..., Any]:
+    """SciPy's value, whose derivative is refused."""
+    refuse = _refused(name, method, f"its {method}")
+    return with_rule(
+        functools.partial(from_scipy, f"stats.{name}.{method}"),
+        lambda out, args, tangents: refuse(),
+    )
+
+
+def _moving(tangents: Sequence[Any]) -> bool:
+    return any([t is not None for t in tangents])
+
+
+# Double exponential quadrature: the ends of an interval, infinite ones too, and what is singular there are approached smoothly
+_STEPS = np.linspace(-4.0, 4.0, 321)
+_RATES = np.pi / 2 * np.sinh(_STEPS)
+_SLOPES = np.pi / 2 * np.cosh(_STEPS) * (_STEPS[1] - _STEPS[0])
+
+
+def _integral(
+    density: Callable[..., Any],
+    low: Any,
+    high: Any,
+    parameters: Sequence[Any],
+    tangents: Sequence[Any],
+) -> Any:
+    """The tangent in the parameters of the integral of the density from low to high; None stands for an infinite end."""
+    shape = (-1, *[1] * max(np.ndim(end) for end in (low, high) if end is not None))
+    rates, slopes = _RATES.reshape(shape), _SLOPES.reshape(shape)
+    if low is None or high is None:
+        away = np.exp(rates)
+        at = high - away if low is None else low + away
+        weights: Any = away * slopes
+    else:
+        part = 1 / (1 + np.exp(-2 * rates))
+        at = fnp.where(
+            rates < 0,
+            low + (high - low) * part,
+            high - (high - low) / (1 + np.exp(2 * rates)),
+        )
+        weights = (high - low) * part / (1 + np.exp(2 * rates)) * 2 * slopes
+    tangent = _in_parameters(functools.partial(quietly, density, at), parameters, tangents)
+    inside = fnp.logical_and(
+        at > (-np.inf if low is None else low),
+        at < (np.inf if high is None else high),
+    )
+    return fnp.sum(fnp.where(inside, tangent * weights, 0.0), axis=0)
+
+
+def _in_parameters(f: Callable[..., Any], parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The tangent of f(*parameters)."""
+    moved = [i for i, t in enumerate(tangents) if t is not None]
+
+    def of_moved(*values: Any) -> Any:
+        full = list(parameters)
+        for i, value in zip(moved, values):
+            full[i] = value
+        return f(*full)
+
+    return jvp(
+        of_moved,
+        tuple([parameters[i] for i in moved]),
+        tuple([tangents[i] for i in moved]),
+    )[1]
+
+
+def _tail_sum(
+    pmf: Callable[..., Any],
+    low: Any,
+    k: Any,
+    parameters: Sequence[Any],
+    tangents: Sequence[Any],
+) -> Any:
+    """The tangent in the parameters of the sum of pmf from low to k."""
+    last = concrete_value(k)
+    first = concrete_value(low)
+    if is_traced((last, first)):
+        raise TracerArrayConversionError(
+            f"the derivative of a distribution function in its parameters is a sum up to k{where_am_i()}, and inside jit or "
+            "vmap k has no value.\nRemedy: differentiate without jit and vmap, or sum pmf(m) over m in range(low, k + 1)."
+        )
+    steps = np.arange(int(np.max(last - first)) + 1)
+    at = first + steps.reshape(-1, *[1] * np.ndim(last))
+    tangent = _in_parameters(functools.partial(pmf, at), parameters, tangents)
+    return fnp.sum(fnp.where(at <= last, tangent, 0.0), axis=0)
+
+
+def _own_methods(kind: type, names: str) -> Callable[[type], type]:
+    """SciPy's methods where nothing is traced."""
+
+    def decorate(cls: type) -> type:
+        for name in names.split():
+            traced = getattr(kind, name)
+
+            def method(
+                self: Any,
+                x: Any,
+                *args: Any,
+                _name: str = name,
+                _traced: Any = traced,
+                **kwargs: Any,
+            ) -> Any:
+                if not is_traced((x, *args), kwargs):
+                    return getattr(self.theirs, _name)(x, *args, **kwargs)
+                name = self.theirs.name
+                if name not in COMPARED.split() or not is_compared("scipy"):
+                    x, *args = through(f"scipy.stats.{name}", [x, *args])  # type: ignore[assignment]
+                    kwargs = dict(
+                        zip(
+                            kwargs,
+                            through(f"scipy.stats.{name}", list(kwargs.values())),
+                        )
+                    )
+                return _traced(self, x, *args, **kwargs)
+
+            method.__name__ = method.__qualname__ = name
+            method.__doc__ = traced.__doc__
+            setattr(cls, name, method)
+        return cls
+
+    return decorate
+
+
+def _known(end: Any) -> Any:
+    """An end of the support; None where it is infinite."""
+    return None if not is_traced((end,)) and np.ndim(end) == 0 and np.isinf(end) else end
+
+
+def _between(low: Any, high: Any) -> Any:
+    """A point inside the support."""
+    if low is None:
+        return 0.5 if high is None else high - 1.0
+    if high is None:
+        return low + 1.0
+    middle = fnp.where(
+        fnp.isinf(high),
+        low + 1.0,
+        fnp.where(fnp.isinf(low), high - 1.0, (low + high) / 2),
+    )
+    return fnp.where(fnp.isinf(low) & fnp.isinf(high), 0.5, middle)
+
+
+class _Own:
+    """What both kinds share: SciPy's object, and the one that shares its attributes and has lifted methods."""
+
+    theirs: Any
+
+    def _prepared(self, theirs: Any) -> Any:
+        self.theirs = theirs
+        return lifted_object(theirs)
+
+    def _arguments(self, method: str, x: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        x, parameters, *rest = super()._arguments(method, x, args, kwargs)  # type: ignore[misc]
+        holes = HOLES.get(self.theirs.name, {})
+        for name, value in zip(self.parameters, parameters):  # type: ignore[attr-defined]
+            if name in holes and is_traced((value,)):  # added to x: the branch that reads the parameter is not selected
+                x = x + _at_hole(value, aval_of(value).dtype.type(holes[name]))
+        return x, parameters, *rest
+
+    def _ends(self, form: Any, *parameters: Any) -> tuple[Any, Any]:
+        low, high = form._get_support(*parameters)
+        return _known(low), _known(high)
+
+
+@_own_methods(Continuous, "logpdf pdf cdf sf logcdf logsf ppf isf")
+class OwnContinuous(_Own, Continuous):
+    """A continuous distribution of SciPy's by its own formulas."""
+
+    def __init__(self, theirs: Any):
+        form = self._prepared(theirs)
+        name = theirs.name
+        ends = functools.partial(self._ends, form)
+        density = _without_derivative(name, "pdf")
+        if _overridden(theirs, "_logpdf"):
+            density = _own(lambda *args: fnp.exp(form._logpdf(*args)), density)
+        if _overridden(theirs, "_pdf"):
+            density = _own(form._pdf, density)
+
+        def probability(method: str, sign: float) -> Callable[..., Any]:
+            def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
+                y, *parameters = args
+                t = None if tangents[0] is None else sign * density(*args) * tangents[0]
+                if not _moving(tangents[1:]):
+                    return t
+                low, high = ends(*parameters)
+                if method == "sf":
+                    moved = _integral(density, y, high, parameters, tangents[1:])
+                else:
+                    moved = _integral(density, low, y, parameters, tangents[1:])
+                return moved if t is None else t + moved
+
+            values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
+            if method == "sf" and not _overridden(theirs, "_sf"):
+                return lambda y, *parameters: 1.0 - cdf(y, *parameters)
+            return _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
+
+        cdf = probability("cdf", 1.0)
+        formulas: dict[str, Any] = {
+            "pdf": density,
+            "cdf": cdf,
+            "sf": probability("sf", -1.0),
+        }
+        formulas["logpdf"] = _own(form._logpdf, lambda *args: fnp.log(density(*args)))
+        if not _overridden(theirs, "_logpdf"):
+            formulas["logpdf"] = lambda *args: fnp.log(density(*args))
+        logs = {"logcdf": formulas["cdf"], "logsf": formulas["sf"]}
+        for method, plain in logs.items():
+            if _overridden(theirs, f"_{method}"):
+                log = functools.partial(lambda f, *args: fnp.log(f(*args)), plain)
+                formulas[method] = _own(getattr(form, f"_{method}"), log)
+        for method, goal, sign in (
+            ("ppf", formulas["cdf"], 1.0),
+            ("isf", formulas["sf"], -1.0),
+        ):
+            slope = functools.partial(lambda s, *args: s * density(*args), sign)
+            values = inverse_of(goal, slope, functools.partial(from_scipy, f"stats.{name}.{method}"))
+            formulas[method] = _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
+        super().__init__(
+            name,
+            (theirs.shapes or "").replace(",", " "),
+            check=lambda *parameters: fnp.asarray(form._argcheck(*parameters)) != 0,
+            support=ends,
+            interior=lambda *parameters: _between(*ends(*parameters)),
+            **formulas,
+        )
+
+
+@_own_methods(Discrete, "logpmf pmf cdf sf logcdf logsf ppf isf")
+class OwnDiscrete(_Own, Discrete):
+    """A discrete distribution of SciPy's by its own formulas."""
+
+    def __init__(self, theirs: Any):
+        form = self._prepared(theirs)
+        name = theirs.name
+        ends = functools.partial(self._ends, form)
+        mass = _without_derivative(name, "pmf")
+        if _overridden(theirs, "_logpmf"):
+            mass = _own(lambda *args: fnp.exp(form._logpmf(*args)), mass)
+        if _overridden(theirs, "_pmf"):
+            mass = _own(form._pmf, mass)
+
+        def probability(method: str, sign: float) -> Callable[..., Any]:
+            def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
+                k, *parameters = args
+                if not _moving(tangents[1:]):
+                    return fnp.zeros_like(out)
+                low = ends(*parameters)[0]
+                if low is None:
+                    _refused(name, method, "its distribution function")()
+                return sign * _tail_sum(mass, low, k, parameters, tangents[1:])
+
+            values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
+            if method == "sf" and not _overridden(theirs, "_sf"):
+                return lambda k, *parameters: 1.0 - cdf(k, *parameters)
+            return _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
+
+        def support(*parameters: Any) -> tuple[Any, Any]:
+            low, high = ends(*parameters)
+            return -np.inf if low is None else low, high
+
+        cdf = probability("cdf", 1.0)
+        logpmf = _own(form._logpmf, lambda *args: fnp.log(mass(*args)))
+        super().__init__(
+            name,
+            (theirs.shapes or "").replace(",", " "),
+            check=lambda *parameters: fnp.asarray(form._argcheck(*parameters)) != 0,
+            support=support,
+            logpmf=logpmf,
+            pmf=mass,
+            cdf=cdf,
+            sf=probability("sf", -1.0),
+        )

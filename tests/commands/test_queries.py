@@ -1,0 +1,50 @@
+"""What people type finds the page that answers it among the first three: 60 queries."""
+
+from __future__ import annotations
+
+import pytest
+
+from funcad.commands import manual
+
+QUERIES = {
+    "recompile": "jit", "jit recompiles every call": "jit", "why is it traced again": "jit", "static argument": "jit",
+    "if statement": "control_flow", "while loop": "control_flow", "for loop": "control_flow",
+    "ConcretizationTypeError": "control_flow", "TracerBoolConversionError": "control_flow", "scan": "control_flow",
+    "training loop": "training", "learning rate": "training", "learning rate schedule": "training", "minibatch": "training",
+    "adam": "training", "optimizer": "training", "gradient clipping": "training",
+    "epoch": "training", "weight decay": "training",
+    "class": "classes", "method": "classes", "self": "classes", "property": "classes", "dataclass": "classes",
+    "batch": "vmap", "in_axes": "vmap", "vectorize": "vmap", "per-example gradients": "vmap",
+    "nan": "debugging", "print inside jit": "debugging", "breakpoint": "debugging",
+    "zero gradient": "doctor", "gradient is zero": "doctor", "GPU": "cupy", "CUDA": "cupy",
+    "cite": "platforms", "conda": "platforms", "Windows": "platforms", "pip install": "platforms", "license": "platforms",
+    "benchmark": "speed", "faster than JAX": "speed", "when to use jit": "choosing", "profile": "performance",
+    "out of memory": "performance", "assignment destination is read-only": "writes", "in-place": "writes",
+    "random seed": "random", "dropout": "random", "custom gradient": "custom_rules", "forward mode": "modes",
+    "integer input": "sharp_bits", "fixed point": "implicit", "odeint": "solvers", "sparse jacobian": "sparse",
+    "maximum likelihood": "statistics", "eigenvalues": "linear_algebra", "third derivative": "taylor", "mpi": "processes",
+    "pandas": "other_libraries", "backward": "from_pytorch", "requires_grad": "from_pytorch",
+    "elementwise_grad": "from_autograd",
+    "getting started": "start", "nested dict": "pytrees",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[manual.Page]:
+    return manual.pages()
+
+
+def test_there_are_sixty_queries() -> None:
+    assert len(QUERIES) >= 60
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_page_is_among_the_first_three(pages: list[manual.Page], query: str) -> None:
+    assert QUERIES[query] in [page.name for page in manual.find(query, pages)[:3]]
+
+
+def test_pages_that_are_not_named_stay_out(pages: list[manual.Page]) -> None:
+    """A page with every keyword would be found by everything."""
+    for page in pages:
+        assert len(page.keywords) < 320, page.name
+        assert sum([page.name in [p.name for p in manual.find(query, pages)[:3]] for query in QUERIES]) <= 15, page.name

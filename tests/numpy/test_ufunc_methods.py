@@ -1,0 +1,70 @@
+"""`accumulate`, `reduce`, `reduceat` of ufuncs without a rule of their own, object ufuncs, windows and strides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
+
+import funcad
+from funcad import grad, jit, vmap
+
+X = np.random.default_rng(0).normal(size=6) + 2
+PICK = np.frompyfunc(lambda a, b: a * b if a > b else a + b, 2, 1)
+SPLIT = np.frompyfunc(lambda a: (a * a, -a), 1, 2)
+PROGRAMS = {
+    "logaddexp.accumulate": lambda x: np.sum(np.logaddexp.accumulate(x) ** 2),
+    "subtract.accumulate": lambda x: np.sum(np.subtract.accumulate(x) ** 2),
+    "power.accumulate": lambda x: np.sum(np.power.accumulate(x[:3])),
+    "accumulate, axis": lambda x: np.sum(np.hypot.accumulate(x.reshape(2, 3), axis=1) ** 3),
+    "divide.reduce": lambda x: np.divide.reduce(x),
+    "hypot.reduce, axis": lambda x: np.sum(np.hypot.reduce(x.reshape(2, 3), axis=1) ** 3),
+    "logaddexp.reduce, all": lambda x: np.logaddexp.reduce(x.reshape(2, 3), axis=None) ** 3,
+    "logaddexp.reduce, keepdims": lambda x: np.sum(np.logaddexp.reduce(x.reshape(2, 3), axis=0, keepdims=True) ** 2),
+    "initial": lambda x: np.logaddexp.reduce(x, initial=0.5),
+    "add.reduceat": lambda x: np.sum(np.add.reduceat(x, [0, 2, 5, 3]) ** 2),
+    "maximum.reduceat": lambda x: np.sum(np.maximum.reduceat(x, np.array([0, 3])) ** 2),
+    "multiply.reduceat, axis": lambda x: np.sum(np.multiply.reduceat(x.reshape(2, 3), [0, 2], axis=1) ** 2),
+    "logaddexp.outer": lambda x: np.sum(np.logaddexp.outer(x, x[:2])),
+    "frompyfunc": lambda x: np.sum(PICK(x, 2.5).astype(float) ** 2),
+    "frompyfunc, two results": lambda x: np.sum(SPLIT(x)[0] * SPLIT(x)[1]),
+    "sliding_window_view": lambda x: np.sum(np.sin(sliding_window_view(x.reshape(2, 3), (2, 2)))),
+    "as_strided": lambda x: np.sum(as_strided(x, (4, 3), (8, 8)) ** 2),
+    "as_strided of a transpose": lambda x: np.sum(as_strided(x.reshape(2, 3).T, (2, 2), (16, 8)) ** [[1.0, 2.0], [3.0, 4.0]]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    f, step = PROGRAMS[name], np.arange(6.0) * 1e-6
+    expected = (f(X + step) - f(X - step)) / 2
+    for g in (grad(f), jit(grad(f))):
+        assert np.sum(g(X) * step) == pytest.approx(expected, rel=1e-5)
+    assert jit(f)(X) == pytest.approx(f(X), rel=1e-13)
+    assert np.allclose(vmap(f)(np.stack([X, X + 0.1])), [f(X), f(X + 0.1)], rtol=1e-13)
+    along = lambda x: np.sum(grad(f)(x) * step)
+    second = (along(X + step) - along(X - step)) / 2
+    assert np.sum(grad(along)(X) * step) == pytest.approx(second, rel=1e-4, abs=1e-18)
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="only supported for binary functions"):
+        grad(lambda x: np.sum(np.sin.accumulate(x)))(X)
+    with pytest.raises(ValueError, match="no identity"):
+        grad(lambda x: np.sum(np.divide.reduce(x[:0])))(X)
+    with pytest.raises(TypeError, match="where="):
+        grad(lambda x: np.hypot.reduce(x, where=[True, False] * 3))(X)
+    with pytest.raises(ValueError, match="not reorderable"):
+        grad(lambda x: np.subtract.reduce(x.reshape(2, 3), axis=None))(X)
+    with pytest.raises(ValueError, match="beyond the memory"):
+        grad(lambda x: np.sum(as_strided(x, (9,), (8,))))(X)
+
+
+def test_flags_and_strides_of_traced_values() -> None:
+    seen = []
+    f = lambda x: seen.append((x.strides, x.T.strides, x.flags.c_contiguous, x.T.flags["F"], x.flags.writeable)) or x.sum()
+    x = np.ones((2, 3))
+    for g in (grad(f), jit(f), funcad.linearize):
+        seen.clear()
+        g(x) if g is not funcad.linearize else g(f, x)
+        assert (x.strides, x.T.strides, True, True, True) in seen
