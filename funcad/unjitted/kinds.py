@@ -147,7 +147,14 @@ class RowPull:
         "late",
     )
 
-    def __init__(self, rest: Jaxpr, part: _RulePart | None, sources: Sequence[int], there: Sequence[int], wide: bool = False):
+    def __init__(
+        self,
+        rest: Jaxpr,
+        part: _RulePart | None,
+        sources: Sequence[int],
+        there: Sequence[int],
+        wide: bool = False,
+    ):
         self.rest = rest  # (kept, distinct tangents) -> tangents of the results
         self.part = part  # what computes a part of what is kept, or None
         self.sources = tuple(sources)  # the numbers of what is kept, among operands, results, and what the parts computed
@@ -181,10 +188,22 @@ class RowPull:
             self.run = self._transpose
         self.run(cts, ct, numbers, kept)
 
-    def _transpose(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def _transpose(
+        self,
+        cts: RowCotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         self.transpose(cts, (ct,), numbers, kept)
 
-    def transpose(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def transpose(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         """The linear part transposed as it is, on values of any kind."""
         n, m = len(kept), len(numbers)
         flags = [False] * n + [True] * m
@@ -331,7 +350,13 @@ class ByProgram(RowPull):
         super().__init__(rest, None, range(n_kept), there)
         self.run = self.transpose if self.many else self._transpose
 
-    def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def traced(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         self.transpose(cts, given, numbers, kept)
 
 
@@ -434,7 +459,13 @@ class _RulePart:
 
     __slots__ = ("program", "consts", "reads")
 
-    def __init__(self, outer: AbstractTrace, equations: Sequence[Equation], outputs: Sequence[Atom], numbers: dict[Var, int]):
+    def __init__(
+        self,
+        outer: AbstractTrace,
+        equations: Sequence[Equation],
+        outputs: Sequence[Atom],
+        numbers: dict[Var, int],
+    ):
         captured = dict(outer.captured.values())
         plain = tuple([e._replace(source=None) for e in equations])
         jaxpr = prune(Jaxpr((*captured, *numbers), plain, tuple(outputs)))

@@ -138,7 +138,14 @@ class Tape:
     # Operands are looked at once. Then the operation runs, here or in outer traces that have a part in its operands, and the
     # row is written: by kind where there is one, by the rule itself where there is none.
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None = None) -> Any:
+    def record(
+        self,
+        primitive: Any,
+        args: Sequence[Any],
+        params: dict,
+        shape: Any,
+        known: tuple | None = None,
+    ) -> Any:
         """The result, traced where there is a tangent. `known` is `(out,)` if the result was computed before."""
         trace = self.trace
         primals: list[Any] = []
