@@ -17,15 +17,16 @@ from funcad.host.locks import SMALL
 from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.jaxpr import Jaxpr, Var, prune, used_inputs
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer, value_key
+from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import push, rule_of
 from funcad.memo import table
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.loop import lead
 from funcad.transforms.batch import batch_eval
 from funcad.transforms.jvp import jvp_eval
-from funcad.transforms.partial import TangentTrace, drop_unused_residuals
+from funcad.transforms.partial import drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted.deriving import LinearTrace
 from funcad.unjitted.structural import compiled
 from funcad.unjitted.tape_steps import INNER, READ, RESULT, SPLIT, STEP, Step, inputs_of, operands_of, params_of, wired, wiring
 
@@ -70,16 +71,6 @@ def maker(tape: Any, primitive: Any, operands: Sequence[tuple], primals: Sequenc
     if tape.traced is not None:
         tape.traced += [x for x, (_, n) in zip(found, operands) if n is not None]
     return (primitive, found, params, 0, shape) if keeps_operands(primitive, found, params) else None
-
-
-class LinearTrace(TangentTrace):
-    """Captures values of the backward program as they are: a scalar may stand beside shaped operands there too."""
-
-    __slots__ = ()
-
-    def _capture(self, x: Any) -> tuple[Var, Any]:
-        entry = self.captured[value_key(x)] = Var(aval_of(x)), x
-        return entry
 
 
 def tangents_by(
