@@ -34,7 +34,7 @@ from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
 
 LETTERS = "xyzwuvabdefgh"
-MANY = 100003  # cotangents at once, in the place of any number of them
+MANY = 1009  # cotangents at once, in the place of any number of them
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _SCALARS = {bool, int, float, str, type(None)}
 _LONG = 100  # characters of a line that a value is still written into
@@ -181,43 +181,46 @@ def text_of_pull(
             derived, consts = outer.jaxpr([c for c in cotangents if c is not None])
         finally:
             outer.close()
-        if consts:
-            raise Unprintable("a rule captures arrays")
+        arrays = dict(zip(derived.inputs, consts))
         names: dict[Any, str] = {t.atom: f"ct[{i}]" if primitive.multiple else "ct" for i, t in seeds.items()}
         for code, t in [*[(~i, t) for i, t in enumerate(linear.outs)], *enumerate(linear.values)]:
             names.setdefault(t.atom, name_of(code))
         codes: dict[str, Any] = {name_of(c): c for c in [*range(len(avals)), *[~i for i in range(len(linear.outs))]]}
         jaxpr = prune(derived)
         if columns:
-            jaxpr, names = _batched(jaxpr, names)
+            jaxpr, names, arrays = _batched(jaxpr, names, arrays)
     finally:
         state.source = saved
     shapes = None if exact else [a.shape for a in avals]
-    return _printed(primitive, shapes, {name: params[name] for name in free}, names, codes, jaxpr, linear, cotangents)
+    return _printed(primitive, shapes, {name: params[name] for name in free}, names, codes, jaxpr, arrays, linear, cotangents)
 
 
-def _batched(jaxpr: Jaxpr, names: dict[Any, str]) -> tuple[Jaxpr, dict[Any, str]]:
+def _batched(jaxpr: Jaxpr, names: dict[Any, str], arrays: dict[Any, Any]) -> tuple[Jaxpr, dict[Any, str], dict[Any, Any]]:
     """The program for many cotangents."""
     trace = AbstractTrace("columns")
     try:
-        mapped = [names[v].startswith("ct") for v in jaxpr.inputs]
-        inputs = [_input(trace, v.aval.batched(MANY) if m else v.aval) for v, m in zip(jaxpr.inputs, mapped)]
+        mapped = [names.get(v, "").startswith("ct") for v in jaxpr.inputs]
+        avals = [v.aval.batched(MANY) if m else v.aval for v, m in zip(jaxpr.inputs, mapped)]
+        inputs = [arrays[v] if v in arrays else _input(trace, a) for v, a in zip(jaxpr.inputs, avals)]
         outs, flags = batch_eval(jaxpr, MANY, list(inputs), mapped)
         if not all(flags):
             raise Unprintable("a cotangent that does not depend on those of the results")
         wide, consts = trace.jaxpr(outs)
     finally:
         trace.close()
-    if consts:
-        raise Unprintable("a batch rule captures arrays")
-    return prune(wide), {t.atom: names[v] for t, v in zip(inputs, jaxpr.inputs)}
+    names = {t.atom: names[v] for t, v in zip(inputs, jaxpr.inputs) if v not in arrays}
+    return prune(wide), names, dict(zip(wide.inputs, consts))
 
 
 def _printed(
     primitive: Primitive, shapes: Sequence[tuple[int, ...]] | None, free: dict[str, Any], names: dict[Any, str],
-    codes: dict[str, Any], jaxpr: Jaxpr, linear: Linear, cotangents: Sequence[Any],
+    codes: dict[str, Any], jaxpr: Jaxpr, arrays: dict[Any, Any], linear: Linear, cotangents: Sequence[Any],
 ) -> Text | None:  # fmt: skip
     printer = _Printer(names, shapes, free)
+    used_arrays = {a for e in jaxpr.equations for a in e.inputs} | set(jaxpr.outputs)
+    for v, array in arrays.items():
+        if v in used_arrays:
+            printer.array(v, array)
     for equation in jaxpr.equations:
         printer.write(equation)
     there = iter(jaxpr.outputs)
@@ -229,14 +232,19 @@ def _printed(
     text = inlined([f"{name} = {value}" for name, value in printer.lines], f"return {answer}", printer.loose)
     used = set(re.findall(r"\w+", "\n".join(text)))
     shape = linear.jaxpr.outputs[0].aval.shape
-    elementwise = all([e.primitive.emit is not None and e.outputs[0].aval.shape == shape for e in jaxpr.equations])
+    elementwise = all([is_elementwise(e.primitive) and e.outputs[0].aval.shape == shape for e in jaxpr.equations])
     needed = {v for v, u in zip(linear.known.inputs, used_inputs(linear.known)) if u}
     reads: list[Any] = [code for name, code in codes.items() if name in used or linear_inputs[code] in needed]
-    if not (elementwise and primitive.emit is not None):
+    if not (elementwise and is_elementwise(primitive)):
         reads.append("shapes")
     reads += ["params"] * ("params" in used)
     calls = {name: p for name, p in printer.calls.items() if name in used}
     return Text(tuple(text), tuple(reads), tuple(linear.positions), calls, mask_begins(linear.jaxpr), elementwise)
+
+
+def is_elementwise(primitive: Primitive) -> bool:
+    """Is an element of its result made of those at the same place, whatever the shapes?"""
+    return primitive.emit is not None or primitive.reach == "pointwise"
 
 
 def mask_begins(linear: Jaxpr) -> bool:
@@ -296,6 +304,15 @@ class _Printer:
                 self.loose.add(name)
         else:  # rules of two operands often compute the same twice
             self.names[outputs[0]] = self.known[text]
+
+    def array(self, v: Var, array: Any) -> None:
+        """An array that a rule makes of shapes alone, if it is the same number everywhere."""
+        if type(array) is not np.ndarray or not array.size or array.tobytes() != array.flat[0].tobytes() * array.size:
+            raise Unprintable("a rule captures an array")
+        text = f'xp.full({self.sizes(array.shape)}, {number(array.flat[0].item())}, dtype("{array.dtype.name}"))'
+        self.names[v] = self.known.setdefault(text, f"v{len(self.lines)}")
+        if self.names[v] == f"v{len(self.lines)}":
+            self.lines.append((self.names[v], text))
 
     def parameter(self, key: str, value: Any) -> str:
         for name, known in self.free.items():

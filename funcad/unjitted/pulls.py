@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
+from sys import modules
 from typing import Any
 
 import numpy as np
@@ -36,8 +38,19 @@ from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import broadcast_in_dim, reduce_sum, reshape
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted import deriving
-from funcad.unjitted.deriving import LinearTrace, Text, Traced, Unprintable, function_of, linear_of, recording, text_of_pull
+from funcad.unjitted import deriving, pulls_core
+from funcad.unjitted.deriving import (
+    LinearTrace,
+    Text,
+    Traced,
+    Unprintable,
+    function_of,
+    is_elementwise,
+    linear_of,
+    plain,
+    recording,
+    text_of_pull,
+)
 
 _MOST = 4096
 _UNKNOWN = object()
@@ -110,7 +123,7 @@ class Pull:
             return _BySizes(self, True)
         assert self.primitive is not None
         narrow = self.run.run if self.wide else self.run
-        if self.primitive.emit is not None and "shapes" not in self.reads:
+        if is_elementwise(self.primitive) and "shapes" not in self.reads:
             return _Fitting(narrow, 1) if self.wide else narrow
         found = _written(self.primitive, self.pattern, self.avals, self.params, (), key_of_results((), True))
         if found is not None and reads_of(found[0]) == self.reads:
@@ -353,14 +366,14 @@ def pull_for(
         if bits is None:
             return False
     kinds: list[Any] = []
-    if primitive.emit is not None:
+    if is_elementwise(primitive):
         for p in operands:
             kinds.append(p.dtype.char if type(p) is np.ndarray else type(p) if type(p) is not Tracer else str(p.aval))
     else:
         for p in operands:
             kinds += (p.dtype.char, p.ndim) if hasattr(p, "ndim") else (type(p),)
     pattern = pattern_of(traced)
-    ones = _ones(operands, outs) if primitive in BY_ONES else None
+    ones = ones_of([shape_of(x) for x in (*operands, *outs)]) if primitive in BY_ONES else None
     key = primitive, primitive.jvp, bits, pattern, wide is not None, ones, *kinds
     found = _pulls.get(key, _UNKNOWN)
     if found is _UNKNOWN:
@@ -410,8 +423,9 @@ def _kept_parameters(primitive: Primitive, params: dict) -> dict:
     return {key: value for key, value in params.items() if key not in FREE[primitive]}
 
 
-def _ones(operands: Sequence[Any], outs: Sequence[Any]) -> tuple:
-    return tuple([tuple([n == 1 for n in shape_of(x)]) for x in (*operands, *outs)])
+def ones_of(shapes: Sequence[tuple[int, ...]]) -> tuple:
+    """Which axes have the size 1."""
+    return tuple(["".join(["01"[n == 1] for n in shape]) for shape in shapes])
 
 
 def has_pull(primitive: Primitive) -> bool:
@@ -428,13 +442,13 @@ def _found(
     if not has_pull(primitive):
         return False
     avals = avals_of(operands)
-    ones = _ones(operands, outs) if primitive in BY_ONES else ()
+    ones = ones_of([shape_of(x) for x in (*operands, *outs)]) if primitive in BY_ONES else ()
     results = key_of_results((True,) * len(outs) if primitive.multiple else ())
     written = _written(primitive, pattern, avals, params, ones, results)
     if written is not None and not (wide and "shapes" in reads_of(written[0])):
         function, begins = written
         return _pull(primitive, params, avals, pattern, reads_of(function), function, begins, wide)
-    if primitive.emit is None or primitive.multiple:
+    if not is_elementwise(primitive) or primitive.multiple:
         return _BySizes
     small = [_of_rank_one(a, wide and first is not None) for a, first in zip(avals, pattern)]
     found = _derived(primitive, params, small, pattern, wide, avals)
@@ -469,7 +483,7 @@ def _derived(
 ) -> Any:
     """The pull for these avals; None if there is no tangent, False if it has no text. `own`: what the avals stand for."""
     try:
-        text = text_of_pull(primitive, avals, pattern, params, exact=primitive.emit is None)
+        text = text_of_pull(primitive, avals, pattern, params, exact=not is_elementwise(primitive))
     except Exception:  # whatever it is, it happens again where the rule itself runs
         return False
     if text is None:
@@ -497,14 +511,61 @@ def _pull(
 
 # -- what was written ahead
 
-FAMILIES: dict[str, str] = {}  # module of a primitive's rules: of what was written ahead
+_tables: dict[str, Any] = {}  # family: what it has, once it was asked for
+_CLASSES = {"f": "f", "c": "c", "i": "i", "u": "i", "b": "b"}
 
 
 def _written(
     primitive: Primitive, pattern: Traced, avals: Sequence[Any], params: dict, ones: tuple, results: str
 ) -> tuple[Any, bool] | None:
-    """(function, may a mask begin?) of a kind that a table has."""
+    """(function, may a mask begin?) of a kind that a table has, if the primitive has the rule that it was written from."""
+    kinds = _table_of(primitive)
+    if kinds is None:
+        return None
+    ranks = [len(a.shape) for a in avals]
+    classes = [_CLASSES[a.dtype.kind] for a in avals]
+    names = [a.dtype.name if c in "fc" else c for a, c in zip(avals, classes)]
+    for of in (["n" if c in "fc" else c for c in classes], classes, names):
+        try:
+            key = key_of_kind(primitive, pattern, of, ranks, params, ones) + results
+        except Unprintable:
+            return None
+        for begins in (False, True):
+            found = kinds.get(key + "!" * begins)
+            if found is not None:
+                return found, begins
     return None
+
+
+def _table_of(primitive: Primitive) -> dict[str, Any] | None:
+    found = pulls_core.PULLS.get(primitive)
+    if found is None:
+        for family in pulls_core.FAMILIES:
+            module = modules.get(f"funcad.primitives.{family}")
+            if family not in _tables and module is not None and primitive in vars(module).values():
+                _tables[family] = import_module(f"funcad.primitives.pulls_{family}").PULLS
+            if primitive in _tables.get(family, ()):
+                found = _tables[family][primitive]
+    return found if _own_rule(primitive.jvp) else None
+
+
+def _own_rule(jvp: Any) -> bool:
+    """Is it a rule of funcad's? Another one was put into its place."""
+    while type(jvp) is partial:
+        jvp = jvp.func
+    return str(getattr(jvp, "__module__", "")).startswith("funcad.")
+
+
+def key_of_kind(
+    primitive: Primitive, pattern: Traced, classes: Sequence[str], ranks: Sequence[int], params: dict, ones: tuple
+) -> str:
+    """The kind of an operation as tables have it: which operands are traced, their classes of dtypes, and what else matters."""
+    elementwise = is_elementwise(primitive)
+    traced = "".join(["-" if i is None else str(i) for i in pattern])
+    operands = ",".join([c if elementwise else f"{c}{rank}" for c, rank in zip(classes, ranks)])
+    free = FREE.get(primitive, ())
+    words = "".join([f" {key}={plain(value)}" for key, value in sorted(params.items()) if key not in free])
+    return f"{traced} {operands}{words}{' ' * bool(ones)}{'|'.join(ones)}".replace('"', "'")
 
 
 def key_of_results(given: tuple[bool, ...], columns: bool = False) -> str:
