@@ -4,19 +4,21 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives.activation import log_cosh as log_cosh_p
-from funcad.primitives.activation import log_softmax as log_softmax_p
-from funcad.primitives.activation import log_softmax_transposed as log_softmax_transposed_p
-from funcad.primitives.activation import logsumexp as logsumexp_p
-from funcad.primitives.activation import relu as relu_p
-from funcad.primitives.activation import softmax as softmax_p
-from funcad.primitives.activation import softmax_linear as softmax_linear_p
-from funcad.primitives.activation import softplus as softplus_p
-from funcad.primitives.comparison import select as select_p
-from funcad.primitives.families import broadcast_in_dim as broadcast_in_dim_p
-from funcad.primitives.families import reduce_sum_p
-from funcad.primitives.transcendental import complex_logistic_p
-from funcad.primitives.transcendental import logistic_p
+from funcad.primitives import activation, comparison, families, transcendental
+
+log_cosh_p = activation.log_cosh
+log_softmax_p = activation.log_softmax
+log_softmax_transposed_p = activation.log_softmax_transposed
+logsumexp_p = activation.logsumexp
+relu_p = activation.relu
+softmax_p = activation.softmax
+softmax_linear_p = activation.softmax_linear
+softplus_p = activation.softplus
+select_p = comparison.select
+broadcast_in_dim_p = families.broadcast_in_dim
+reduce_sum_p = families.reduce_sum_p
+complex_logistic_p = transcendental.complex_logistic_p
+logistic_p = transcendental.logistic_p
 
 
 def _softmax_linear_1(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
@@ -25,13 +27,61 @@ def _softmax_linear_1(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
 
 
 def _softmax_linear_2(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v2 = broadcast_in_dim_p.impl(xp, reduce_sum_p.impl(xp, y * x, axes=(0,)), shape=shapes[0], axes=())
+    v6 = reduce_sum_p.impl(xp, y * (-ct), axes=(0,))
+    return (x * broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=())) + ((x - v2) * ct)
+
+
+def _softmax_linear_3(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v2 = broadcast_in_dim_p.impl(xp, reduce_sum_p.impl(xp, y * x, axes=(0,)), shape=shapes[0], axes=())
+    v6 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0]), axes=(1,)) * (-ct)
+    v7 = reduce_sum_p.impl(xp, v6, axes=(1,))
+    v9 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v12 = broadcast_in_dim_p.impl(xp, x - v2, shape=(ct.shape[0], shapes[0][0]), axes=(1,)) * ct
+    return (v9 * broadcast_in_dim_p.impl(xp, v7, shape=(ct.shape[0], shapes[0][0]), axes=(0,))) + v12
+
+
+def _softmax_linear_4(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v2 = broadcast_in_dim_p.impl(xp, reduce_sum_p.impl(xp, y * x, axes=(0,)), shape=shapes[0], axes=())
+    v7 = reduce_sum_p.impl(xp, y * (-ct), axes=(0,))
+    v11 = (x * broadcast_in_dim_p.impl(xp, v7, shape=shapes[0], axes=())) + ((x - v2) * ct)
+    return softmax_linear_p.impl(xp, ct, y, axis=0), v11
+
+
+def _softmax_linear_5(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v2 = broadcast_in_dim_p.impl(xp, reduce_sum_p.impl(xp, y * x, axes=(0,)), shape=shapes[0], axes=())
+    v4 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v8 = reduce_sum_p.impl(xp, v4 * (-ct), axes=(1,))
+    v10 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v13 = broadcast_in_dim_p.impl(xp, x - v2, shape=(ct.shape[0], shapes[0][0]), axes=(1,)) * ct
+    v14 = (v10 * broadcast_in_dim_p.impl(xp, v8, shape=(ct.shape[0], shapes[0][0]), axes=(0,))) + v13
+    return softmax_linear_p.impl(xp, ct, v4, axis=1), v14
+
+
+def _softmax_linear_6(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return softmax_linear_p.impl(xp, ct, v0, axis=1)
+
+
+def _softmax_linear_7(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(0,))
     v6 = reduce_sum_p.impl(xp, y * (-ct), axes=(0,))
     v9 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))) * ct
     return (x * broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=(1,))) + v9
 
 
-def _softmax_linear_3(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_8(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = reduce_sum_p.impl(xp, y * x, axes=(0,))
+    v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))
+    v5 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v7 = reduce_sum_p.impl(xp, v5 * (-ct), axes=(1,))
+    v8 = broadcast_in_dim_p.impl(xp, v7, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v9 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v11 = broadcast_in_dim_p.impl(xp, v3, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return (v9 * v8) + (v11 * ct)
+
+
+def _softmax_linear_9(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(0,))
     v7 = reduce_sum_p.impl(xp, y * (-ct), axes=(0,))
     v10 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))) * ct
@@ -39,14 +89,41 @@ def _softmax_linear_3(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return softmax_linear_p.impl(xp, ct, y, axis=0), v11
 
 
-def _softmax_linear_4(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_10(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = reduce_sum_p.impl(xp, y * x, axes=(0,))
+    v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))
+    v4 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v8 = reduce_sum_p.impl(xp, v4 * (-ct), axes=(1,))
+    v9 = broadcast_in_dim_p.impl(xp, v8, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v10 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v12 = broadcast_in_dim_p.impl(xp, v3, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return softmax_linear_p.impl(xp, ct, v4, axis=1), (v10 * v9) + (v12 * ct)
+
+
+def _softmax_linear_11(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return softmax_linear_p.impl(xp, ct, v0, axis=2)
+
+
+def _softmax_linear_12(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v6 = reduce_sum_p.impl(xp, y * (-ct), axes=(1,))
     v9 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))) * ct
     return (x * broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=(0,))) + v9
 
 
-def _softmax_linear_5(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_13(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
+    v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))
+    v5 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v7 = reduce_sum_p.impl(xp, v5 * (-ct), axes=(2,))
+    v8 = broadcast_in_dim_p.impl(xp, v7, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v9 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v11 = broadcast_in_dim_p.impl(xp, v3, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return (v9 * v8) + (v11 * ct)
+
+
+def _softmax_linear_14(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v7 = reduce_sum_p.impl(xp, y * (-ct), axes=(1,))
     v10 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))) * ct
@@ -54,14 +131,45 @@ def _softmax_linear_5(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return softmax_linear_p.impl(xp, ct, y, axis=1), v11
 
 
+def _softmax_linear_15(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
+    v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))
+    v4 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v8 = reduce_sum_p.impl(xp, v4 * (-ct), axes=(2,))
+    v9 = broadcast_in_dim_p.impl(xp, v8, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v10 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v12 = broadcast_in_dim_p.impl(xp, v3, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return softmax_linear_p.impl(xp, ct, v4, axis=2), (v10 * v9) + (v12 * ct)
+
+
 def _softmax_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
     return softmax_linear_p.impl(xp, ct, v0, axis=1)
 
 
+def _softmax_2(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return softmax_linear_p.impl(xp, ct, v0, axis=1)
+
+
+def _softmax_3(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return softmax_linear_p.impl(xp, ct, v0, axis=2)
+
+
 def _log_softmax_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
     return log_softmax_transposed_p.impl(xp, ct, v0, axis=1)
+
+
+def _log_softmax_2(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return log_softmax_transposed_p.impl(xp, ct, v0, axis=1)
+
+
+def _log_softmax_3(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return log_softmax_transposed_p.impl(xp, ct, v0, axis=2)
 
 
 def _logsumexp_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
@@ -72,6 +180,28 @@ def _logsumexp_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = softmax_p.impl(xp, x, axis=0)
     v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
     return v2 * broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
+
+
+def _logsumexp_3(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    return softmax_p.impl(xp, x, axis=0) * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1,))
+
+
+def _logsumexp_4(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = softmax_p.impl(xp, x, axis=0)
+    v1 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v2 * v1
+
+
+def _logsumexp_5(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    return softmax_p.impl(xp, x, axis=1) * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,))
+
+
+def _logsumexp_6(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = softmax_p.impl(xp, x, axis=1)
+    v1 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v2 * v1
 
 
 PULLS: dict[Primitive, dict[str, Any]] = {
@@ -88,27 +218,45 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     softmax_linear_p: {
         "0- n1,n1 axis=0": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=0),
         "0- n1,n1 axis=0 columns": _softmax_linear_1,
+        "-1 n1,n1 axis=0": _softmax_linear_2,
+        "-1 n1,n1 axis=0 columns": _softmax_linear_3,
+        "01 n1,n1 axis=0": _softmax_linear_4,
+        "01 n1,n1 axis=0 columns": _softmax_linear_5,
         "0- n2,n2 axis=0": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=0),
-        "-1 n2,n2 axis=0": _softmax_linear_2,
-        "01 n2,n2 axis=0": _softmax_linear_3,
+        "0- n2,n2 axis=0 columns": _softmax_linear_6,
+        "-1 n2,n2 axis=0": _softmax_linear_7,
+        "-1 n2,n2 axis=0 columns": _softmax_linear_8,
+        "01 n2,n2 axis=0": _softmax_linear_9,
+        "01 n2,n2 axis=0 columns": _softmax_linear_10,
         "0- n2,n2 axis=1": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=1),
-        "-1 n2,n2 axis=1": _softmax_linear_4,
-        "01 n2,n2 axis=1": _softmax_linear_5,
+        "0- n2,n2 axis=1 columns": _softmax_linear_11,
+        "-1 n2,n2 axis=1": _softmax_linear_12,
+        "-1 n2,n2 axis=1 columns": _softmax_linear_13,
+        "01 n2,n2 axis=1": _softmax_linear_14,
+        "01 n2,n2 axis=1 columns": _softmax_linear_15,
     },
     softmax_p: {
         "0 n1 axis=0": lambda xp, ct, out, shapes: softmax_linear_p.impl(xp, ct, out, axis=0),
         "0 n1 axis=0 columns": _softmax_1,
         "0 n2 axis=0": lambda xp, ct, out, shapes: softmax_linear_p.impl(xp, ct, out, axis=0),
+        "0 n2 axis=0 columns": _softmax_2,
         "0 n2 axis=1": lambda xp, ct, out, shapes: softmax_linear_p.impl(xp, ct, out, axis=1),
+        "0 n2 axis=1 columns": _softmax_3,
     },
     log_softmax_p: {
         "0 n1 axis=0": lambda xp, ct, out, shapes: log_softmax_transposed_p.impl(xp, ct, out, axis=0),
         "0 n1 axis=0 columns": _log_softmax_1,
         "0 n2 axis=0": lambda xp, ct, out, shapes: log_softmax_transposed_p.impl(xp, ct, out, axis=0),
+        "0 n2 axis=0 columns": _log_softmax_2,
         "0 n2 axis=1": lambda xp, ct, out, shapes: log_softmax_transposed_p.impl(xp, ct, out, axis=1),
+        "0 n2 axis=1 columns": _log_softmax_3,
     },
     logsumexp_p: {
         "0 n1 axis=0": _logsumexp_1,
         "0 n1 axis=0 columns": _logsumexp_2,
+        "0 n2 axis=0": _logsumexp_3,
+        "0 n2 axis=0 columns": _logsumexp_4,
+        "0 n2 axis=1": _logsumexp_5,
+        "0 n2 axis=1 columns": _logsumexp_6,
     },
 }

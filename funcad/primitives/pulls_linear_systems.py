@@ -3,22 +3,29 @@
 
 from typing import Any
 
+from numpy import dtype
+
 from funcad.ir.primitive import Primitive
-from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.conversion import conj_p
-from funcad.primitives.families import broadcast_in_dim as broadcast_in_dim_p
-from funcad.primitives.families import reshape as reshape_p
-from funcad.primitives.linear_systems import adjugate as adjugate_p
-from funcad.primitives.linear_systems import cholesky as cholesky_p
-from funcad.primitives.linear_systems import det as det_p
-from funcad.primitives.linear_systems import inv_p
-from funcad.primitives.linear_systems import log_abs_det_p
-from funcad.primitives.linear_systems import slogdet as slogdet_p
-from funcad.primitives.linear_systems import solve as solve_p
-from funcad.primitives.linear_systems import triangle_p
-from funcad.primitives.linear_systems import triangular_inverse_p
-from funcad.primitives.linear_systems import triangular_solve_p
-from funcad.primitives.shape import transpose as transpose_p
+from funcad.primitives import contraction, conversion, families, linear_systems, shape
+
+dot_general_p = contraction.dot_general_p
+conj_p = conversion.conj_p
+convert_p = conversion.convert_p
+imag_p = conversion.imag
+make_complex_p = conversion.make_complex
+broadcast_in_dim_p = families.broadcast_in_dim
+reshape_p = families.reshape
+adjugate_p = linear_systems.adjugate
+cholesky_p = linear_systems.cholesky
+det_p = linear_systems.det
+inv_p = linear_systems.inv_p
+log_abs_det_p = linear_systems.log_abs_det_p
+slogdet_p = linear_systems.slogdet
+solve_p = linear_systems.solve
+triangle_p = linear_systems.triangle_p
+triangular_inverse_p = linear_systems.triangular_inverse_p
+triangular_solve_p = linear_systems.triangular_solve_p
+transpose_p = shape.transpose
 
 
 def _triangular_inverse_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
@@ -99,14 +106,112 @@ def _det_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, adjugate_p.impl(xp, x), perm=(1, 0)) * v2
 
 
+def _det_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, adjugate_p.impl(xp, x), perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return v3 * v2
+
+
 def _slogdet_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v2 = broadcast_in_dim_p.impl(xp, ct[1], shape=shapes[0], axes=())
-    return transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v2,
+    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v2,)
+
+
+def _slogdet_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, ct[1], shape=(ct[1].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[1].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return (v3 * v2,)
+
+
+def _slogdet_3(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
+    v8 = convert_p.impl(xp, ct[1], dtype=dtype("complex128")) + v7
+    v9 = broadcast_in_dim_p.impl(xp, v8, shape=shapes[0], axes=())
+    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v9,)
+
+
+def _slogdet_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
+    v5 = conj_p.impl(xp, broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0],), axes=()) * ct[0])
+    v8 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, v5)))
+    v9 = convert_p.impl(xp, ct[1], dtype=dtype("complex128")) + v8
+    v10 = broadcast_in_dim_p.impl(xp, v9, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v11 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return (v11 * v10,)
+
+
+def _slogdet_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v6 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
+    v7 = broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=())
+    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v7,)
+
+
+def _slogdet_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
+    v4 = conj_p.impl(xp, broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0],), axes=()) * ct[0])
+    v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, v4)))
+    v8 = broadcast_in_dim_p.impl(xp, v7, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v9 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return (v9 * v8,)
+
+
+def _slogdet_7(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex128"))
+    v3 = broadcast_in_dim_p.impl(xp, v2, shape=shapes[0], axes=())
+    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v3,)
+
+
+def _slogdet_8(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
+    v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex128"))
+    v3 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v4 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return (v4 * v3,)
+
+
+def _slogdet_9(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
+    v8 = convert_p.impl(xp, ct[1], dtype=dtype("complex64")) + v7
+    v9 = broadcast_in_dim_p.impl(xp, v8, shape=shapes[0], axes=())
+    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v9,)
+
+
+def _slogdet_10(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
+    v5 = conj_p.impl(xp, broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0],), axes=()) * ct[0])
+    v8 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, v5)))
+    v9 = convert_p.impl(xp, ct[1], dtype=dtype("complex64")) + v8
+    v10 = broadcast_in_dim_p.impl(xp, v9, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v11 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return (v11 * v10,)
+
+
+def _slogdet_11(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex64"))
+    v3 = broadcast_in_dim_p.impl(xp, v2, shape=shapes[0], axes=())
+    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v3,)
+
+
+def _slogdet_12(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
+    v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex64"))
+    v3 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v4 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return (v4 * v3,)
 
 
 def _log_abs_det_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v2 = broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=())
     return transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v2
+
+
+def _log_abs_det_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return v3 * v2
 
 
 def _cholesky_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
@@ -230,12 +335,22 @@ def _triangular_solve_11(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any
 
 
 def _triangular_solve_12(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=False, unit_diagonal=False)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v4 = transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, -v4, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=False, diagonal=1.0), v4
+
+
+def _triangular_solve_13(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v1 = -triangular_solve_p.impl(xp, x, ct, lower=True, transposed=True, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, v2, lower=True, diagonal=1.0)
 
 
-def _triangular_solve_13(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_14(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=True, unit_diagonal=False)
@@ -245,11 +360,11 @@ def _triangular_solve_13(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any
     return triangle_p.impl(xp, v6, lower=True, diagonal=1.0)
 
 
-def _triangular_solve_14(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _triangular_solve_15(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return triangular_solve_p.impl(xp, x, ct, lower=True, transposed=True, unit_diagonal=False)
 
 
-def _triangular_solve_15(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _triangular_solve_16(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=True, unit_diagonal=False)
@@ -257,13 +372,13 @@ def _triangular_solve_15(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(1, 0, 2))
 
 
-def _triangular_solve_16(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_17(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = triangular_solve_p.impl(xp, x, ct, lower=True, transposed=True, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, v2, lower=True, diagonal=1.0), v0
 
 
-def _triangular_solve_17(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_18(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=True, unit_diagonal=False)
@@ -273,13 +388,13 @@ def _triangular_solve_17(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any
     return triangle_p.impl(xp, v6, lower=True, diagonal=1.0), v4
 
 
-def _triangular_solve_18(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_19(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v1 = -triangular_solve_p.impl(xp, x, ct, lower=True, transposed=False, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=True, diagonal=1.0)
 
 
-def _triangular_solve_19(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_20(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=False, unit_diagonal=False)
@@ -289,11 +404,11 @@ def _triangular_solve_19(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any
     return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=True, diagonal=1.0)
 
 
-def _triangular_solve_20(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _triangular_solve_21(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return triangular_solve_p.impl(xp, x, ct, lower=True, transposed=False, unit_diagonal=False)
 
 
-def _triangular_solve_21(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _triangular_solve_22(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=False, unit_diagonal=False)
@@ -301,10 +416,20 @@ def _triangular_solve_21(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(1, 0, 2))
 
 
-def _triangular_solve_22(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_23(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = triangular_solve_p.impl(xp, x, ct, lower=True, transposed=False, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=True, diagonal=1.0), v0
+
+
+def _triangular_solve_24(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=False, unit_diagonal=False)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v4 = transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, -v4, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=True, diagonal=1.0), v4
 
 
 PULLS: dict[Primitive, dict[str, Any]] = {
@@ -338,13 +463,29 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     det_p: {
         "0 n2": _det_1,
+        "0 n2 columns": _det_2,
     },
     slogdet_p: {
         "0 f2 11": _slogdet_1,
+        "0 f2 11 columns": _slogdet_2,
         "0 f2 01": _slogdet_1,
+        "0 f2 01 columns": _slogdet_2,
+        "0 complex1282 11": _slogdet_3,
+        "0 complex1282 11 columns": _slogdet_4,
+        "0 complex1282 10": _slogdet_5,
+        "0 complex1282 10 columns": _slogdet_6,
+        "0 complex1282 01": _slogdet_7,
+        "0 complex1282 01 columns": _slogdet_8,
+        "0 complex642 11": _slogdet_9,
+        "0 complex642 11 columns": _slogdet_10,
+        "0 complex642 10": _slogdet_5,
+        "0 complex642 10 columns": _slogdet_6,
+        "0 complex642 01": _slogdet_11,
+        "0 complex642 01 columns": _slogdet_12,
     },
     log_abs_det_p: {
         "0 n2": _log_abs_det_1,
+        "0 n2 columns": _log_abs_det_2,
     },
     cholesky_p: {
         "0 f2!": _cholesky_1,
@@ -364,16 +505,18 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n2,n2 lower=False transposed=True unit_diagonal=False": _triangular_solve_9,
         "-1 n2,n2 lower=False transposed=True unit_diagonal=False columns": _triangular_solve_10,
         "01 n2,n2 lower=False transposed=True unit_diagonal=False!": _triangular_solve_11,
-        "0- n2,n2 lower=True transposed=False unit_diagonal=False!": _triangular_solve_12,
-        "0- n2,n2 lower=True transposed=False unit_diagonal=False columns!": _triangular_solve_13,
-        "-1 n2,n2 lower=True transposed=False unit_diagonal=False": _triangular_solve_14,
-        "-1 n2,n2 lower=True transposed=False unit_diagonal=False columns": _triangular_solve_15,
-        "01 n2,n2 lower=True transposed=False unit_diagonal=False!": _triangular_solve_16,
-        "01 n2,n2 lower=True transposed=False unit_diagonal=False columns!": _triangular_solve_17,
-        "0- n2,n2 lower=True transposed=True unit_diagonal=False!": _triangular_solve_18,
-        "0- n2,n2 lower=True transposed=True unit_diagonal=False columns!": _triangular_solve_19,
-        "-1 n2,n2 lower=True transposed=True unit_diagonal=False": _triangular_solve_20,
-        "-1 n2,n2 lower=True transposed=True unit_diagonal=False columns": _triangular_solve_21,
-        "01 n2,n2 lower=True transposed=True unit_diagonal=False!": _triangular_solve_22,
+        "01 n2,n2 lower=False transposed=True unit_diagonal=False columns!": _triangular_solve_12,
+        "0- n2,n2 lower=True transposed=False unit_diagonal=False!": _triangular_solve_13,
+        "0- n2,n2 lower=True transposed=False unit_diagonal=False columns!": _triangular_solve_14,
+        "-1 n2,n2 lower=True transposed=False unit_diagonal=False": _triangular_solve_15,
+        "-1 n2,n2 lower=True transposed=False unit_diagonal=False columns": _triangular_solve_16,
+        "01 n2,n2 lower=True transposed=False unit_diagonal=False!": _triangular_solve_17,
+        "01 n2,n2 lower=True transposed=False unit_diagonal=False columns!": _triangular_solve_18,
+        "0- n2,n2 lower=True transposed=True unit_diagonal=False!": _triangular_solve_19,
+        "0- n2,n2 lower=True transposed=True unit_diagonal=False columns!": _triangular_solve_20,
+        "-1 n2,n2 lower=True transposed=True unit_diagonal=False": _triangular_solve_21,
+        "-1 n2,n2 lower=True transposed=True unit_diagonal=False columns": _triangular_solve_22,
+        "01 n2,n2 lower=True transposed=True unit_diagonal=False!": _triangular_solve_23,
+        "01 n2,n2 lower=True transposed=True unit_diagonal=False columns!": _triangular_solve_24,
     },
 }

@@ -4,12 +4,23 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives.matrix_functions import expm as expm_p
-from funcad.primitives.matrix_functions import expm_linear as expm_linear_p
-from funcad.primitives.shape import transpose as transpose_p
+from funcad.primitives import families, matrix_functions, shape
+
+broadcast_in_dim_p = families.broadcast_in_dim
+expm_p = matrix_functions.expm
+expm_linear_p = matrix_functions.expm_linear
+transpose_p = shape.transpose
+
+
+def _expm_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(1, 0))
+    v1 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return expm_linear_p.impl(xp, v1, ct)
+
 
 PULLS: dict[Primitive, dict[str, Any]] = {
     expm_p: {
         "0 n2": lambda xp, ct, x, shapes: expm_linear_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), ct),
+        "0 n2 columns": _expm_1,
     },
 }

@@ -4,7 +4,9 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives.random_bits import erf_inverse as erf_inverse_p
+from funcad.primitives import random_bits
+
+erf_inverse_p = random_bits.erf_inverse
 
 PULLS: dict[Primitive, dict[str, Any]] = {
     erf_inverse_p: {

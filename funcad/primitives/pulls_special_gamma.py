@@ -5,58 +5,67 @@ from math import inf
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives.comparison import select as select_p
-from funcad.primitives.special_gamma import beta as beta_p
-from funcad.primitives.special_gamma import betaln as betaln_p
-from funcad.primitives.special_gamma import binom as binom_p
-from funcad.primitives.special_gamma import boxcox as boxcox_p
-from funcad.primitives.special_gamma import boxcox1p as boxcox1p_p
-from funcad.primitives.special_gamma import cosm1 as cosm1_p
-from funcad.primitives.special_gamma import dawsn as dawsn_p
-from funcad.primitives.special_gamma import digamma as digamma_p
-from funcad.primitives.special_gamma import entr as entr_p
-from funcad.primitives.special_gamma import erf as erf_p
-from funcad.primitives.special_gamma import erfc as erfc_p
-from funcad.primitives.special_gamma import erfcinv as erfcinv_p
-from funcad.primitives.special_gamma import erfcx as erfcx_p
-from funcad.primitives.special_gamma import erfi as erfi_p
-from funcad.primitives.special_gamma import erfinv as erfinv_p
-from funcad.primitives.special_gamma import exp10 as exp10_p
-from funcad.primitives.special_gamma import exp_moment_p
-from funcad.primitives.special_gamma import exprel as exprel_p
-from funcad.primitives.special_gamma import fresnel_c_p
-from funcad.primitives.special_gamma import fresnel_s_p
-from funcad.primitives.special_gamma import gamma as gamma_p
-from funcad.primitives.special_gamma import gammaln as gammaln_p
-from funcad.primitives.special_gamma import huber as huber_p
-from funcad.primitives.special_gamma import inv_boxcox as inv_boxcox_p
-from funcad.primitives.special_gamma import inv_boxcox1p as inv_boxcox1p_p
-from funcad.primitives.special_gamma import kl_div as kl_div_p
-from funcad.primitives.special_gamma import log_expit as log_expit_p
-from funcad.primitives.special_gamma import log_ndtr as log_ndtr_p
-from funcad.primitives.special_gamma import loggamma as loggamma_p
-from funcad.primitives.special_gamma import logit as logit_p
-from funcad.primitives.special_gamma import ndtr as ndtr_p
-from funcad.primitives.special_gamma import ndtr_ratio as ndtr_ratio_p
-from funcad.primitives.special_gamma import ndtri as ndtri_p
-from funcad.primitives.special_gamma import ndtri_exp as ndtri_exp_p
-from funcad.primitives.special_gamma import owens_t as owens_t_p
-from funcad.primitives.special_gamma import poch as poch_p
-from funcad.primitives.special_gamma import polygamma_p
-from funcad.primitives.special_gamma import powm1 as powm1_p
-from funcad.primitives.special_gamma import pseudo_huber as pseudo_huber_p
-from funcad.primitives.special_gamma import rel_entr as rel_entr_p
-from funcad.primitives.special_gamma import riemann_zeta as riemann_zeta_p
-from funcad.primitives.special_gamma import riemann_zeta_s as riemann_zeta_s_p
-from funcad.primitives.special_gamma import wofz as wofz_p
-from funcad.primitives.special_gamma import xlog1py as xlog1py_p
-from funcad.primitives.special_gamma import xlogy as xlogy_p
-from funcad.primitives.special_gamma import zeta as zeta_p
-from funcad.primitives.special_gamma import zeta_s as zeta_s_p
-from funcad.primitives.special_gamma import zetac as zetac_p
-from funcad.primitives.special_table import numeric_p as special_derivative_p
-from funcad.primitives.transcendental import complex_logistic_p
-from funcad.primitives.transcendental import logistic_p
+from funcad.primitives import comparison, special_gamma, special_table, transcendental
+
+select_p = comparison.select
+beta_p = special_gamma.beta
+betaln_p = special_gamma.betaln
+binom_p = special_gamma.binom
+boxcox_p = special_gamma.boxcox
+boxcox1p_p = special_gamma.boxcox1p
+cosm1_p = special_gamma.cosm1
+dawsn_p = special_gamma.dawsn
+digamma_p = special_gamma.digamma
+entr_p = special_gamma.entr
+erf_p = special_gamma.erf
+erfc_p = special_gamma.erfc
+erfcinv_p = special_gamma.erfcinv
+erfcx_p = special_gamma.erfcx
+erfi_p = special_gamma.erfi
+erfinv_p = special_gamma.erfinv
+exp10_p = special_gamma.exp10
+exp_moment_p = special_gamma.exp_moment_p
+exprel_p = special_gamma.exprel
+fresnel_c_p = special_gamma.fresnel_c_p
+fresnel_s_p = special_gamma.fresnel_s_p
+gamma_p = special_gamma.gamma
+gammaln_p = special_gamma.gammaln
+huber_p = special_gamma.huber
+inv_boxcox_p = special_gamma.inv_boxcox
+inv_boxcox1p_p = special_gamma.inv_boxcox1p
+kl_div_p = special_gamma.kl_div
+log_expit_p = special_gamma.log_expit
+log_ndtr_p = special_gamma.log_ndtr
+loggamma_p = special_gamma.loggamma
+logit_p = special_gamma.logit
+ndtr_p = special_gamma.ndtr
+ndtr_ratio_p = special_gamma.ndtr_ratio
+ndtri_p = special_gamma.ndtri
+ndtri_exp_p = special_gamma.ndtri_exp
+owens_t_p = special_gamma.owens_t
+poch_p = special_gamma.poch
+polygamma_p = special_gamma.polygamma_p
+powm1_p = special_gamma.powm1
+pseudo_huber_p = special_gamma.pseudo_huber
+rel_entr_p = special_gamma.rel_entr
+rgamma_p = special_gamma.rgamma
+riemann_zeta_p = special_gamma.riemann_zeta
+riemann_zeta_s_p = special_gamma.riemann_zeta_s
+wofz_p = special_gamma.wofz
+xlog1py_p = special_gamma.xlog1py
+xlogy_p = special_gamma.xlogy
+zeta_p = special_gamma.zeta
+zeta_s_p = special_gamma.zeta_s
+zetac_p = special_gamma.zetac
+special_derivative_p = special_table.numeric_p
+complex_logistic_p = transcendental.complex_logistic_p
+logistic_p = transcendental.logistic_p
+
+
+def _rgamma_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v2 = xp.bitwise_and(xp.equal(out, 0.0), xp.less_equal(x, 0.0))
+    v8 = gamma_p.impl(xp, 1.0 - select_p.impl(xp, v2, x, 0.0)) * xp.cos(3.141592653589793 * x)
+    return select_p.impl(xp, v2, v8, -(out * digamma_p.impl(xp, select_p.impl(xp, v2, 1.0, x)))) * ct
 
 
 def _poch_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
@@ -64,7 +73,7 @@ def _poch_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return (out * (v1 - digamma_p.impl(xp, x))) * ct, (out * v1) * ct
 
 
-def _poch_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _poch_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v1 = digamma_p.impl(xp, x + x)
     return ((out * (v1 - digamma_p.impl(xp, x))) * ct) + ((out * v1) * ct)
 
@@ -75,7 +84,7 @@ def _binom_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return (out * (digamma_p.impl(xp, x + 1.0) - v2)) * ct, v12
 
 
-def _binom_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _binom_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v2 = digamma_p.impl(xp, (x - x) + 1.0)
     v4 = digamma_p.impl(xp, x + 1.0)
     return ((out * (v4 - v2)) * ct) + ((out * (v2 - v4)) * ct)
@@ -86,7 +95,7 @@ def _beta_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return (out * (digamma_p.impl(xp, x) - v2)) * ct, (out * (digamma_p.impl(xp, y) - v2)) * ct
 
 
-def _beta_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _beta_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v5 = (out * (digamma_p.impl(xp, x) - digamma_p.impl(xp, x + x))) * ct
     return v5 + v5
 
@@ -96,7 +105,7 @@ def _betaln_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return (digamma_p.impl(xp, x) - v2) * ct, (digamma_p.impl(xp, y) - v2) * ct
 
 
-def _betaln_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _betaln_2(xp: Any, ct: Any, x: Any) -> Any:
     v4 = (digamma_p.impl(xp, x) - digamma_p.impl(xp, x + x)) * ct
     return v4 + v4
 
@@ -112,10 +121,26 @@ def _zeta_s_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return special_derivative_p.impl(xp, x, y, name="zeta", orders=(2, 0)) * ct, v8
 
 
-def _zeta_s_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _zeta_s_3(xp: Any, ct: Any, x: Any) -> Any:
     v0 = x + 1.0
     v8 = (zeta_p.impl(xp, v0, x) + (x * zeta_s_p.impl(xp, v0, x))) * (-ct)
     return (special_derivative_p.impl(xp, x, x, name="zeta", orders=(2, 0)) * ct) + v8
+
+
+def _erfcx_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v8 = 1.0 / xp.square(select_p.impl(xp, xp.greater(xp.absolute(x), 20.0), x, 1000.0))
+    v18 = (-3.5) * v8
+    v19 = v18 * (1.0 + (((-4.5) * v8) * (1.0 + (((-5.5) * v8) * (1.0 + (((-6.5) * v8) * 1.0))))))
+    v29 = 0.5641895835477563 * (-(v8 * (1.0 + (((-1.5) * v8) * (1.0 + (((-2.5) * v8) * (1.0 + v19)))))))
+    return select_p.impl(xp, xp.greater(x, 20.0), v29, ((2.0 * x) * out) - 1.1283791670955126) * ct
+
+
+def _dawsn_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v4 = xp.greater(xp.absolute(x), 20.0)
+    v7 = 1.0 / xp.square(select_p.impl(xp, v4, x, 1000.0))
+    v19 = 1.0 + ((3.5 * v7) * (1.0 + ((4.5 * v7) * (1.0 + ((5.5 * v7) * (1.0 + ((6.5 * v7) * 1.0)))))))
+    v28 = 0.5 * (-(v7 * (1.0 + ((1.5 * v7) * (1.0 + ((2.5 * v7) * v19))))))
+    return select_p.impl(xp, v4, v28, 1.0 - ((2.0 * x) * out)) * ct
 
 
 def _owens_t_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
@@ -128,6 +153,21 @@ def _owens_t_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return ((0.15915494309189535 * xp.exp(((-0.5) * xp.square(x)) * v3)) / v3) * ct
 
 
+def _owens_t_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    v1 = (-0.5) * xp.square(x)
+    v3 = 1.0 + xp.square(y)
+    v15 = (0.19947114020071635 * (xp.exp(v1) * erf_p.impl(xp, 0.7071067811865476 * (x * y)))) * (-ct)
+    return v15, ((0.15915494309189535 * xp.exp(v1 * v3)) / v3) * ct
+
+
+def _owens_t_4(xp: Any, ct: Any, x: Any) -> Any:
+    v0 = xp.square(x)
+    v1 = (-0.5) * v0
+    v2 = 1.0 + v0
+    v14 = (0.19947114020071635 * (xp.exp(v1) * erf_p.impl(xp, 0.7071067811865476 * (x * x)))) * (-ct)
+    return v14 + (((0.15915494309189535 * xp.exp(v1 * v2)) / v2) * ct)
+
+
 def _xlogy_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(y, 0.0)), 1.0, y)) * ct
 
@@ -137,24 +177,38 @@ def _xlogy_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return xp.log(y) * ct, v7
 
 
-def _xlogy_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _xlogy_3(xp: Any, ct: Any, x: Any) -> Any:
     v0 = xp.equal(x, 0.0)
     return (xp.log(x) * ct) + ((x / select_p.impl(xp, xp.bitwise_and(v0, v0), 1.0, x)) * ct)
 
 
 def _xlog1py_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v0 = 1.0 + y
+    return (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(v0, 0.0)), 1.0, v0)) * ct
+
+
+def _xlog1py_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    v0 = 1.0 + y
     v8 = (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(v0, 0.0)), 1.0, v0)) * ct
     return xp.log1p(y) * ct, v8
 
 
-def _xlog1py_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _xlog1py_3(xp: Any, ct: Any, x: Any) -> Any:
     v0 = 1.0 + x
     v8 = (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(v0, 0.0)), 1.0, v0)) * ct
     return (xp.log1p(x) * ct) + v8
 
 
 def _rel_entr_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    return (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(y, 0.0)), 1.0, y)) * (-ct)
+
+
+def _rel_entr_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    v10 = (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(y, 0.0)), 1.0, y)) * (-ct)
+    return (xp.log(x / y) + 1.0) * ct, v10
+
+
+def _rel_entr_3(xp: Any, ct: Any, x: Any) -> Any:
     v0 = xp.equal(x, 0.0)
     v9 = (x / select_p.impl(xp, xp.bitwise_and(v0, v0), 1.0, x)) * (-ct)
     return ((xp.log(x / x) + 1.0) * ct) + v9
@@ -168,6 +222,11 @@ def _kl_div_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
 def _kl_div_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v5 = 1.0 - (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(y, 0.0)), 1.0, y))
     return xp.log(x / y) * ct, v5 * ct
+
+
+def _kl_div_3(xp: Any, ct: Any, x: Any) -> Any:
+    v0 = xp.equal(x, 0.0)
+    return (xp.log(x / x) * ct) + ((1.0 - (x / select_p.impl(xp, xp.bitwise_and(v0, v0), 1.0, x))) * ct)
 
 
 def _boxcox_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
@@ -187,7 +246,7 @@ def _boxcox_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return xp.power(x, y - 1.0) * ct, v16
 
 
-def _boxcox_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _boxcox_3(xp: Any, ct: Any, x: Any) -> Any:
     v0 = xp.log(x)
     v3 = xp.bitwise_and(xp.equal(v0, (-inf)), xp.greater(x, 0.0))
     v4 = select_p.impl(xp, v3, 0.0, v0)
@@ -213,7 +272,7 @@ def _boxcox1p_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return xp.power(1.0 + x, y - 1.0) * ct, v17
 
 
-def _boxcox1p_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _boxcox1p_3(xp: Any, ct: Any, x: Any) -> Any:
     v0 = xp.log1p(x)
     v3 = xp.bitwise_and(xp.equal(v0, (-inf)), xp.greater(x, 0.0))
     v4 = select_p.impl(xp, v3, 0.0, v0)
@@ -241,7 +300,7 @@ def _inv_boxcox_2(xp: Any, ct: Any, y: Any, out: Any) -> Any:
     return v1 * ct, v18
 
 
-def _inv_boxcox_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _inv_boxcox_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v1 = xp.power(out, 1.0 - x)
     v2 = xp.log(out)
     v5 = xp.bitwise_and(xp.equal(v2, (-inf)), xp.greater(x, 0.0))
@@ -270,7 +329,7 @@ def _inv_boxcox1p_2(xp: Any, ct: Any, y: Any, out: Any) -> Any:
     return v2 * ct, v19
 
 
-def _inv_boxcox1p_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _inv_boxcox1p_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v2 = xp.power(1.0 + out, 1.0 - x)
     v3 = xp.log1p(out)
     v6 = xp.bitwise_and(xp.equal(v3, (-inf)), xp.greater(x, 0.0))
@@ -286,6 +345,12 @@ def _huber_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
 
 
 def _huber_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    v0 = xp.absolute(y)
+    v1 = xp.less_equal(v0, x)
+    return select_p.impl(xp, v1, 0.0 * x, v0 - x) * ct, select_p.impl(xp, v1, y, x * xp.sign(y)) * ct
+
+
+def _huber_3(xp: Any, ct: Any, x: Any) -> Any:
     v0 = xp.absolute(x)
     v1 = xp.less_equal(v0, x)
     v9 = select_p.impl(xp, v1, x, x * xp.sign(x)) * ct
@@ -293,6 +358,21 @@ def _huber_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
 
 
 def _pseudo_huber_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    v0 = xp.hypot(x, y)
+    v1 = xp.square(y)
+    v2 = v0 + x
+    v7 = v1 / select_p.impl(xp, xp.bitwise_and(xp.equal(v1, 0.0), xp.equal(v2, 0.0)), 1.0, v2)
+    v8 = xp.square(v7)
+    return (v8 / select_p.impl(xp, xp.bitwise_and(xp.equal(v8, 0.0), xp.equal(v0, 0.0)), 1.0, v0)) * ct
+
+
+def _pseudo_huber_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    v0 = y * x
+    v1 = xp.hypot(x, y)
+    return (v0 / select_p.impl(xp, xp.bitwise_and(xp.equal(v0, 0.0), xp.equal(v1, 0.0)), 1.0, v1)) * ct
+
+
+def _pseudo_huber_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v0 = y * x
     v1 = xp.hypot(x, y)
     v3 = xp.equal(v1, 0.0)
@@ -304,7 +384,7 @@ def _pseudo_huber_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return (v14 / select_p.impl(xp, xp.bitwise_and(xp.equal(v14, 0.0), v3), 1.0, v1)) * ct, v20
 
 
-def _pseudo_huber_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _pseudo_huber_4(xp: Any, ct: Any, x: Any) -> Any:
     v0 = x * x
     v1 = xp.hypot(x, x)
     v3 = xp.equal(v1, 0.0)
@@ -328,6 +408,9 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     digamma_p: {
         "0 n": lambda xp, ct, x: polygamma_p.impl(xp, x, n=1) * ct,
+    },
+    rgamma_p: {
+        "0 n": _rgamma_1,
     },
     poch_p: {
         "0- n,n": lambda xp, ct, x, y, out: (out * (digamma_p.impl(xp, x + y) - digamma_p.impl(xp, x))) * ct,
@@ -368,7 +451,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,n": lambda xp, ct, x, y: zeta_s_p.impl(xp, x, y) * ct,
         "-1 n,n": lambda xp, ct, x, y: ((-x) * zeta_p.impl(xp, x + 1.0, y)) * ct,
         "01 n,n": lambda xp, ct, x, y: (zeta_s_p.impl(xp, x, y) * ct, ((-x) * zeta_p.impl(xp, x + 1.0, y)) * ct),
-        "00 n,n": lambda xp, ct, x, y: (zeta_s_p.impl(xp, x, x) * ct) + (((-x) * zeta_p.impl(xp, x + 1.0, x)) * ct),
+        "00 n,n": lambda xp, ct, x: (zeta_s_p.impl(xp, x, x) * ct) + (((-x) * zeta_p.impl(xp, x + 1.0, x)) * ct),
     },
     riemann_zeta_s_p: {
         "0 n": lambda xp, ct, x: special_derivative_p.impl(xp, x, name="riemann_zeta", orders=(2,)) * ct,
@@ -386,6 +469,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n": lambda xp, ct, x: ((-1.1283791670955126) * xp.exp(-xp.square(x))) * ct,
     },
     erfcx_p: {
+        "0 f": _erfcx_1,
         "0 c": lambda xp, ct, x, out: (((2.0 * x) * out) - 1.1283791670955126) * ct,
     },
     erfi_p: {
@@ -398,6 +482,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n": lambda xp, ct, out: ((-0.8862269254527579) * xp.exp(xp.square(out))) * ct,
     },
     dawsn_p: {
+        "0 f": _dawsn_1,
         "0 c": lambda xp, ct, x, out: (1.0 - ((2.0 * x) * out)) * ct,
     },
     wofz_p: {
@@ -421,6 +506,8 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     owens_t_p: {
         "0- n,n": _owens_t_1,
         "-1 n,n": _owens_t_2,
+        "01 n,n": _owens_t_3,
+        "00 n,n": _owens_t_4,
     },
     fresnel_s_p: {
         "0 n": lambda xp, ct, x: xp.sin(1.5707963267948966 * xp.square(x)) * ct,
@@ -436,20 +523,24 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     xlog1py_p: {
         "0- n,n": lambda xp, ct, y: xp.log1p(y) * ct,
-        "01 n,n": _xlog1py_1,
-        "00 n,n": _xlog1py_2,
+        "-1 n,n": _xlog1py_1,
+        "01 n,n": _xlog1py_2,
+        "00 n,n": _xlog1py_3,
     },
     entr_p: {
         "0 n": lambda xp, ct, x: (xp.log(x) + 1.0) * (-ct),
     },
     rel_entr_p: {
         "0- n,n": lambda xp, ct, x, y: (xp.log(x / y) + 1.0) * ct,
-        "00 n,n": _rel_entr_1,
+        "-1 n,n": _rel_entr_1,
+        "01 n,n": _rel_entr_2,
+        "00 n,n": _rel_entr_3,
     },
     kl_div_p: {
         "0- n,n": lambda xp, ct, x, y: xp.log(x / y) * ct,
         "-1 n,n": _kl_div_1,
         "01 n,n": _kl_div_2,
+        "00 n,n": _kl_div_3,
     },
     logit_p: {
         "0 n": lambda xp, ct, x: ct / (x * (1.0 - x)),
@@ -489,7 +580,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,n": lambda xp, ct, x, y: (y * xp.power(x, y - 1.0)) * ct,
         "-1 n,n": lambda xp, ct, x, out: xlogy_p.impl(xp, out + 1.0, x) * ct,
         "01 n,n": lambda xp, ct, x, y, out: ((y * xp.power(x, y - 1.0)) * ct, xlogy_p.impl(xp, out + 1.0, x) * ct),
-        "00 n,n": lambda xp, ct, x, y, out: ((x * xp.power(x, x - 1.0)) * ct) + (xlogy_p.impl(xp, out + 1.0, x) * ct),
+        "00 n,n": lambda xp, ct, x, out: ((x * xp.power(x, x - 1.0)) * ct) + (xlogy_p.impl(xp, out + 1.0, x) * ct),
     },
     cosm1_p: {
         "0 n": lambda xp, ct, x: xp.sin(x) * (-ct),
@@ -500,10 +591,13 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     huber_p: {
         "0- f,f": _huber_1,
         "-1 f,f": lambda xp, ct, x, y: select_p.impl(xp, xp.less_equal(xp.absolute(y), x), y, x * xp.sign(y)) * ct,
-        "00 f,f": _huber_2,
+        "01 f,f": _huber_2,
+        "00 f,f": _huber_3,
     },
     pseudo_huber_p: {
-        "01 n,n": _pseudo_huber_1,
-        "00 n,n": _pseudo_huber_2,
+        "0- n,n": _pseudo_huber_1,
+        "-1 n,n": _pseudo_huber_2,
+        "01 n,n": _pseudo_huber_3,
+        "00 n,n": _pseudo_huber_4,
     },
 }

@@ -4,27 +4,29 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives.comparison import select as select_p
-from funcad.primitives.special_gamma import digamma as digamma_p
-from funcad.primitives.special_gamma import poch as poch_p
-from funcad.primitives.special_incomplete import beta_density as beta_density_p
-from funcad.primitives.special_incomplete import betainc as betainc_p
-from funcad.primitives.special_incomplete import betainc_shape as betainc_shape_p
-from funcad.primitives.special_incomplete import betaincc as betaincc_p
-from funcad.primitives.special_incomplete import betainccinv as betainccinv_p
-from funcad.primitives.special_incomplete import betaincinv as betaincinv_p
-from funcad.primitives.special_incomplete import fdtri as fdtri_p
-from funcad.primitives.special_incomplete import gamma_density as gamma_density_p
-from funcad.primitives.special_incomplete import gammainc as gammainc_p
-from funcad.primitives.special_incomplete import gammainc_a as gammainc_a_p
-from funcad.primitives.special_incomplete import gammaincc as gammaincc_p
-from funcad.primitives.special_incomplete import gammainccinv as gammainccinv_p
-from funcad.primitives.special_incomplete import gammaincinv as gammaincinv_p
-from funcad.primitives.special_incomplete import random_gamma_grad as random_gamma_grad_p
-from funcad.primitives.special_incomplete import stdtr as stdtr_p
-from funcad.primitives.special_incomplete import stdtr_v as stdtr_v_p
-from funcad.primitives.special_incomplete import stdtrit as stdtrit_p
-from funcad.primitives.special_table import numeric_p as special_derivative_p
+from funcad.primitives import comparison, special_gamma, special_incomplete, special_table
+
+select_p = comparison.select
+digamma_p = special_gamma.digamma
+poch_p = special_gamma.poch
+beta_density_p = special_incomplete.beta_density
+betainc_p = special_incomplete.betainc
+betainc_shape_p = special_incomplete.betainc_shape
+betaincc_p = special_incomplete.betaincc
+betainccinv_p = special_incomplete.betainccinv
+betaincinv_p = special_incomplete.betaincinv
+fdtri_p = special_incomplete.fdtri
+gamma_density_p = special_incomplete.gamma_density
+gammainc_p = special_incomplete.gammainc
+gammainc_a_p = special_incomplete.gammainc_a
+gammaincc_p = special_incomplete.gammaincc
+gammainccinv_p = special_incomplete.gammainccinv
+gammaincinv_p = special_incomplete.gammaincinv
+random_gamma_grad_p = special_incomplete.random_gamma_grad
+stdtr_p = special_incomplete.stdtr
+stdtr_v_p = special_incomplete.stdtr_v
+stdtrit_p = special_incomplete.stdtrit
+special_derivative_p = special_table.numeric_p
 
 
 def _gamma_density_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
@@ -39,7 +41,7 @@ def _gamma_density_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return (out * (xp.log(y) - digamma_p.impl(xp, x))) * ct, (out * v6) * ct
 
 
-def _gamma_density_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _gamma_density_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v0 = x - 1.0
     v6 = (v0 / select_p.impl(xp, xp.bitwise_and(xp.equal(v0, 0.0), xp.equal(x, 0.0)), 1.0, x)) - 1.0
     return ((out * (xp.log(x) - digamma_p.impl(xp, x))) * ct) + ((out * v6) * ct)
@@ -50,7 +52,7 @@ def _gammainc_a_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return special_derivative_p.impl(xp, x, y, name="gammainc", orders=(2, 0)) * ct, v7
 
 
-def _gammainc_a_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _gammainc_a_2(xp: Any, ct: Any, x: Any) -> Any:
     v7 = (gamma_density_p.impl(xp, x, x) * (xp.log(x) - digamma_p.impl(xp, x))) * ct
     return (special_derivative_p.impl(xp, x, x, name="gammainc", orders=(2, 0)) * ct) + v7
 
@@ -60,7 +62,7 @@ def _gammaincc_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return gammainc_a_p.impl(xp, x, y) * v2, gamma_density_p.impl(xp, x, y) * v2
 
 
-def _gammaincc_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _gammaincc_2(xp: Any, ct: Any, x: Any) -> Any:
     v2 = -ct
     return (gammainc_a_p.impl(xp, x, x) * v2) + (gamma_density_p.impl(xp, x, x) * v2)
 
@@ -87,7 +89,7 @@ def _random_gamma_grad_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return v16 * v17, (v2 + (out * v9)) * v17
 
 
-def _random_gamma_grad_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _random_gamma_grad_4(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v2 = xp.log(x) - digamma_p.impl(xp, x)
     v3 = x - 1.0
     v9 = (v3 / select_p.impl(xp, xp.bitwise_and(xp.equal(v3, 0.0), xp.equal(x, 0.0)), 1.0, x)) - 1.0
@@ -97,7 +99,7 @@ def _random_gamma_grad_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return (v16 * v17) + ((v2 + (out * v9)) * v17)
 
 
-def _gammaincinv_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _gammaincinv_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return (random_gamma_grad_p.impl(xp, x, out) * ct) + (ct / gamma_density_p.impl(xp, x, out))
 
 
@@ -105,7 +107,7 @@ def _gammainccinv_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return random_gamma_grad_p.impl(xp, x, out) * ct, (-ct) / gamma_density_p.impl(xp, x, out)
 
 
-def _gammainccinv_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _gammainccinv_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return (random_gamma_grad_p.impl(xp, x, out) * ct) + ((-ct) / gamma_density_p.impl(xp, x, out))
 
 
@@ -118,9 +120,49 @@ def _beta_density_2(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
 
 
 def _beta_density_3(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
+    v0 = x - 1.0
+    v6 = y - 1.0
+    v7 = 1.0 - z
+    v12 = v6 / select_p.impl(xp, xp.bitwise_and(xp.equal(v6, 0.0), xp.equal(v7, 0.0)), 1.0, v7)
+    v13 = (v0 / select_p.impl(xp, xp.bitwise_and(xp.equal(v0, 0.0), xp.equal(z, 0.0)), 1.0, z)) - v12
+    return (out * v13) * ct
+
+
+def _beta_density_4(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
     v4 = digamma_p.impl(xp, x + y)
     v14 = (out * ((xp.log(z) - digamma_p.impl(xp, x)) + v4)) * ct
     return v14, (out * ((xp.log1p(-z) - digamma_p.impl(xp, y)) + v4)) * ct
+
+
+def _beta_density_5(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
+    v7 = x - 1.0
+    v13 = y - 1.0
+    v14 = 1.0 - z
+    v19 = v13 / select_p.impl(xp, xp.bitwise_and(xp.equal(v13, 0.0), xp.equal(v14, 0.0)), 1.0, v14)
+    v20 = (v7 / select_p.impl(xp, xp.bitwise_and(xp.equal(v7, 0.0), xp.equal(z, 0.0)), 1.0, z)) - v19
+    v23 = (out * ((xp.log(z) - digamma_p.impl(xp, x)) + digamma_p.impl(xp, x + y))) * ct
+    return v23, (out * v20) * ct
+
+
+def _beta_density_6(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
+    v8 = x - 1.0
+    v14 = y - 1.0
+    v15 = 1.0 - z
+    v20 = v14 / select_p.impl(xp, xp.bitwise_and(xp.equal(v14, 0.0), xp.equal(v15, 0.0)), 1.0, v15)
+    v21 = (v8 / select_p.impl(xp, xp.bitwise_and(xp.equal(v8, 0.0), xp.equal(z, 0.0)), 1.0, z)) - v20
+    v24 = (out * ((xp.log1p(-z) - digamma_p.impl(xp, y)) + digamma_p.impl(xp, x + y))) * ct
+    return v24, (out * v21) * ct
+
+
+def _beta_density_7(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
+    v4 = digamma_p.impl(xp, x + y)
+    v13 = x - 1.0
+    v19 = y - 1.0
+    v20 = 1.0 - z
+    v25 = v19 / select_p.impl(xp, xp.bitwise_and(xp.equal(v19, 0.0), xp.equal(v20, 0.0)), 1.0, v20)
+    v26 = (v13 / select_p.impl(xp, xp.bitwise_and(xp.equal(v13, 0.0), xp.equal(z, 0.0)), 1.0, z)) - v25
+    v30 = (out * ((xp.log(z) - digamma_p.impl(xp, x)) + v4)) * ct
+    return v30, (out * ((xp.log1p(-z) - digamma_p.impl(xp, y)) + v4)) * ct, (out * v26) * ct
 
 
 def _betainc_1(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
@@ -134,6 +176,11 @@ def _betainc_2(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
 
 def _betainc_3(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
     return betainc_shape_p.impl(xp, x, y, z, which=1) * ct, beta_density_p.impl(xp, x, y, z) * ct
+
+
+def _betainc_4(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
+    v5 = betainc_shape_p.impl(xp, x, y, z, which=0) * ct
+    return v5, betainc_shape_p.impl(xp, x, y, z, which=1) * ct, beta_density_p.impl(xp, x, y, z) * ct
 
 
 def _betaincc_1(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
@@ -152,24 +199,38 @@ def _betaincc_3(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
     return betainc_shape_p.impl(xp, x, y, z, which=1) * v2, beta_density_p.impl(xp, x, y, z) * v2
 
 
+def _betaincc_4(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
+    v3 = -ct
+    v6 = betainc_shape_p.impl(xp, x, y, z, which=0) * v3
+    return v6, betainc_shape_p.impl(xp, x, y, z, which=1) * v3, beta_density_p.impl(xp, x, y, z) * v3
+
+
 def _betaincinv_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    return (betainc_shape_p.impl(xp, x, y, out, which=0) / beta_density_p.impl(xp, x, y, out)) * (-ct)
+
+
+def _betaincinv_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    return (betainc_shape_p.impl(xp, x, y, out, which=1) / beta_density_p.impl(xp, x, y, out)) * (-ct)
+
+
+def _betaincinv_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v1 = beta_density_p.impl(xp, x, y, out)
     v5 = -ct
     v7 = (betainc_shape_p.impl(xp, x, y, out, which=0) / v1) * v5
     return v7, (betainc_shape_p.impl(xp, x, y, out, which=1) / v1) * v5
 
 
-def _betaincinv_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _betaincinv_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v1 = beta_density_p.impl(xp, x, y, out)
     return (betainc_shape_p.impl(xp, x, y, out, which=0) / v1) * (-ct), ct / v1
 
 
-def _betaincinv_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _betaincinv_5(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v1 = beta_density_p.impl(xp, x, y, out)
     return (betainc_shape_p.impl(xp, x, y, out, which=1) / v1) * (-ct), ct / v1
 
 
-def _betaincinv_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _betaincinv_6(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v1 = beta_density_p.impl(xp, x, y, out)
     v6 = -ct
     v8 = (betainc_shape_p.impl(xp, x, y, out, which=0) / v1) * v6
@@ -217,6 +278,17 @@ def _stdtr_v_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return special_derivative_p.impl(xp, x, y, name="stdtr", orders=(2, 0)) * ct, (v12 * v25) * ct
 
 
+def _stdtr_v_3(xp: Any, ct: Any, x: Any) -> Any:
+    v0 = 0.5 * x
+    v5 = x + 1.0
+    v8 = xp.square(x) / x
+    v9 = xp.log1p(v8)
+    v12 = (poch_p.impl(xp, v0, 0.5) / xp.sqrt(3.141592653589793 * x)) * xp.exp(((-0.5) * v5) * v9)
+    v23 = ((v5 / x) * v8) / (1.0 + v8)
+    v25 = 0.5 * ((((digamma_p.impl(xp, 0.5 * v5) - digamma_p.impl(xp, v0)) - (1.0 / x)) - v9) + v23)
+    return (special_derivative_p.impl(xp, x, x, name="stdtr", orders=(2, 0)) * ct) + ((v12 * v25) * ct)
+
+
 def _stdtr_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v11 = xp.exp(((-0.5) * (x + 1.0)) * xp.log1p(xp.square(y) / x))
     return ((poch_p.impl(xp, 0.5 * x, 0.5) / xp.sqrt(3.141592653589793 * x)) * v11) * ct
@@ -228,7 +300,7 @@ def _stdtr_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return stdtr_v_p.impl(xp, x, y) * ct, v15
 
 
-def _stdtr_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _stdtr_3(xp: Any, ct: Any, x: Any) -> Any:
     v11 = xp.exp(((-0.5) * (x + 1.0)) * xp.log1p(xp.square(x) / x))
     v15 = ((poch_p.impl(xp, 0.5 * x, 0.5) / xp.sqrt(3.141592653589793 * x)) * v11) * ct
     return (stdtr_v_p.impl(xp, x, x) * ct) + v15
@@ -237,10 +309,32 @@ def _stdtr_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
 def _fdtri_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v0 = x * out
     v1 = y + v0
-    return ct / ((beta_density_p.impl(xp, 0.5 * x, 0.5 * y, v0 / v1) / xp.square(v1)) * (x * y))
+    v2 = 0.5 * x
+    v3 = 0.5 * y
+    v4 = v0 / v1
+    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
+    v15 = ((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=0)) + (v7 * (out * y))) / (v7 * (x * y))
+    return v15 * (-ct)
 
 
 def _fdtri_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = x * out
+    v1 = y + v0
+    v2 = 0.5 * x
+    v3 = 0.5 * y
+    v4 = v0 / v1
+    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
+    v16 = (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=1)) - (v7 * v0)) / (v7 * (x * y))) * (-ct)
+    return v16
+
+
+def _fdtri_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = x * out
+    v1 = y + v0
+    return ct / ((beta_density_p.impl(xp, 0.5 * x, 0.5 * y, v0 / v1) / xp.square(v1)) * (x * y))
+
+
+def _fdtri_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v0 = x * out
     v1 = y + v0
     v2 = 0.5 * x
@@ -253,7 +347,7 @@ def _fdtri_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return v23, (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=1)) - (v7 * v0)) / v14) * v21
 
 
-def _fdtri_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _fdtri_5(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v0 = x * out
     v1 = y + v0
     v2 = 0.5 * x
@@ -265,7 +359,18 @@ def _fdtri_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return v18, ct / v14
 
 
-def _fdtri_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _fdtri_6(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = x * out
+    v1 = y + v0
+    v2 = 0.5 * x
+    v3 = 0.5 * y
+    v4 = v0 / v1
+    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
+    v13 = v7 * (x * y)
+    return (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=1)) - (v7 * v0)) / v13) * (-ct), ct / v13
+
+
+def _fdtri_7(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v0 = x * out
     v1 = y + v0
     v2 = 0.5 * x
@@ -296,7 +401,7 @@ def _stdtrit_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return (stdtr_v_p.impl(xp, x, out) / v12) * (-ct), ct / v12
 
 
-def _stdtrit_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _stdtrit_4(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v11 = xp.exp(((-0.5) * (x + 1.0)) * xp.log1p(xp.square(out) / x))
     v12 = (poch_p.impl(xp, 0.5 * x, 0.5) / xp.sqrt(3.141592653589793 * x)) * v11
     return ((stdtr_v_p.impl(xp, x, out) / v12) * (-ct)) + (ct / v12)
@@ -319,7 +424,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,n": lambda xp, ct, x, y: gammainc_a_p.impl(xp, x, y) * ct,
         "-1 n,n": lambda xp, ct, x, y: gamma_density_p.impl(xp, x, y) * ct,
         "01 n,n": lambda xp, ct, x, y: (gammainc_a_p.impl(xp, x, y) * ct, gamma_density_p.impl(xp, x, y) * ct),
-        "00 n,n": lambda xp, ct, x, y: (gammainc_a_p.impl(xp, x, x) * ct) + (gamma_density_p.impl(xp, x, x) * ct),
+        "00 n,n": lambda xp, ct, x: (gammainc_a_p.impl(xp, x, x) * ct) + (gamma_density_p.impl(xp, x, x) * ct),
     },
     gammaincc_p: {
         "0- n,n": lambda xp, ct, x, y: gammainc_a_p.impl(xp, x, y) * (-ct),
@@ -348,7 +453,11 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     beta_density_p: {
         "0-- n,n,n": _beta_density_1,
         "-1- n,n,n": _beta_density_2,
-        "01- n,n,n": _beta_density_3,
+        "--2 n,n,n": _beta_density_3,
+        "01- n,n,n": _beta_density_4,
+        "0-2 n,n,n": _beta_density_5,
+        "-12 n,n,n": _beta_density_6,
+        "012 n,n,n": _beta_density_7,
     },
     betainc_p: {
         "0-- n,n,n": lambda xp, ct, x, y, z: betainc_shape_p.impl(xp, x, y, z, which=0) * ct,
@@ -357,6 +466,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01- n,n,n": _betainc_1,
         "0-2 n,n,n": _betainc_2,
         "-12 n,n,n": _betainc_3,
+        "012 n,n,n": _betainc_4,
     },
     betaincc_p: {
         "0-- n,n,n": lambda xp, ct, x, y, z: betainc_shape_p.impl(xp, x, y, z, which=0) * (-ct),
@@ -365,17 +475,22 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01- n,n,n": _betaincc_1,
         "0-2 n,n,n": _betaincc_2,
         "-12 n,n,n": _betaincc_3,
+        "012 n,n,n": _betaincc_4,
     },
     betaincinv_p: {
+        "0-- n,n,n": _betaincinv_1,
+        "-1- n,n,n": _betaincinv_2,
         "--2 n,n,n": lambda xp, ct, x, y, out: ct / beta_density_p.impl(xp, x, y, out),
-        "01- n,n,n": _betaincinv_1,
-        "0-2 n,n,n": _betaincinv_2,
-        "-12 n,n,n": _betaincinv_3,
-        "012 n,n,n": _betaincinv_4,
+        "01- n,n,n": _betaincinv_3,
+        "0-2 n,n,n": _betaincinv_4,
+        "-12 n,n,n": _betaincinv_5,
+        "012 n,n,n": _betaincinv_6,
     },
     betainccinv_p: {
+        "0-- n,n,n": _betaincinv_1,
+        "-1- n,n,n": _betaincinv_2,
         "--2 n,n,n": lambda xp, ct, x, y, out: (-ct) / beta_density_p.impl(xp, x, y, out),
-        "01- n,n,n": _betaincinv_1,
+        "01- n,n,n": _betaincinv_3,
         "0-2 n,n,n": _betainccinv_1,
         "-12 n,n,n": _betainccinv_2,
         "012 n,n,n": _betainccinv_3,
@@ -384,6 +499,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="stdtr", orders=(2, 0)) * ct,
         "-1 n,n": _stdtr_v_1,
         "01 n,n": _stdtr_v_2,
+        "00 n,n": _stdtr_v_3,
     },
     stdtr_p: {
         "0- n,n": lambda xp, ct, x, y: stdtr_v_p.impl(xp, x, y) * ct,
@@ -392,10 +508,13 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "00 n,n": _stdtr_3,
     },
     fdtri_p: {
-        "--2 n,n,n": _fdtri_1,
-        "01- n,n,n": _fdtri_2,
-        "0-2 n,n,n": _fdtri_3,
-        "012 n,n,n": _fdtri_4,
+        "0-- n,n,n": _fdtri_1,
+        "-1- n,n,n": _fdtri_2,
+        "--2 n,n,n": _fdtri_3,
+        "01- n,n,n": _fdtri_4,
+        "0-2 n,n,n": _fdtri_5,
+        "-12 n,n,n": _fdtri_6,
+        "012 n,n,n": _fdtri_7,
     },
     stdtrit_p: {
         "0- n,n": _stdtrit_1,

@@ -4,30 +4,34 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives.comparison import select as select_p
-from funcad.primitives.special_integrals import cosine_integral_p
-from funcad.primitives.special_integrals import ellipe as ellipe_p
-from funcad.primitives.special_integrals import ellipeinc as ellipeinc_p
-from funcad.primitives.special_integrals import ellipk as ellipk_p
-from funcad.primitives.special_integrals import ellipkinc as ellipkinc_p
-from funcad.primitives.special_integrals import elliptic_d as elliptic_d_p
-from funcad.primitives.special_integrals import exp1 as exp1_p
-from funcad.primitives.special_integrals import expi as expi_p
-from funcad.primitives.special_integrals import expn_p
-from funcad.primitives.special_integrals import hyp0f1 as hyp0f1_p
-from funcad.primitives.special_integrals import hyp1f1 as hyp1f1_p
-from funcad.primitives.special_integrals import hyp2f1 as hyp2f1_p
-from funcad.primitives.special_integrals import hyperbolic_cosine_integral_p
-from funcad.primitives.special_integrals import hyperbolic_sine_integral_p
-from funcad.primitives.special_integrals import hyperu as hyperu_p
-from funcad.primitives.special_integrals import kummer_slope as kummer_slope_p
-from funcad.primitives.special_integrals import log_over_excess as log_over_excess_p
-from funcad.primitives.special_integrals import sine_integral_p
-from funcad.primitives.special_integrals import sinhc_p
-from funcad.primitives.special_integrals import spence as spence_p
-from funcad.primitives.special_integrals import wrightomega as wrightomega_p
-from funcad.primitives.special_table import numeric_p as special_derivative_p
-from funcad.primitives.transcendental import sinc_p
+from funcad.primitives import comparison, special_integrals, special_table, transcendental
+
+select_p = comparison.select
+cosine_integral_p = special_integrals.cosine_integral_p
+ellipe_p = special_integrals.ellipe
+ellipeinc_p = special_integrals.ellipeinc
+ellipk_p = special_integrals.ellipk
+ellipkinc_p = special_integrals.ellipkinc
+ellipkm1_p = special_integrals.ellipkm1
+elliptic_d_p = special_integrals.elliptic_d
+exp1_p = special_integrals.exp1
+expi_p = special_integrals.expi
+expn_p = special_integrals.expn_p
+hyp0f1_p = special_integrals.hyp0f1
+hyp1f1_p = special_integrals.hyp1f1
+hyp2f1_p = special_integrals.hyp2f1
+hyperbolic_cosine_integral_p = special_integrals.hyperbolic_cosine_integral_p
+hyperbolic_sine_integral_p = special_integrals.hyperbolic_sine_integral_p
+hyperu_p = special_integrals.hyperu
+kummer_slope_p = special_integrals.kummer_slope
+log_over_excess_p = special_integrals.log_over_excess
+sine_integral_p = special_integrals.sine_integral_p
+sine_moment_p = special_integrals.sine_moment
+sinhc_p = special_integrals.sinhc_p
+spence_p = special_integrals.spence
+wrightomega_p = special_integrals.wrightomega
+special_derivative_p = special_table.numeric_p
+sinc_p = transcendental.sinc_p
 
 
 def _log_over_excess_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
@@ -56,18 +60,41 @@ def _elliptic_d_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return (v1 / xp.sqrt(1.0 - (y * v1))) * ct
 
 
+def _elliptic_d_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    v3 = xp.square(xp.sin(x))
+    v9 = (0.5 * sine_moment_p.impl(xp, x, y, power=2, root=3)) * ct
+    return (v3 / xp.sqrt(1.0 - (y * v3))) * ct, v9
+
+
+def _elliptic_d_3(xp: Any, ct: Any, x: Any) -> Any:
+    v3 = xp.square(xp.sin(x))
+    v9 = (0.5 * sine_moment_p.impl(xp, x, x, power=2, root=3)) * ct
+    return ((v3 / xp.sqrt(1.0 - (x * v3))) * ct) + v9
+
+
 def _ellipk_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return ((0.5 * ((out - elliptic_d_p.impl(xp, 1.5707963267948966, x)) - 0.0)) / (1.0 - x)) * ct
 
 
+def _ellipkm1_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v0 = 1.0 - x
+    return ((0.5 * ((out - elliptic_d_p.impl(xp, 1.5707963267948966, v0)) - 0.0)) / (1.0 - v0)) * (-ct)
+
+
 def _ellipkinc_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = xp.sin(x)
+    v10 = (out - elliptic_d_p.impl(xp, x, y)) - ((v0 * xp.cos(x)) / xp.sqrt(1.0 - (y * xp.square(v0))))
+    return ((0.5 * v10) / (1.0 - y)) * ct
+
+
+def _ellipkinc_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v0 = xp.sin(x)
     v6 = xp.sqrt(1.0 - (y * xp.square(v0)))
     v15 = ((0.5 * ((out - elliptic_d_p.impl(xp, x, y)) - ((v0 * xp.cos(x)) / v6))) / (1.0 - y)) * ct
     return ct / v6, v15
 
 
-def _ellipkinc_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _ellipkinc_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v0 = xp.sin(x)
     v6 = xp.sqrt(1.0 - (x * xp.square(v0)))
     v15 = ((0.5 * ((out - elliptic_d_p.impl(xp, x, x)) - ((v0 * xp.cos(x)) / v6))) / (1.0 - x)) * ct
@@ -75,6 +102,10 @@ def _ellipkinc_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
 
 
 def _ellipeinc_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    return xp.sqrt(1.0 - (y * xp.square(xp.sin(x)))) * ct, ((-0.5) * elliptic_d_p.impl(xp, x, y)) * ct
+
+
+def _ellipeinc_2(xp: Any, ct: Any, x: Any) -> Any:
     v8 = ((-0.5) * elliptic_d_p.impl(xp, x, x)) * ct
     return (xp.sqrt(1.0 - (x * xp.square(xp.sin(x)))) * ct) + v8
 
@@ -84,7 +115,7 @@ def _hyp0f1_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return special_derivative_p.impl(xp, x, y, name="hyp0f1", orders=(1, 0)) * ct, v5
 
 
-def _hyp0f1_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _hyp0f1_2(xp: Any, ct: Any, x: Any) -> Any:
     v5 = (hyp0f1_p.impl(xp, x + 1.0, x) / x) * ct
     return (special_derivative_p.impl(xp, x, x, name="hyp0f1", orders=(1, 0)) * ct) + v5
 
@@ -115,7 +146,7 @@ def _hyp2f1_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return v3, special_derivative_p.impl(xp, x, y, name="hyp2f1", orders=(0, 1, 0, 0)) * ct
 
 
-def _hyp2f1_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _hyp2f1_2(xp: Any, ct: Any, x: Any) -> Any:
     v3 = special_derivative_p.impl(xp, x, x, name="hyp2f1", orders=(1, 0, 0, 0)) * ct
     return (special_derivative_p.impl(xp, x, x, name="hyp2f1", orders=(0, 1, 0, 0)) * ct) + v3
 
@@ -158,7 +189,7 @@ def _hyperu_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return v3, special_derivative_p.impl(xp, x, y, name="hyperu", orders=(0, 1, 0)) * ct
 
 
-def _hyperu_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _hyperu_2(xp: Any, ct: Any, x: Any) -> Any:
     v3 = special_derivative_p.impl(xp, x, x, name="hyperu", orders=(1, 0, 0)) * ct
     return (special_derivative_p.impl(xp, x, x, name="hyperu", orders=(0, 1, 0)) * ct) + v3
 
@@ -217,22 +248,30 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     elliptic_d_p: {
         "0- n,n": _elliptic_d_1,
+        "-1 n,n": lambda xp, ct, x, y: (0.5 * sine_moment_p.impl(xp, x, y, power=2, root=3)) * ct,
+        "01 n,n": _elliptic_d_2,
+        "00 n,n": _elliptic_d_3,
     },
     ellipk_p: {
         "0 n": _ellipk_1,
+    },
+    ellipkm1_p: {
+        "0 n": _ellipkm1_1,
     },
     ellipe_p: {
         "0 n": lambda xp, ct, x: ((-0.5) * elliptic_d_p.impl(xp, 1.5707963267948966, x)) * ct,
     },
     ellipkinc_p: {
         "0- n,n": lambda xp, ct, x, y: ct / xp.sqrt(1.0 - (y * xp.square(xp.sin(x)))),
-        "01 n,n": _ellipkinc_1,
-        "00 n,n": _ellipkinc_2,
+        "-1 n,n": _ellipkinc_1,
+        "01 n,n": _ellipkinc_2,
+        "00 n,n": _ellipkinc_3,
     },
     ellipeinc_p: {
         "0- n,n": lambda xp, ct, x, y: xp.sqrt(1.0 - (y * xp.square(xp.sin(x)))) * ct,
         "-1 n,n": lambda xp, ct, x, y: ((-0.5) * elliptic_d_p.impl(xp, x, y)) * ct,
-        "00 n,n": _ellipeinc_1,
+        "01 n,n": _ellipeinc_1,
+        "00 n,n": _ellipeinc_2,
     },
     hyp0f1_p: {
         "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="hyp0f1", orders=(1, 0)) * ct,

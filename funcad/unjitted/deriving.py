@@ -227,14 +227,16 @@ def _printed(
     answers = ["None" if c is None else printer.atom(next(there)) for c in cotangents]
     if not jaxpr.outputs:
         return None
-    answer = ", ".join(answers) + "," * (primitive.multiple and len(answers) == 1)
-    linear_inputs = {code: t.atom for code, t in [*enumerate(linear.values), *[(~i, t) for i, t in enumerate(linear.outs)]]}
+    answer = f"({answers[0]},)" if primitive.multiple and len(answers) == 1 else ", ".join(answers)
+    linear_inputs: dict[Any, int] = {}  # variable: what it is of the operation; of operands that are one, the first
+    for code, t in [*enumerate(linear.values), *[(~i, t) for i, t in enumerate(linear.outs)]]:
+        linear_inputs.setdefault(t.atom, code)
     text = inlined([f"{name} = {value}" for name, value in printer.lines], f"return {answer}", printer.loose)
     used = set(re.findall(r"\w+", "\n".join(text)))
     shape = linear.jaxpr.outputs[0].aval.shape
     elementwise = all([is_elementwise(e.primitive) and e.outputs[0].aval.shape == shape for e in jaxpr.equations])
-    needed = {v for v, u in zip(linear.known.inputs, used_inputs(linear.known)) if u}
-    reads: list[Any] = [code for name, code in codes.items() if name in used or linear_inputs[code] in needed]
+    needed = {linear_inputs.get(v) for v, u in zip(linear.known.inputs, used_inputs(linear.known)) if u}
+    reads: list[Any] = [code for name, code in codes.items() if name in used or code in needed]
     if not (elementwise and is_elementwise(primitive)):
         reads.append("shapes")
     reads += ["params"] * ("params" in used)

@@ -7,92 +7,113 @@ from typing import Any
 from numpy import dtype, float32, float64
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives.arithmetic import abs_ as abs_p
-from funcad.primitives.arithmetic import cbrt as cbrt_p
-from funcad.primitives.arithmetic import clamp_p
-from funcad.primitives.arithmetic import copysign as copysign_p
-from funcad.primitives.arithmetic import div as div_p
-from funcad.primitives.arithmetic import exact_pow_p
-from funcad.primitives.arithmetic import exponent as exponent_p
-from funcad.primitives.arithmetic import fmax as fmax_p
-from funcad.primitives.arithmetic import fmin as fmin_p
-from funcad.primitives.arithmetic import fmod as fmod_p
-from funcad.primitives.arithmetic import heaviside as heaviside_p
-from funcad.primitives.arithmetic import hypot as hypot_p
-from funcad.primitives.arithmetic import integer_pow_p
-from funcad.primitives.arithmetic import ldexp as ldexp_p
-from funcad.primitives.arithmetic import mantissa as mantissa_p
-from funcad.primitives.arithmetic import maximum as maximum_p
-from funcad.primitives.arithmetic import minimum as minimum_p
-from funcad.primitives.arithmetic import mod as mod_p
-from funcad.primitives.arithmetic import mul as mul_p
-from funcad.primitives.arithmetic import neg as neg_p
-from funcad.primitives.arithmetic import nextafter as nextafter_p
-from funcad.primitives.arithmetic import reciprocal as reciprocal_p
-from funcad.primitives.arithmetic import root as root_of_squares_p
-from funcad.primitives.arithmetic import rsqrt as rsqrt_p
-from funcad.primitives.arithmetic import sqrt as sqrt_p
-from funcad.primitives.arithmetic import square_p
-from funcad.primitives.arithmetic import sub as sub_p
-from funcad.primitives.arithmetic import turn as turn_p
-from funcad.primitives.basic_indexing import basic_index_p
-from funcad.primitives.basic_indexing import basic_place_p
-from funcad.primitives.basic_indexing import gather_p
-from funcad.primitives.basic_indexing import scatter_p
-from funcad.primitives.basic_indexing import slice_p
-from funcad.primitives.basic_indexing import stack_p
-from funcad.primitives.comparison import select as select_p
-from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.conversion import conj_p
-from funcad.primitives.conversion import imag as imag_p
-from funcad.primitives.conversion import make_complex as make_complex_p
-from funcad.primitives.conversion import real_p
-from funcad.primitives.families import add as add_p
-from funcad.primitives.families import broadcast_in_dim as broadcast_in_dim_p
-from funcad.primitives.families import reduce_sum_p
-from funcad.primitives.families import reshape as reshape_p
-from funcad.primitives.loop import stack_add_p
-from funcad.primitives.reduction import cumprod_p
-from funcad.primitives.reduction import cumsum_p
-from funcad.primitives.reduction import linear_recurrence_p
-from funcad.primitives.reduction import reduce_max_p
-from funcad.primitives.reduction import reduce_min_p
-from funcad.primitives.reduction import shift_p
-from funcad.primitives.reduction import tied_spread_p
-from funcad.primitives.shape import concatenate_p
-from funcad.primitives.shape import rev_p
-from funcad.primitives.shape import transpose as transpose_p
-from funcad.primitives.sorting import argsort_p
-from funcad.primitives.sorting import sort_p
-from funcad.primitives.transcendental import arccos as arccos_p
-from funcad.primitives.transcendental import arccosh as arccosh_p
-from funcad.primitives.transcendental import arcsin as arcsin_p
-from funcad.primitives.transcendental import arcsinh as arcsinh_p
-from funcad.primitives.transcendental import arctan as arctan_p
-from funcad.primitives.transcendental import arctan2 as arctan2_p
-from funcad.primitives.transcendental import arctanh as arctanh_p
-from funcad.primitives.transcendental import complex_logistic_p
-from funcad.primitives.transcendental import cos as cos_p
-from funcad.primitives.transcendental import cosh as cosh_p
-from funcad.primitives.transcendental import difference_p
-from funcad.primitives.transcendental import exp as exp_p
-from funcad.primitives.transcendental import exp2 as exp2_p
-from funcad.primitives.transcendental import expm1 as expm1_p
-from funcad.primitives.transcendental import log as log_p
-from funcad.primitives.transcendental import log10 as log10_p
-from funcad.primitives.transcendental import log1p as log1p_p
-from funcad.primitives.transcendental import log2 as log2_p
-from funcad.primitives.transcendental import logaddexp as logaddexp_p
-from funcad.primitives.transcendental import logaddexp2 as logaddexp2_p
-from funcad.primitives.transcendental import logistic_linear as logistic_linear_p
-from funcad.primitives.transcendental import logistic_p
-from funcad.primitives.transcendental import over_root_p
-from funcad.primitives.transcendental import sin as sin_p
-from funcad.primitives.transcendental import sinc_p
-from funcad.primitives.transcendental import sinh as sinh_p
-from funcad.primitives.transcendental import tan as tan_p
-from funcad.primitives.transcendental import tanh as tanh_p
-from funcad.primitives.transcendental import tanh_linear as tanh_linear_p
+from funcad.primitives import (
+    arithmetic,
+    basic_indexing,
+    comparison,
+    contraction,
+    conversion,
+    families,
+    loop,
+    reduction,
+    shape,
+    sorting,
+    transcendental,
+)
+
+abs_p = arithmetic.abs_
+cbrt_p = arithmetic.cbrt
+clamp_p = arithmetic.clamp_p
+copysign_p = arithmetic.copysign
+div_p = arithmetic.div
+exact_pow_p = arithmetic.exact_pow_p
+exponent_p = arithmetic.exponent
+fmax_p = arithmetic.fmax
+fmin_p = arithmetic.fmin
+fmod_p = arithmetic.fmod
+heaviside_p = arithmetic.heaviside
+hypot_p = arithmetic.hypot
+integer_pow_p = arithmetic.integer_pow_p
+ldexp_p = arithmetic.ldexp
+mantissa_p = arithmetic.mantissa
+maximum_p = arithmetic.maximum
+minimum_p = arithmetic.minimum
+mod_p = arithmetic.mod
+mul_p = arithmetic.mul
+neg_p = arithmetic.neg
+nextafter_p = arithmetic.nextafter
+reciprocal_p = arithmetic.reciprocal
+root_of_squares_p = arithmetic.root
+rsqrt_p = arithmetic.rsqrt
+sign_p = arithmetic.sign
+sqrt_p = arithmetic.sqrt
+square_p = arithmetic.square_p
+sub_p = arithmetic.sub
+turn_p = arithmetic.turn
+basic_index_p = basic_indexing.basic_index_p
+basic_place_p = basic_indexing.basic_place_p
+gather_p = basic_indexing.gather_p
+scatter_p = basic_indexing.scatter_p
+stack_p = basic_indexing.stack_p
+select_p = comparison.select
+dot_general_p = contraction.dot_general_p
+conj_p = conversion.conj_p
+convert_p = conversion.convert_p
+imag_p = conversion.imag
+make_complex_p = conversion.make_complex
+real_p = conversion.real_p
+add_p = families.add
+broadcast_in_dim_p = families.broadcast_in_dim
+reduce_sum_p = families.reduce_sum_p
+reshape_p = families.reshape
+stack_add_p = loop.stack_add_p
+cummax_p = reduction.cummax_p
+cummin_p = reduction.cummin_p
+cumprod_p = reduction.cumprod_p
+cumsum_p = reduction.cumsum_p
+extremum_weights_p = reduction.extremum_weights_p
+linear_recurrence_p = reduction.linear_recurrence_p
+reduce_max_p = reduction.reduce_max_p
+reduce_min_p = reduction.reduce_min_p
+reduce_prod_p = reduction.reduce_prod_p
+shift_p = reduction.shift_p
+tied_spread_p = reduction.tied_spread_p
+concatenate_p = shape.concatenate_p
+rev_p = shape.rev_p
+slice_p = shape.slice_p
+transpose_p = shape.transpose
+argsort_p = sorting.argsort_p
+sort_p = sorting.sort_p
+arccos_p = transcendental.arccos
+arccosh_p = transcendental.arccosh
+arcsin_p = transcendental.arcsin
+arcsinh_p = transcendental.arcsinh
+arctan_p = transcendental.arctan
+arctan2_p = transcendental.arctan2
+arctanh_p = transcendental.arctanh
+complex_logistic_p = transcendental.complex_logistic_p
+cos_p = transcendental.cos
+cosh_p = transcendental.cosh
+difference_p = transcendental.difference_p
+exp_p = transcendental.exp
+exp2_p = transcendental.exp2
+expm1_p = transcendental.expm1
+log_p = transcendental.log
+log10_p = transcendental.log10
+log1p_p = transcendental.log1p
+log2_p = transcendental.log2
+logaddexp_p = transcendental.logaddexp
+logaddexp2_p = transcendental.logaddexp2
+logistic_linear_p = transcendental.logistic_linear
+logistic_p = transcendental.logistic_p
+over_root_p = transcendental.over_root_p
+pow_p = transcendental.pow_p
+sin_p = transcendental.sin
+sinc_p = transcendental.sinc_p
+sinh_p = transcendental.sinh
+tan_p = transcendental.tan
+tanh_p = transcendental.tanh
+tanh_linear_p = transcendental.tanh_linear
 
 
 def _div_1(xp: Any, ct: Any, y: Any, out: Any) -> Any:
@@ -100,7 +121,7 @@ def _div_1(xp: Any, ct: Any, y: Any, out: Any) -> Any:
     return v0, out * (-v0)
 
 
-def _div_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _div_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v0 = ct / x
     return v0 + (out * (-v0))
 
@@ -109,8 +130,36 @@ def _turn_1(xp: Any, ct: Any, y: Any, out: Any) -> Any:
     return turn_p.impl(xp, ct, y), select_p.impl(xp, xp.equal(y, 0.0), nan, -(out / y)) * ct
 
 
-def _turn_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _turn_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return turn_p.impl(xp, ct, x) + (select_p.impl(xp, xp.equal(x, 0.0), nan, -(out / x)) * ct)
+
+
+def _abs_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    return conj_p.impl(xp, x) * convert_p.impl(xp, turn_p.impl(xp, ct, out), dtype=dtype("complex128"))
+
+
+def _abs_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    return conj_p.impl(xp, x) * convert_p.impl(xp, turn_p.impl(xp, ct, out), dtype=dtype("complex64"))
+
+
+def _sign_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v0 = xp.absolute(x)
+    v2 = xp.equal(x, 0.0)
+    v5 = convert_p.impl(xp, select_p.impl(xp, xp.equal(v0, 0.0), 1.0, v0), dtype=dtype("complex128"))
+    v7 = select_p.impl(xp, v2, 0.0, ct / v5)
+    v11 = turn_p.impl(xp, convert_p.impl(xp, out * (-v7), dtype=dtype("float64")), v0)
+    v13 = conj_p.impl(xp, x) * convert_p.impl(xp, v11, dtype=dtype("complex128"))
+    return v7 + select_p.impl(xp, v2, 0.0, v13)
+
+
+def _sign_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v0 = xp.absolute(x)
+    v2 = xp.equal(x, 0.0)
+    v5 = convert_p.impl(xp, select_p.impl(xp, xp.equal(v0, 0.0), 1.0, v0), dtype=dtype("complex64"))
+    v7 = select_p.impl(xp, v2, 0.0, ct / v5)
+    v11 = turn_p.impl(xp, convert_p.impl(xp, out * (-v7), dtype=dtype("float32")), v0)
+    v13 = conj_p.impl(xp, x) * convert_p.impl(xp, v11, dtype=dtype("complex64"))
+    return v7 + select_p.impl(xp, v2, 0.0, v13)
 
 
 def _copysign_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
@@ -123,12 +172,7 @@ def _copysign_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return select_p.impl(xp, v2, ct, 0.0) + (-select_p.impl(xp, v2, 0.0, ct)), None
 
 
-def _copysign_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v2 = xp.equal(xp.signbit(x), xp.signbit(out))
-    return select_p.impl(xp, v2, ct, 0.0) + (-select_p.impl(xp, v2, 0.0, ct))
-
-
-def _hypot_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _hypot_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v1 = turn_p.impl(xp, x, out) * ct
     return v1 + v1
 
@@ -173,7 +217,7 @@ def _maximum_6(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return select_p.impl(xp, v0, 0.0, ct * select_p.impl(xp, v1, float32(1.0), v3)), v9
 
 
-def _maximum_7(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _maximum_7(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v0 = xp.less(x, x)
     v1 = xp.greater(x, x)
     v3 = select_p.impl(xp, xp.isnan(out), out, float64(0.5))
@@ -181,7 +225,7 @@ def _maximum_7(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return select_p.impl(xp, v0, 0.0, ct * select_p.impl(xp, v1, float64(1.0), v3)) + v9
 
 
-def _maximum_8(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _maximum_8(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v0 = xp.less(x, x)
     v1 = xp.greater(x, x)
     v3 = select_p.impl(xp, xp.isnan(out), out, float32(0.5))
@@ -213,6 +257,17 @@ def _maximum_11(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return select_p.impl(xp, v1, ct, 0.0) + select_p.impl(xp, xp.bitwise_and(v6, v7), v5, 0.0), v14
 
 
+def _maximum_12(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v0 = xp.less(x, x)
+    v1 = xp.greater(x, x)
+    v5 = select_p.impl(xp, xp.isnan(out), out, 0.5) * ct
+    v6 = xp.invert(v0)
+    v7 = xp.invert(v1)
+    v11 = select_p.impl(xp, v0, ct, 0.0)
+    v12 = (select_p.impl(xp, v1, ct, 0.0) + select_p.impl(xp, xp.bitwise_and(v6, v7), v5, 0.0)) + v11
+    return v12 + select_p.impl(xp, xp.bitwise_and(v7, v6), v5, 0.0)
+
+
 def _minimum_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v0 = xp.greater(x, y)
     v1 = xp.less(x, y)
@@ -229,7 +284,7 @@ def _minimum_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return select_p.impl(xp, v0, 0.0, ct * select_p.impl(xp, v1, float32(1.0), v3)), v9
 
 
-def _minimum_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _minimum_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v0 = xp.greater(x, x)
     v1 = xp.less(x, x)
     v3 = select_p.impl(xp, xp.isnan(out), out, float64(0.5))
@@ -237,7 +292,7 @@ def _minimum_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return select_p.impl(xp, v0, 0.0, ct * select_p.impl(xp, v1, float64(1.0), v3)) + v9
 
 
-def _minimum_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _minimum_4(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v0 = xp.greater(x, x)
     v1 = xp.less(x, x)
     v3 = select_p.impl(xp, xp.isnan(out), out, float32(0.5))
@@ -253,6 +308,17 @@ def _minimum_5(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v7 = xp.invert(v1)
     v14 = select_p.impl(xp, v0, ct, 0.0) + select_p.impl(xp, xp.bitwise_and(v7, v6), v5, 0.0)
     return select_p.impl(xp, v1, ct, 0.0) + select_p.impl(xp, xp.bitwise_and(v6, v7), v5, 0.0), v14
+
+
+def _minimum_6(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v0 = xp.greater(x, x)
+    v1 = xp.less(x, x)
+    v5 = select_p.impl(xp, xp.isnan(out), out, 0.5) * ct
+    v6 = xp.invert(v0)
+    v7 = xp.invert(v1)
+    v11 = select_p.impl(xp, v0, ct, 0.0)
+    v12 = (select_p.impl(xp, v1, ct, 0.0) + select_p.impl(xp, xp.bitwise_and(v6, v7), v5, 0.0)) + v11
+    return v12 + select_p.impl(xp, xp.bitwise_and(v7, v6), v5, 0.0)
 
 
 def _fmax_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
@@ -307,7 +373,21 @@ def _fmax_6(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return select_p.impl(xp, xp.bitwise_and(v1, v8), 0.0, v12), v15
 
 
-def _fmax_7(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _fmax_7(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v2 = xp.bitwise_and(xp.equal(out, x), xp.not_equal(x, x))
+    v6 = ct * select_p.impl(xp, v2, float64(1.0), select_p.impl(xp, xp.isnan(out), out, float64(0.5)))
+    v7 = select_p.impl(xp, v2, 0.0, v6)
+    return v7 + v7
+
+
+def _fmax_8(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v2 = xp.bitwise_and(xp.equal(out, x), xp.not_equal(x, x))
+    v6 = ct * select_p.impl(xp, v2, float32(1.0), select_p.impl(xp, xp.isnan(out), out, float32(0.5)))
+    v7 = select_p.impl(xp, v2, 0.0, v6)
+    return v7 + v7
+
+
+def _fmax_9(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v0 = xp.not_equal(x, y)
     v2 = xp.bitwise_and(xp.equal(out, x), v0)
     v11 = xp.bitwise_and(xp.invert(xp.bitwise_and(xp.equal(out, y), v0)), xp.invert(v2))
@@ -315,12 +395,33 @@ def _fmax_7(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     return select_p.impl(xp, v2, ct, 0.0) + v12
 
 
-def _fmax_8(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+def _fmax_10(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
     v0 = xp.not_equal(y, x)
     v2 = xp.bitwise_and(xp.equal(out, y), v0)
     v11 = xp.bitwise_and(xp.invert(xp.bitwise_and(xp.equal(out, x), v0)), xp.invert(v2))
     v12 = select_p.impl(xp, v11, select_p.impl(xp, xp.isnan(out), out, 0.5) * ct, 0.0)
     return select_p.impl(xp, v2, ct, 0.0) + v12
+
+
+def _fmax_11(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = xp.not_equal(y, x)
+    v1 = xp.equal(out, y)
+    v2 = xp.bitwise_and(v1, v0)
+    v3 = xp.equal(out, x)
+    v7 = xp.not_equal(x, y)
+    v8 = xp.bitwise_and(v3, v7)
+    v11 = select_p.impl(xp, xp.isnan(out), out, 0.5) * ct
+    v15 = select_p.impl(xp, xp.bitwise_and(xp.invert(xp.bitwise_and(v1, v7)), xp.invert(v8)), v11, 0.0)
+    v21 = select_p.impl(xp, xp.bitwise_and(xp.invert(xp.bitwise_and(v3, v0)), xp.invert(v2)), v11, 0.0)
+    return select_p.impl(xp, v8, ct, 0.0) + v15, select_p.impl(xp, v2, ct, 0.0) + v21
+
+
+def _fmax_12(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v2 = xp.bitwise_and(xp.equal(out, x), xp.not_equal(x, x))
+    v5 = select_p.impl(xp, v2, ct, 0.0)
+    v7 = xp.invert(v2)
+    v9 = select_p.impl(xp, xp.bitwise_and(v7, v7), select_p.impl(xp, xp.isnan(out), out, 0.5) * ct, 0.0)
+    return ((v5 + v9) + v5) + v9
 
 
 def _clamp_1(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
@@ -357,16 +458,20 @@ def _clamp_7(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def _clamp_8(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v7 = select_p.impl(xp, xp.bitwise_and(xp.greater_equal(x, y), xp.greater_equal(z, x)), ct, 0.0)
-    return v7, select_p.impl(xp, xp.bitwise_and(xp.greater(y, x), xp.greater(z, y)), ct, 0.0)
+    return select_p.impl(xp, xp.bitwise_and(xp.greater_equal(x, y), xp.greater_equal(z, x)), ct, 0.0)
 
 
 def _clamp_9(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
     v7 = select_p.impl(xp, xp.bitwise_and(xp.greater_equal(x, y), xp.greater_equal(z, x)), ct, 0.0)
-    return v7, select_p.impl(xp, xp.bitwise_or(xp.greater(x, z), xp.greater(y, z)), ct, 0.0)
+    return v7, select_p.impl(xp, xp.bitwise_and(xp.greater(y, x), xp.greater(z, y)), ct, 0.0)
 
 
 def _clamp_10(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
+    v7 = select_p.impl(xp, xp.bitwise_and(xp.greater_equal(x, y), xp.greater_equal(z, x)), ct, 0.0)
+    return v7, select_p.impl(xp, xp.bitwise_or(xp.greater(x, z), xp.greater(y, z)), ct, 0.0)
+
+
+def _clamp_11(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
     v10 = select_p.impl(xp, xp.bitwise_and(xp.greater(y, x), xp.greater(z, y)), ct, 0.0)
     v11 = select_p.impl(xp, xp.bitwise_and(xp.greater_equal(x, y), xp.greater_equal(z, x)), ct, 0.0)
     return v11, v10, select_p.impl(xp, xp.bitwise_or(xp.greater(x, z), xp.greater(y, z)), ct, 0.0)
@@ -504,13 +609,23 @@ def _gather_20(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v2, perm=(1, 0))
 
 
+def _basic_index_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    v0 = basic_place_p.impl(xp, ct, index=((0, 1009, 1), (1, 3, 1)), shape=(ct.shape[0], shapes[0][0]))
+    return v0
+
+
+def _basic_index_2(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    v0 = basic_place_p.impl(xp, ct, index=((0, 1009, 1), 2, (1, 3, 1)), shape=(ct.shape[0], shapes[0][0], shapes[0][1]))
+    return v0
+
+
 def _stack_1(xp: Any, ct: Any, shapes: Any) -> Any:
     return basic_index_p.impl(xp, ct, index=(0,)), basic_index_p.impl(xp, ct, index=(1,))
 
 
 def _stack_2(xp: Any, ct: Any, shapes: Any) -> Any:
-    v1 = basic_index_p.impl(xp, ct, index=((0, 100003, 1), 1))
-    return basic_index_p.impl(xp, ct, index=((0, 100003, 1), 0)), v1
+    v1 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1))
+    return basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)), v1
 
 
 def _stack_3(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -518,8 +633,8 @@ def _stack_3(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _stack_4(xp: Any, ct: Any, shapes: Any) -> Any:
-    v1 = basic_index_p.impl(xp, ct, index=((0, 100003, 1), 2))
-    return basic_index_p.impl(xp, ct, index=((0, 100003, 1), 0)), v1
+    v1 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2))
+    return basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)), v1
 
 
 def _stack_5(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -527,8 +642,8 @@ def _stack_5(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _stack_6(xp: Any, ct: Any, shapes: Any) -> Any:
-    v1 = basic_index_p.impl(xp, ct, index=((0, 100003, 1), 2))
-    return basic_index_p.impl(xp, ct, index=((0, 100003, 1), 1)), v1
+    v1 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2))
+    return basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)), v1
 
 
 def _stack_7(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -537,9 +652,9 @@ def _stack_7(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _stack_8(xp: Any, ct: Any, shapes: Any) -> Any:
-    v1 = basic_index_p.impl(xp, ct, index=((0, 100003, 1), 1))
-    v2 = basic_index_p.impl(xp, ct, index=((0, 100003, 1), 2))
-    return basic_index_p.impl(xp, ct, index=((0, 100003, 1), 0)), v1, v2
+    v1 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1))
+    v2 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2))
+    return basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)), v1, v2
 
 
 def _dot_general_1(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
@@ -828,50 +943,60 @@ def _broadcast_in_dim_1(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _broadcast_in_dim_2(xp: Any, ct: Any, shapes: Any) -> Any:
-    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(0,)), shape=shapes[0])
+    v1 = reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(2,)), shape=(ct.shape[0], shapes[0][0], 1))
+    return v1
 
 
 def _broadcast_in_dim_3(xp: Any, ct: Any, shapes: Any) -> Any:
-    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(0, 1)), shape=shapes[0])
+    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(0,)), shape=shapes[0])
 
 
 def _broadcast_in_dim_4(xp: Any, ct: Any, shapes: Any) -> Any:
-    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1, 2)), shape=(ct.shape[0], 1, 1))
+    v1 = reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1,)), shape=(ct.shape[0], 1, shapes[0][1]))
+    return v1
 
 
 def _broadcast_in_dim_5(xp: Any, ct: Any, shapes: Any) -> Any:
-    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1,)), shape=(ct.shape[0], 1))
+    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(0, 1)), shape=shapes[0])
 
 
 def _broadcast_in_dim_6(xp: Any, ct: Any, shapes: Any) -> Any:
+    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1, 2)), shape=(ct.shape[0], 1, 1))
+
+
+def _broadcast_in_dim_7(xp: Any, ct: Any, shapes: Any) -> Any:
+    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1,)), shape=(ct.shape[0], 1))
+
+
+def _broadcast_in_dim_8(xp: Any, ct: Any, shapes: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(2,))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], 1, shapes[0][2]))
 
 
-def _broadcast_in_dim_7(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_9(xp: Any, ct: Any, shapes: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(2,)), shape=shapes[0])
 
 
-def _broadcast_in_dim_8(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_10(xp: Any, ct: Any, shapes: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(3,))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1], 1))
 
 
-def _broadcast_in_dim_9(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_11(xp: Any, ct: Any, shapes: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(1,))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], 1, shapes[0][1], shapes[0][2]))
 
 
-def _broadcast_in_dim_10(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_12(xp: Any, ct: Any, shapes: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(1, 2))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], 1, 1, shapes[0][2]))
 
 
-def _broadcast_in_dim_11(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_13(xp: Any, ct: Any, shapes: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1, 2)), shape=shapes[0])
 
 
-def _broadcast_in_dim_12(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_14(xp: Any, ct: Any, shapes: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(2, 3))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], 1, 1))
 
@@ -882,6 +1007,53 @@ def _reshape_1(xp: Any, ct: Any, shapes: Any) -> Any:
 
 def _reduce_sum_1(xp: Any, ct: Any, shapes: Any) -> Any:
     return broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
+
+
+def _reduce_sum_2(xp: Any, ct: Any, shapes: Any) -> Any:
+    return broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+
+
+def _reduce_sum_3(xp: Any, ct: Any, shapes: Any) -> Any:
+    return broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+
+
+def _reduce_sum_4(xp: Any, ct: Any, shapes: Any) -> Any:
+    return broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0,))
+
+
+def _reduce_sum_5(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(0, 2, 3))
+    return v0
+
+
+def _reduce_sum_6(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(0, 1, 3))
+    return v0
+
+
+def _reduce_sum_7(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(0, 1, 2))
+    return v0
+
+
+def _reduce_sum_8(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(0, 3))
+    return v0
+
+
+def _reduce_sum_9(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(0, 2))
+    return v0
+
+
+def _reduce_sum_10(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(0, 1))
+    return v0
+
+
+def _reduce_sum_11(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(0,))
+    return v0
 
 
 def _cumprod_1(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
@@ -899,15 +1071,199 @@ def _cumprod_2(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
 
 
 def _cumprod_3(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = shift_p.impl(xp, out, axis=0, reverse=False, fill=1)
+    v1 = shift_p.impl(xp, x, axis=0, reverse=True, fill=0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v4 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return linear_recurrence_p.impl(xp, ct, v2, axis=1, reverse=True) * v4
+
+
+def _cumprod_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v1 = shift_p.impl(xp, x, axis=1, reverse=True, fill=0)
     v2 = linear_recurrence_p.impl(xp, ct, v1, axis=1, reverse=True)
     return v2 * shift_p.impl(xp, out, axis=1, reverse=False, fill=1)
+
+
+def _cumprod_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = shift_p.impl(xp, out, axis=1, reverse=False, fill=1)
+    v1 = shift_p.impl(xp, x, axis=1, reverse=True, fill=0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v4 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return linear_recurrence_p.impl(xp, ct, v2, axis=2, reverse=True) * v4
+
+
+def _cummax_1(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0_0, v0_1, v0_2 = extremum_weights_p.impl(xp, x, out, axis=0, reverse=False)
+    v1 = shift_p.impl(xp, v0_2, axis=0, reverse=True, fill=0)
+    v4 = select_p.impl(xp, v0_0, linear_recurrence_p.impl(xp, ct, v1, axis=0, reverse=True) * v0_1, 0.0)
+    return v4
+
+
+def _cummax_2(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0_0, v0_1, v0_2 = extremum_weights_p.impl(xp, x, out, axis=0, reverse=False)
+    v1 = shift_p.impl(xp, v0_2, axis=0, reverse=True, fill=0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v4 = broadcast_in_dim_p.impl(xp, v0_1, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v6 = broadcast_in_dim_p.impl(xp, v0_0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return select_p.impl(xp, v6, linear_recurrence_p.impl(xp, ct, v2, axis=1, reverse=True) * v4, 0.0)
+
+
+def _cummax_3(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0_0, v0_1, v0_2 = extremum_weights_p.impl(xp, x, out, axis=0, reverse=False)
+    v1 = shift_p.impl(xp, v0_2, axis=0, reverse=True, fill=0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v4 = broadcast_in_dim_p.impl(xp, v0_1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v6 = broadcast_in_dim_p.impl(xp, v0_0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return select_p.impl(xp, v6, linear_recurrence_p.impl(xp, ct, v2, axis=1, reverse=True) * v4, 0.0)
+
+
+def _cummax_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0_0, v0_1, v0_2 = extremum_weights_p.impl(xp, x, out, axis=1, reverse=False)
+    v1 = shift_p.impl(xp, v0_2, axis=1, reverse=True, fill=0)
+    v4 = select_p.impl(xp, v0_0, linear_recurrence_p.impl(xp, ct, v1, axis=1, reverse=True) * v0_1, 0.0)
+    return v4
+
+
+def _cummax_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0_0, v0_1, v0_2 = extremum_weights_p.impl(xp, x, out, axis=1, reverse=False)
+    v1 = shift_p.impl(xp, v0_2, axis=1, reverse=True, fill=0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v4 = broadcast_in_dim_p.impl(xp, v0_1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v6 = broadcast_in_dim_p.impl(xp, v0_0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return select_p.impl(xp, v6, linear_recurrence_p.impl(xp, ct, v2, axis=2, reverse=True) * v4, 0.0)
+
+
+def _reduce_prod_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=False), axis=0, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=True), axis=0, reverse=True, fill=1)
+    return broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=()) * (v1 * v3)
+
+
+def _reduce_prod_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=False), axis=0, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=True), axis=0, reverse=True, fill=1)
+    v6 = broadcast_in_dim_p.impl(xp, v1 * v3, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,)) * v6
+
+
+def _reduce_prod_3(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=False), axis=0, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=True), axis=0, reverse=True, fill=1)
+    return broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1,)) * (v1 * v3)
+
+
+def _reduce_prod_4(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=False), axis=0, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=True), axis=0, reverse=True, fill=1)
+    v4 = v1 * v3
+    v5 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v6 = broadcast_in_dim_p.impl(xp, v4, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v5 * v6
+
+
+def _reduce_prod_5(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=False), axis=1, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=True), axis=1, reverse=True, fill=1)
+    return broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,)) * (v1 * v3)
+
+
+def _reduce_prod_6(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=False), axis=1, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=True), axis=1, reverse=True, fill=1)
+    v4 = v1 * v3
+    v5 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v6 = broadcast_in_dim_p.impl(xp, v4, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v5 * v6
+
+
+def _reduce_prod_7(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=False), axis=1, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=True), axis=1, reverse=True, fill=1)
+    v5 = reduce_prod_p.impl(xp, x, axes=(1,))
+    v7 = shift_p.impl(xp, cumprod_p.impl(xp, v5, axis=0, reverse=False), axis=0, reverse=False, fill=1)
+    v9 = shift_p.impl(xp, cumprod_p.impl(xp, v5, axis=0, reverse=True), axis=0, reverse=True, fill=1)
+    v12 = broadcast_in_dim_p.impl(xp, ct, shape=(shapes[0][0],), axes=()) * (v7 * v9)
+    return broadcast_in_dim_p.impl(xp, v12, shape=shapes[0], axes=(0,)) * (v1 * v3)
+
+
+def _reduce_prod_8(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=False), axis=1, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=True), axis=1, reverse=True, fill=1)
+    v4 = v1 * v3
+    v5 = reduce_prod_p.impl(xp, x, axes=(1,))
+    v7 = shift_p.impl(xp, cumprod_p.impl(xp, v5, axis=0, reverse=False), axis=0, reverse=False, fill=1)
+    v9 = shift_p.impl(xp, cumprod_p.impl(xp, v5, axis=0, reverse=True), axis=0, reverse=True, fill=1)
+    v12 = broadcast_in_dim_p.impl(xp, v7 * v9, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v13 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,)) * v12
+    v14 = broadcast_in_dim_p.impl(xp, v13, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v15 = broadcast_in_dim_p.impl(xp, v4, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v14 * v15
 
 
 def _reduce_max_1(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
     v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=())
     return tied_spread_p.impl(xp, ct, v0, v1, axes=(1,))
+
+
+def _reduce_max_2(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][1]), axes=(1,))
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(1,))
+
+
+def _reduce_max_3(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(2,))
+
+
+def _reduce_max_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=())
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(1, 2))
+
+
+def _reduce_max_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(1, 2, 3))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][1], shapes[0][2]), axes=(1, 2))
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(1,))
+
+
+def _reduce_max_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(1, 2, 3))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0], shapes[0][2]), axes=(1, 2))
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(2,))
+
+
+def _reduce_max_7(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(1, 2, 3))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(3,))
+
+
+def _reduce_max_8(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(1, 2, 3))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][2]), axes=(1,))
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(1, 2))
+
+
+def _reduce_max_9(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(1, 2, 3))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][1]), axes=(1,))
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(1, 3))
+
+
+def _reduce_max_10(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(1, 2, 3))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(2, 3))
+
+
+def _reduce_max_11(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(1, 2, 3))
+    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=())
+    return tied_spread_p.impl(xp, ct, v0, v1, axes=(1, 2, 3))
 
 
 def _concatenate_1(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -919,8 +1275,43 @@ def _concatenate_2(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _concatenate_3(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, shapes[0][0]), limit=(ct.shape[0], shapes[0][0] + shapes[1][0]), strides=None)
+    return v0
+
+
+def _concatenate_4(xp: Any, ct: Any, shapes: Any) -> Any:
     v1 = slice_p.impl(xp, ct, start=shapes[0], limit=(shapes[0][0] + shapes[1][0],), strides=None)
     return slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None), v1
+
+
+def _concatenate_5(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(0, shapes[0][0]), limit=(ct.shape[0], shapes[0][0] + shapes[1][0]), strides=None)
+    return slice_p.impl(xp, ct, start=(0, 0), limit=(ct.shape[0], shapes[0][0]), strides=None), v1
+
+
+def _concatenate_6(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    return v0
+
+
+def _concatenate_7(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(shapes[0][0], 0), limit=(shapes[0][0] + shapes[1][0], shapes[0][1]), strides=None)
+    return v0
+
+
+def _concatenate_8(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(shapes[0][0], 0), limit=(shapes[0][0] + shapes[1][0], shapes[0][1]), strides=None)
+    return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1
+
+
+def _concatenate_9(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, shapes[0][1]), limit=(shapes[0][0], shapes[0][1] + shapes[1][1]), strides=None)
+    return v0
+
+
+def _concatenate_10(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(0, shapes[0][1]), limit=(shapes[0][0], shapes[0][1] + shapes[1][1]), strides=None)
+    return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1
 
 
 def _sort_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
@@ -980,12 +1371,76 @@ def _sort_8(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
 
 
 def _sort_9(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = xp.full((shapes[0][1], shapes[0][0]), 0.0, dtype("float64"))
+    v2 = transpose_p.impl(xp, argsort_p.impl(xp, x, axis=0, stable=True, descending=False), perm=(1, 0))
+    v3 = transpose_p.impl(xp, ct, perm=(1, 0))
+    v4 = scatter_p.impl(xp, v0, v3, v2, mode="add", batch_dims=1, unique=True)
+    return transpose_p.impl(xp, v4, perm=(1, 0))
+
+
+def _sort_10(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = xp.full((shapes[0][1], shapes[0][0], ct.shape[0]), 0.0, dtype("float64"))
+    v2 = transpose_p.impl(xp, argsort_p.impl(xp, x, axis=0, stable=True, descending=False), perm=(1, 0))
+    v4 = transpose_p.impl(xp, transpose_p.impl(xp, ct, perm=(0, 2, 1)), perm=(1, 2, 0))
+    v5 = scatter_p.impl(xp, v0, v4, v2, mode="add", batch_dims=1, unique=True)
+    return transpose_p.impl(xp, transpose_p.impl(xp, v5, perm=(2, 0, 1)), perm=(0, 2, 1))
+
+
+def _sort_11(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = xp.full((shapes[0][1], shapes[0][0]), 0.0, dtype("float32"))
+    v2 = transpose_p.impl(xp, argsort_p.impl(xp, x, axis=0, stable=True, descending=False), perm=(1, 0))
+    v3 = transpose_p.impl(xp, ct, perm=(1, 0))
+    v4 = scatter_p.impl(xp, v0, v3, v2, mode="add", batch_dims=1, unique=True)
+    return transpose_p.impl(xp, v4, perm=(1, 0))
+
+
+def _sort_12(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = xp.full((shapes[0][1], shapes[0][0], ct.shape[0]), 0.0, dtype("float32"))
+    v2 = transpose_p.impl(xp, argsort_p.impl(xp, x, axis=0, stable=True, descending=False), perm=(1, 0))
+    v4 = transpose_p.impl(xp, transpose_p.impl(xp, ct, perm=(0, 2, 1)), perm=(1, 2, 0))
+    v5 = scatter_p.impl(xp, v0, v4, v2, mode="add", batch_dims=1, unique=True)
+    return transpose_p.impl(xp, transpose_p.impl(xp, v5, perm=(2, 0, 1)), perm=(0, 2, 1))
+
+
+def _sort_13(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = xp.full((shapes[0][1], shapes[0][0]), complex(0.0, 0.0), dtype("complex128"))
+    v2 = transpose_p.impl(xp, argsort_p.impl(xp, x, axis=0, stable=True, descending=False), perm=(1, 0))
+    v3 = transpose_p.impl(xp, ct, perm=(1, 0))
+    v4 = scatter_p.impl(xp, v0, v3, v2, mode="add", batch_dims=1, unique=True)
+    return transpose_p.impl(xp, v4, perm=(1, 0))
+
+
+def _sort_14(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = xp.full((shapes[0][1], shapes[0][0], ct.shape[0]), complex(0.0, 0.0), dtype("complex128"))
+    v2 = transpose_p.impl(xp, argsort_p.impl(xp, x, axis=0, stable=True, descending=False), perm=(1, 0))
+    v4 = transpose_p.impl(xp, transpose_p.impl(xp, ct, perm=(0, 2, 1)), perm=(1, 2, 0))
+    v5 = scatter_p.impl(xp, v0, v4, v2, mode="add", batch_dims=1, unique=True)
+    return transpose_p.impl(xp, transpose_p.impl(xp, v5, perm=(2, 0, 1)), perm=(0, 2, 1))
+
+
+def _sort_15(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = xp.full((shapes[0][1], shapes[0][0]), complex(0.0, 0.0), dtype("complex64"))
+    v2 = transpose_p.impl(xp, argsort_p.impl(xp, x, axis=0, stable=True, descending=False), perm=(1, 0))
+    v3 = transpose_p.impl(xp, ct, perm=(1, 0))
+    v4 = scatter_p.impl(xp, v0, v3, v2, mode="add", batch_dims=1, unique=True)
+    return transpose_p.impl(xp, v4, perm=(1, 0))
+
+
+def _sort_16(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = xp.full((shapes[0][1], shapes[0][0], ct.shape[0]), complex(0.0, 0.0), dtype("complex64"))
+    v2 = transpose_p.impl(xp, argsort_p.impl(xp, x, axis=0, stable=True, descending=False), perm=(1, 0))
+    v4 = transpose_p.impl(xp, transpose_p.impl(xp, ct, perm=(0, 2, 1)), perm=(1, 2, 0))
+    v5 = scatter_p.impl(xp, v0, v4, v2, mode="add", batch_dims=1, unique=True)
+    return transpose_p.impl(xp, transpose_p.impl(xp, v5, perm=(2, 0, 1)), perm=(0, 2, 1))
+
+
+def _sort_17(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = xp.full(shapes[0], 0.0, dtype("float64"))
     v1 = argsort_p.impl(xp, x, axis=1, stable=True, descending=False)
     return scatter_p.impl(xp, v0, ct, v1, mode="add", batch_dims=1, unique=True)
 
 
-def _sort_10(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _sort_18(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = xp.full((shapes[0][0], shapes[0][1], ct.shape[0]), 0.0, dtype("float64"))
     v1 = argsort_p.impl(xp, x, axis=1, stable=True, descending=False)
     v2 = transpose_p.impl(xp, ct, perm=(1, 2, 0))
@@ -993,13 +1448,13 @@ def _sort_10(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(2, 0, 1))
 
 
-def _sort_11(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _sort_19(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = xp.full(shapes[0], 0.0, dtype("float32"))
     v1 = argsort_p.impl(xp, x, axis=1, stable=True, descending=False)
     return scatter_p.impl(xp, v0, ct, v1, mode="add", batch_dims=1, unique=True)
 
 
-def _sort_12(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _sort_20(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = xp.full((shapes[0][0], shapes[0][1], ct.shape[0]), 0.0, dtype("float32"))
     v1 = argsort_p.impl(xp, x, axis=1, stable=True, descending=False)
     v2 = transpose_p.impl(xp, ct, perm=(1, 2, 0))
@@ -1007,13 +1462,13 @@ def _sort_12(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(2, 0, 1))
 
 
-def _sort_13(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _sort_21(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = xp.full(shapes[0], complex(0.0, 0.0), dtype("complex128"))
     v1 = argsort_p.impl(xp, x, axis=1, stable=True, descending=False)
     return scatter_p.impl(xp, v0, ct, v1, mode="add", batch_dims=1, unique=True)
 
 
-def _sort_14(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _sort_22(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = xp.full((shapes[0][0], shapes[0][1], ct.shape[0]), complex(0.0, 0.0), dtype("complex128"))
     v1 = argsort_p.impl(xp, x, axis=1, stable=True, descending=False)
     v2 = transpose_p.impl(xp, ct, perm=(1, 2, 0))
@@ -1021,13 +1476,13 @@ def _sort_14(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(2, 0, 1))
 
 
-def _sort_15(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _sort_23(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = xp.full(shapes[0], complex(0.0, 0.0), dtype("complex64"))
     v1 = argsort_p.impl(xp, x, axis=1, stable=True, descending=False)
     return scatter_p.impl(xp, v0, ct, v1, mode="add", batch_dims=1, unique=True)
 
 
-def _sort_16(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _sort_24(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = xp.full((shapes[0][0], shapes[0][1], ct.shape[0]), complex(0.0, 0.0), dtype("complex64"))
     v1 = argsort_p.impl(xp, x, axis=1, stable=True, descending=False)
     v2 = transpose_p.impl(xp, ct, perm=(1, 2, 0))
@@ -1050,7 +1505,7 @@ def _arctan2_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return ((y / v0) / v0) * ct, ((x / v0) / v0) * (-ct)
 
 
-def _arctan2_4(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _arctan2_4(xp: Any, ct: Any, x: Any) -> Any:
     v0 = xp.hypot(x, x)
     v2 = (x / v0) / v0
     return (v2 * ct) + (v2 * (-ct))
@@ -1061,7 +1516,7 @@ def _logaddexp_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return logistic_p.impl(xp, difference_p.impl(xp, x, y)) * ct, v5
 
 
-def _logaddexp_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _logaddexp_2(xp: Any, ct: Any, x: Any) -> Any:
     v2 = logistic_p.impl(xp, difference_p.impl(xp, x, x)) * ct
     return v2 + v2
 
@@ -1071,7 +1526,7 @@ def _logaddexp_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return complex_logistic_p.impl(xp, difference_p.impl(xp, x, y)) * ct, v5
 
 
-def _logaddexp_4(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _logaddexp_4(xp: Any, ct: Any, x: Any) -> Any:
     v2 = complex_logistic_p.impl(xp, difference_p.impl(xp, x, x)) * ct
     return v2 + v2
 
@@ -1081,7 +1536,7 @@ def _logaddexp2_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y)) * ct, v7
 
 
-def _logaddexp2_2(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _logaddexp2_2(xp: Any, ct: Any, x: Any) -> Any:
     v3 = logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, x)) * ct
     return v3 + v3
 
@@ -1091,9 +1546,33 @@ def _logaddexp2_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     return complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y)) * ct, v7
 
 
-def _logaddexp2_4(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _logaddexp2_4(xp: Any, ct: Any, x: Any) -> Any:
     v3 = complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, x)) * ct
     return v3 + v3
+
+
+def _pow_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+    v4 = y - 1.0
+    v6 = y * xp.power(select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(y, 0.0)), 1.0, x), v4)
+    return v6 * ct
+
+
+def _pow_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    v5 = out * xp.log(select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.greater(y, 0.0)), 1.0, x))
+    return v5 * ct
+
+
+def _pow_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = xp.equal(x, 0.0)
+    v13 = (y * xp.power(select_p.impl(xp, xp.bitwise_and(v0, xp.equal(y, 0.0)), 1.0, x), y - 1.0)) * ct
+    return v13, (out * xp.log(select_p.impl(xp, xp.bitwise_and(v0, xp.greater(y, 0.0)), 1.0, x))) * ct
+
+
+def _pow_4(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    v0 = xp.equal(x, 0.0)
+    v10 = x * xp.power(select_p.impl(xp, xp.bitwise_and(v0, v0), 1.0, x), x - 1.0)
+    v12 = (v10 + (out * xp.log(select_p.impl(xp, xp.bitwise_and(v0, xp.greater(x, 0.0)), 1.0, x)))) * ct
+    return v12
 
 
 FAMILIES = (
@@ -1124,7 +1603,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,n": lambda xp, ct, y: ct * y,
         "-1 n,n": lambda xp, ct, x: x * ct,
         "01 n,n": lambda xp, ct, x, y: (ct * y, x * ct),
-        "00 n,n": lambda xp, ct, x, y: ct * (x + x),
+        "00 n,n": lambda xp, ct, x: ct * (x + x),
     },
     div_p: {
         "0- n,n": lambda xp, ct, y: ct / y,
@@ -1173,18 +1652,24 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "00 n,n n=2": lambda xp, ct: ct,
         "-1 n,n n=3": lambda xp, ct, y: (1.5 * xp.sqrt(y)) * ct,
         "01 n,n n=3": lambda xp, ct, y: (None, (1.5 * xp.sqrt(y)) * ct),
-        "00 n,n n=3": lambda xp, ct, x, y: (1.5 * xp.sqrt(x)) * ct,
+        "00 n,n n=3": lambda xp, ct, x: (1.5 * xp.sqrt(x)) * ct,
         "-1 n,n n=4": lambda xp, ct, x, y: (2.0 * exact_pow_p.impl(xp, x, y, n=2)) * ct,
         "01 n,n n=4": lambda xp, ct, x, y: (None, (2.0 * exact_pow_p.impl(xp, x, y, n=2)) * ct),
-        "00 n,n n=4": lambda xp, ct, x, y: (2.0 * exact_pow_p.impl(xp, x, x, n=2)) * ct,
+        "00 n,n n=4": lambda xp, ct, x: (2.0 * exact_pow_p.impl(xp, x, x, n=2)) * ct,
     },
     abs_p: {
         "0 f": lambda xp, ct, x: xp.sign(x) * ct,
+        "0 complex128": _abs_1,
+        "0 complex64": _abs_2,
+    },
+    sign_p: {
+        "0 complex128!": _sign_1,
+        "0 complex64!": _sign_2,
     },
     copysign_p: {
         "0- n,n!": _copysign_1,
         "01 n,n!": _copysign_2,
-        "00 n,n!": _copysign_3,
+        "00 n,n!": _copysign_1,
     },
     hypot_p: {
         "0- n,n": lambda xp, ct, x, out: turn_p.impl(xp, x, out) * ct,
@@ -1195,7 +1680,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     heaviside_p: {
         "-1 n,n!": lambda xp, ct, x: select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0),
         "01 n,n!": lambda xp, ct, x: (None, select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0)),
-        "00 n,n!": lambda xp, ct, x, y: select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0),
+        "00 n,n!": lambda xp, ct, x: select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0),
     },
     nextafter_p: {
         "0- n,n": lambda xp, ct: ct,
@@ -1206,13 +1691,13 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,n": lambda xp, ct: ct,
         "-1 n,n": lambda xp, ct, x, y: xp.floor_divide(x, y) * (-ct),
         "01 n,n": lambda xp, ct, x, y: (ct, xp.floor_divide(x, y) * (-ct)),
-        "00 n,n": lambda xp, ct, x, y: ct + (xp.floor_divide(x, x) * (-ct)),
+        "00 n,n": lambda xp, ct, x: ct + (xp.floor_divide(x, x) * (-ct)),
     },
     fmod_p: {
         "0- n,n": lambda xp, ct: ct,
         "-1 n,n": lambda xp, ct, x, y, out: xp.rint((x - out) / y) * (-ct),
         "01 n,n": lambda xp, ct, x, y, out: (ct, xp.rint((x - out) / y) * (-ct)),
-        "00 n,n": lambda xp, ct, x, y, out: ct + (xp.rint((x - out) / x) * (-ct)),
+        "00 n,n": lambda xp, ct, x, out: ct + (xp.rint((x - out) / x) * (-ct)),
     },
     maximum_p: {
         "0- float64,float64!": _maximum_1,
@@ -1226,6 +1711,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- c,c!": _maximum_9,
         "-1 c,c!": _maximum_10,
         "01 c,c!": _maximum_11,
+        "00 c,c!": _maximum_12,
     },
     minimum_p: {
         "0- float64,float64!": _maximum_3,
@@ -1239,6 +1725,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- c,c!": _maximum_10,
         "-1 c,c!": _maximum_9,
         "01 c,c!": _minimum_5,
+        "00 c,c!": _minimum_6,
     },
     fmax_p: {
         "0- float64,float64!": _fmax_1,
@@ -1247,8 +1734,12 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 float32,float32!": _fmax_4,
         "01 float64,float64!": _fmax_5,
         "01 float32,float32!": _fmax_6,
-        "0- c,c!": _fmax_7,
-        "-1 c,c!": _fmax_8,
+        "00 float64,float64!": _fmax_7,
+        "00 float32,float32!": _fmax_8,
+        "0- c,c!": _fmax_9,
+        "-1 c,c!": _fmax_10,
+        "01 c,c!": _fmax_11,
+        "00 c,c!": _fmax_12,
     },
     fmin_p: {
         "0- float64,float64!": _fmax_1,
@@ -1257,8 +1748,12 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 float32,float32!": _fmax_4,
         "01 float64,float64!": _fmax_5,
         "01 float32,float32!": _fmax_6,
-        "0- c,c!": _fmax_7,
-        "-1 c,c!": _fmax_8,
+        "00 float64,float64!": _fmax_7,
+        "00 float32,float32!": _fmax_8,
+        "0- c,c!": _fmax_9,
+        "-1 c,c!": _fmax_10,
+        "01 c,c!": _fmax_11,
+        "00 c,c!": _fmax_12,
     },
     clamp_p: {
         "0-- n,n,n boundary_grad=0.0!": _clamp_1,
@@ -1268,17 +1763,18 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0-2 n,n,n boundary_grad=0.0!": _clamp_5,
         "-12 n,n,n boundary_grad=0.0!": _clamp_6,
         "012 n,n,n boundary_grad=0.0!": _clamp_7,
+        "0-- n,n,n boundary_grad=1.0!": _clamp_8,
         "-1- n,n,n boundary_grad=1.0!": _clamp_2,
         "--2 n,n,n boundary_grad=1.0!": _clamp_3,
-        "01- n,n,n boundary_grad=1.0!": _clamp_8,
-        "0-2 n,n,n boundary_grad=1.0!": _clamp_9,
+        "01- n,n,n boundary_grad=1.0!": _clamp_9,
+        "0-2 n,n,n boundary_grad=1.0!": _clamp_10,
         "-12 n,n,n boundary_grad=1.0!": _clamp_6,
-        "012 n,n,n boundary_grad=1.0!": _clamp_10,
+        "012 n,n,n boundary_grad=1.0!": _clamp_11,
     },
     ldexp_p: {
         "0- n,n": lambda xp, ct, y: ldexp_p.impl(xp, ct, y),
         "01 n,n": lambda xp, ct, y: (ldexp_p.impl(xp, ct, y), None),
-        "00 n,n": lambda xp, ct, x, y: ldexp_p.impl(xp, ct, x),
+        "00 n,n": lambda xp, ct, x: ldexp_p.impl(xp, ct, x),
         "0- n,i": lambda xp, ct, y: ldexp_p.impl(xp, ct, y),
         "0- n,b": lambda xp, ct, y: ldexp_p.impl(xp, ct, y),
     },
@@ -1321,22 +1817,24 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     basic_index_p: {
         "0 n1!": lambda xp, ct, shapes, params: basic_place_p.impl(xp, ct, index=params["index"], shape=shapes[0]),
+        "0 n1 columns!": _basic_index_1,
         "0 n2!": lambda xp, ct, shapes, params: basic_place_p.impl(xp, ct, index=params["index"], shape=shapes[0]),
+        "0 n2 columns!": _basic_index_2,
         "0 n3!": lambda xp, ct, shapes, params: basic_place_p.impl(xp, ct, index=params["index"], shape=shapes[0]),
     },
     stack_p: {
         "0- n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
-        "0- n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 100003, 1), 0)),
+        "0- n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)),
         "-1 n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1,)),
-        "-1 n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 100003, 1), 1)),
+        "-1 n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)),
         "01 n0,n0 axis=0": _stack_1,
         "01 n0,n0 axis=0 columns": _stack_2,
         "0-- n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
-        "0-- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 100003, 1), 0)),
+        "0-- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)),
         "-1- n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1,)),
-        "-1- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 100003, 1), 1)),
+        "-1- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)),
         "--2 n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(2,)),
-        "--2 n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 100003, 1), 2)),
+        "--2 n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2)),
         "01- n0,n0,n0 axis=0": _stack_1,
         "01- n0,n0,n0 axis=0 columns": _stack_2,
         "0-2 n0,n0,n0 axis=0": _stack_3,
@@ -1431,8 +1929,28 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_57,
         "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_58,
     },
+    convert_p: {
+        "0 float64 dtype=dtype('float64')": lambda xp, ct: ct,
+        "0 float32 dtype=dtype('float64')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("float32")),
+        "0 complex128 dtype=dtype('float64')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("complex128")),
+        "0 complex64 dtype=dtype('float64')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("complex64")),
+        "0 float64 dtype=dtype('float32')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("float64")),
+        "0 float32 dtype=dtype('float32')": lambda xp, ct: ct,
+        "0 complex128 dtype=dtype('float32')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("complex128")),
+        "0 complex64 dtype=dtype('float32')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("complex64")),
+        "0 float64 dtype=dtype('complex128')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("float64")),
+        "0 float32 dtype=dtype('complex128')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("float32")),
+        "0 complex128 dtype=dtype('complex128')": lambda xp, ct: ct,
+        "0 complex64 dtype=dtype('complex128')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("complex64")),
+        "0 float64 dtype=dtype('complex64')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("float64")),
+        "0 float32 dtype=dtype('complex64')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("float32")),
+        "0 complex128 dtype=dtype('complex64')": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("complex128")),
+        "0 complex64 dtype=dtype('complex64')": lambda xp, ct: ct,
+    },
     real_p: {
         "0 f": lambda xp, ct: ct,
+        "0 complex128": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("complex128")),
+        "0 complex64": lambda xp, ct: convert_p.impl(xp, ct, dtype=dtype("complex64")),
     },
     imag_p: {
         "0 n": lambda xp, ct: conj_p.impl(xp, make_complex_p.impl(xp, 0.0, ct)),
@@ -1461,11 +1979,13 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axes=(0, 1) 00|00": lambda xp, ct, shapes: ct,
         "0 n2 axes=(0, 1) 00|00 columns": lambda xp, ct, shapes: ct,
         "0 n2 axes=(0, 1) 01|00": _broadcast_in_dim_1,
-        "0 n2 axes=(0, 1) 10|00": _broadcast_in_dim_2,
-        "0 n2 axes=(0, 1) 11|00": _broadcast_in_dim_3,
-        "0 n2 axes=(0, 1) 11|00 columns": _broadcast_in_dim_4,
-        "0 n1 axes=(0,) 1|0": _broadcast_in_dim_2,
-        "0 n1 axes=(0,) 1|0 columns": _broadcast_in_dim_5,
+        "0 n2 axes=(0, 1) 01|00 columns": _broadcast_in_dim_2,
+        "0 n2 axes=(0, 1) 10|00": _broadcast_in_dim_3,
+        "0 n2 axes=(0, 1) 10|00 columns": _broadcast_in_dim_4,
+        "0 n2 axes=(0, 1) 11|00": _broadcast_in_dim_5,
+        "0 n2 axes=(0, 1) 11|00 columns": _broadcast_in_dim_6,
+        "0 n1 axes=(0,) 1|0": _broadcast_in_dim_3,
+        "0 n1 axes=(0,) 1|0 columns": _broadcast_in_dim_7,
         "0 n1 axes=(0,) 1|1": lambda xp, ct, shapes: ct,
         "0 n1 axes=(0,) 1|1 columns": lambda xp, ct, shapes: ct,
         "0 n1 axes=(0,) 0|01": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
@@ -1483,15 +2003,15 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n1 axes=(2,) 0|000": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0, 1)),
         "0 n1 axes=(2,) 0|000 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1, 2)),
         "0 n3 axes=(0, 1, 2) 010|000": _broadcast_in_dim_1,
-        "0 n3 axes=(0, 1, 2) 010|000 columns": _broadcast_in_dim_6,
-        "0 n3 axes=(0, 1, 2) 001|000": _broadcast_in_dim_7,
-        "0 n3 axes=(0, 1, 2) 001|000 columns": _broadcast_in_dim_8,
-        "0 n3 axes=(0, 1, 2) 100|000": _broadcast_in_dim_2,
-        "0 n3 axes=(0, 1, 2) 100|000 columns": _broadcast_in_dim_9,
-        "0 n3 axes=(0, 1, 2) 110|000": _broadcast_in_dim_3,
-        "0 n3 axes=(0, 1, 2) 110|000 columns": _broadcast_in_dim_10,
-        "0 n3 axes=(0, 1, 2) 011|000": _broadcast_in_dim_11,
-        "0 n3 axes=(0, 1, 2) 011|000 columns": _broadcast_in_dim_12,
+        "0 n3 axes=(0, 1, 2) 010|000 columns": _broadcast_in_dim_8,
+        "0 n3 axes=(0, 1, 2) 001|000": _broadcast_in_dim_9,
+        "0 n3 axes=(0, 1, 2) 001|000 columns": _broadcast_in_dim_10,
+        "0 n3 axes=(0, 1, 2) 100|000": _broadcast_in_dim_3,
+        "0 n3 axes=(0, 1, 2) 100|000 columns": _broadcast_in_dim_11,
+        "0 n3 axes=(0, 1, 2) 110|000": _broadcast_in_dim_5,
+        "0 n3 axes=(0, 1, 2) 110|000 columns": _broadcast_in_dim_12,
+        "0 n3 axes=(0, 1, 2) 011|000": _broadcast_in_dim_13,
+        "0 n3 axes=(0, 1, 2) 011|000 columns": _broadcast_in_dim_14,
         "0 n2 axes=(0, 2) 00|010": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
         "0 n2 axes=(0, 2) 00|010 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(2,)),
         "0 n2 axes=(1, 2) 00|100": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0,)),
@@ -1513,15 +2033,25 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n1 axes=(0,)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=()),
         "0 n1 axes=(0,) columns": _reduce_sum_1,
         "0 n2 axes=(0,)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1,)),
+        "0 n2 axes=(0,) columns": _reduce_sum_2,
         "0 n2 axes=(1,)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,)),
+        "0 n2 axes=(1,) columns": _reduce_sum_3,
         "0 n2 axes=(0, 1)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=()),
+        "0 n2 axes=(0, 1) columns": _reduce_sum_4,
         "0 n3 axes=(0,)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1, 2)),
+        "0 n3 axes=(0,) columns": _reduce_sum_5,
         "0 n3 axes=(1,)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0, 2)),
+        "0 n3 axes=(1,) columns": _reduce_sum_6,
         "0 n3 axes=(2,)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0, 1)),
+        "0 n3 axes=(2,) columns": _reduce_sum_7,
         "0 n3 axes=(0, 1)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(2,)),
+        "0 n3 axes=(0, 1) columns": _reduce_sum_8,
         "0 n3 axes=(0, 2)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1,)),
+        "0 n3 axes=(0, 2) columns": _reduce_sum_9,
         "0 n3 axes=(1, 2)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,)),
+        "0 n3 axes=(1, 2) columns": _reduce_sum_10,
         "0 n3 axes=(0, 1, 2)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=()),
+        "0 n3 axes=(0, 1, 2) columns": _reduce_sum_11,
     },
     add_p: {
         "0- n,n": lambda xp, ct: ct,
@@ -1555,35 +2085,83 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n1 axis=0 reverse=False": _cumprod_1,
         "0 n1 axis=0 reverse=False columns": _cumprod_2,
         "0 n2 axis=0 reverse=False": _cumprod_1,
-        "0 n2 axis=1 reverse=False": _cumprod_3,
+        "0 n2 axis=0 reverse=False columns": _cumprod_3,
+        "0 n2 axis=1 reverse=False": _cumprod_4,
+        "0 n2 axis=1 reverse=False columns": _cumprod_5,
+    },
+    cummax_p: {
+        "0 n1 axis=0 reverse=False!": _cummax_1,
+        "0 n1 axis=0 reverse=False columns!": _cummax_2,
+        "0 n2 axis=0 reverse=False!": _cummax_1,
+        "0 n2 axis=0 reverse=False columns!": _cummax_3,
+        "0 n2 axis=1 reverse=False!": _cummax_4,
+        "0 n2 axis=1 reverse=False columns!": _cummax_5,
+    },
+    cummin_p: {
+        "0 n1 axis=0 reverse=False!": _cummax_1,
+        "0 n1 axis=0 reverse=False columns!": _cummax_2,
+        "0 n2 axis=0 reverse=False!": _cummax_1,
+        "0 n2 axis=0 reverse=False columns!": _cummax_3,
+        "0 n2 axis=1 reverse=False!": _cummax_4,
+        "0 n2 axis=1 reverse=False columns!": _cummax_5,
+    },
+    reduce_prod_p: {
+        "0 n1 axes=(0,)": _reduce_prod_1,
+        "0 n1 axes=(0,) columns": _reduce_prod_2,
+        "0 n2 axes=(0,)": _reduce_prod_3,
+        "0 n2 axes=(0,) columns": _reduce_prod_4,
+        "0 n2 axes=(1,)": _reduce_prod_5,
+        "0 n2 axes=(1,) columns": _reduce_prod_6,
+        "0 n2 axes=(0, 1)": _reduce_prod_7,
+        "0 n2 axes=(0, 1) columns": _reduce_prod_8,
     },
     reduce_max_p: {
         "0 n1 axes=(0,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0,)),
         "0 n1 axes=(0,) columns!": _reduce_max_1,
         "0 n2 axes=(0,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0,)),
+        "0 n2 axes=(0,) columns!": _reduce_max_2,
         "0 n2 axes=(1,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(1,)),
+        "0 n2 axes=(1,) columns!": _reduce_max_3,
         "0 n2 axes=(0, 1)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 1)),
+        "0 n2 axes=(0, 1) columns!": _reduce_max_4,
         "0 n3 axes=(0,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0,)),
+        "0 n3 axes=(0,) columns!": _reduce_max_5,
         "0 n3 axes=(1,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(1,)),
+        "0 n3 axes=(1,) columns!": _reduce_max_6,
         "0 n3 axes=(2,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(2,)),
+        "0 n3 axes=(2,) columns!": _reduce_max_7,
         "0 n3 axes=(0, 1)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 1)),
+        "0 n3 axes=(0, 1) columns!": _reduce_max_8,
         "0 n3 axes=(0, 2)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 2)),
+        "0 n3 axes=(0, 2) columns!": _reduce_max_9,
         "0 n3 axes=(1, 2)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(1, 2)),
+        "0 n3 axes=(1, 2) columns!": _reduce_max_10,
         "0 n3 axes=(0, 1, 2)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 1, 2)),
+        "0 n3 axes=(0, 1, 2) columns!": _reduce_max_11,
     },
     reduce_min_p: {
         "0 n1 axes=(0,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0,)),
         "0 n1 axes=(0,) columns!": _reduce_max_1,
         "0 n2 axes=(0,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0,)),
+        "0 n2 axes=(0,) columns!": _reduce_max_2,
         "0 n2 axes=(1,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(1,)),
+        "0 n2 axes=(1,) columns!": _reduce_max_3,
         "0 n2 axes=(0, 1)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 1)),
+        "0 n2 axes=(0, 1) columns!": _reduce_max_4,
         "0 n3 axes=(0,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0,)),
+        "0 n3 axes=(0,) columns!": _reduce_max_5,
         "0 n3 axes=(1,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(1,)),
+        "0 n3 axes=(1,) columns!": _reduce_max_6,
         "0 n3 axes=(2,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(2,)),
+        "0 n3 axes=(2,) columns!": _reduce_max_7,
         "0 n3 axes=(0, 1)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 1)),
+        "0 n3 axes=(0, 1) columns!": _reduce_max_8,
         "0 n3 axes=(0, 2)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 2)),
+        "0 n3 axes=(0, 2) columns!": _reduce_max_9,
         "0 n3 axes=(1, 2)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(1, 2)),
+        "0 n3 axes=(1, 2) columns!": _reduce_max_10,
         "0 n3 axes=(0, 1, 2)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 1, 2)),
+        "0 n3 axes=(0, 1, 2) columns!": _reduce_max_11,
     },
     transpose_p: {
         "0 n2 perm=(1, 0)": lambda xp, ct, shapes: transpose_p.impl(xp, ct, perm=(1, 0)),
@@ -1605,15 +2183,31 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n1,n1 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None),
         "0- n1,n1 axis=0 columns": _concatenate_1,
         "-1 n1,n1 axis=0": _concatenate_2,
-        "01 n1,n1 axis=0": _concatenate_3,
+        "-1 n1,n1 axis=0 columns": _concatenate_3,
+        "01 n1,n1 axis=0": _concatenate_4,
+        "01 n1,n1 axis=0 columns": _concatenate_5,
         "0- n2,n2 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
+        "0- n2,n2 axis=0 columns": _concatenate_6,
+        "-1 n2,n2 axis=0": _concatenate_7,
+        "01 n2,n2 axis=0": _concatenate_8,
         "0- n2,n2 axis=1": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
+        "0- n2,n2 axis=1 columns": _concatenate_6,
+        "-1 n2,n2 axis=1": _concatenate_9,
+        "01 n2,n2 axis=1": _concatenate_10,
         "0-- n1,n1,n1 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None),
         "0-- n1,n1,n1 axis=0 columns": _concatenate_1,
         "-1- n1,n1,n1 axis=0": _concatenate_2,
-        "01- n1,n1,n1 axis=0": _concatenate_3,
+        "-1- n1,n1,n1 axis=0 columns": _concatenate_3,
+        "01- n1,n1,n1 axis=0": _concatenate_4,
+        "01- n1,n1,n1 axis=0 columns": _concatenate_5,
         "0-- n2,n2,n2 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
+        "0-- n2,n2,n2 axis=0 columns": _concatenate_6,
+        "-1- n2,n2,n2 axis=0": _concatenate_7,
+        "01- n2,n2,n2 axis=0": _concatenate_8,
         "0-- n2,n2,n2 axis=1": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
+        "0-- n2,n2,n2 axis=1 columns": _concatenate_6,
+        "-1- n2,n2,n2 axis=1": _concatenate_9,
+        "01- n2,n2,n2 axis=1": _concatenate_10,
     },
     rev_p: {
         "0 n1 axes=(0,)": lambda xp, ct, shapes: rev_p.impl(xp, ct, axes=(0,)),
@@ -1634,14 +2228,22 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 complex1281 axis=0 columns!": _sort_6,
         "0 complex641 axis=0!": _sort_7,
         "0 complex641 axis=0 columns!": _sort_8,
-        "0 float642 axis=1!": _sort_9,
-        "0 float642 axis=1 columns!": _sort_10,
-        "0 float322 axis=1!": _sort_11,
-        "0 float322 axis=1 columns!": _sort_12,
-        "0 complex1282 axis=1!": _sort_13,
-        "0 complex1282 axis=1 columns!": _sort_14,
-        "0 complex642 axis=1!": _sort_15,
-        "0 complex642 axis=1 columns!": _sort_16,
+        "0 float642 axis=0!": _sort_9,
+        "0 float642 axis=0 columns!": _sort_10,
+        "0 float322 axis=0!": _sort_11,
+        "0 float322 axis=0 columns!": _sort_12,
+        "0 complex1282 axis=0!": _sort_13,
+        "0 complex1282 axis=0 columns!": _sort_14,
+        "0 complex642 axis=0!": _sort_15,
+        "0 complex642 axis=0 columns!": _sort_16,
+        "0 float642 axis=1!": _sort_17,
+        "0 float642 axis=1 columns!": _sort_18,
+        "0 float322 axis=1!": _sort_19,
+        "0 float322 axis=1 columns!": _sort_20,
+        "0 complex1282 axis=1!": _sort_21,
+        "0 complex1282 axis=1 columns!": _sort_22,
+        "0 complex642 axis=1!": _sort_23,
+        "0 complex642 axis=1 columns!": _sort_24,
     },
     sin_p: {
         "0 n": lambda xp, ct, x: ct * xp.cos(x),
@@ -1710,7 +2312,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,n": lambda xp, ct, y: tanh_linear_p.impl(xp, ct, y),
         "-1 n,n": lambda xp, ct, x, y: (((-2.0) * y) * x) * ct,
         "01 n,n": lambda xp, ct, x, y: (tanh_linear_p.impl(xp, ct, y), (((-2.0) * y) * x) * ct),
-        "00 n,n": lambda xp, ct, x, y: tanh_linear_p.impl(xp, ct, x) + ((((-2.0) * x) * x) * ct),
+        "00 n,n": lambda xp, ct, x: tanh_linear_p.impl(xp, ct, x) + ((((-2.0) * x) * x) * ct),
     },
     logistic_p: {
         "0 n": lambda xp, ct, out: logistic_linear_p.impl(xp, ct, out),
@@ -1722,7 +2324,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,n": lambda xp, ct, y: logistic_linear_p.impl(xp, ct, y),
         "-1 n,n": lambda xp, ct, x, y: ((1.0 - (2.0 * y)) * x) * ct,
         "01 n,n": lambda xp, ct, x, y: (logistic_linear_p.impl(xp, ct, y), ((1.0 - (2.0 * y)) * x) * ct),
-        "00 n,n": lambda xp, ct, x, y: logistic_linear_p.impl(xp, ct, x) + (((1.0 - (2.0 * x)) * x) * ct),
+        "00 n,n": lambda xp, ct, x: logistic_linear_p.impl(xp, ct, x) + (((1.0 - (2.0 * x)) * x) * ct),
     },
     difference_p: {
         "0- n,n": lambda xp, ct: ct,
@@ -1753,5 +2355,11 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     sinc_p: {
         "0 n order=0": lambda xp, ct, x: sinc_p.impl(xp, x, order=1) * ct,
         "0 n order=1": lambda xp, ct, x: sinc_p.impl(xp, x, order=2) * ct,
+    },
+    pow_p: {
+        "0- n,n": _pow_1,
+        "-1 n,n": _pow_2,
+        "01 n,n": _pow_3,
+        "00 n,n": _pow_4,
     },
 }

@@ -169,7 +169,9 @@ def declared(module: ModuleType) -> dict[str, Primitive]:
     """The primitives that a module declares, by the name of the variable."""
     assert module.__file__ is not None
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf8"))
-    targets = [t for node in tree.body if isinstance(node, ast.Assign) for target in node.targets for t in ast.walk(target)]
+    kinds = ast.Assign, ast.AnnAssign
+    assigned = [node for node in tree.body if isinstance(node, kinds)]
+    targets = [t for node in assigned for t in ast.walk(node) if isinstance(getattr(t, "ctx", None), ast.Store)]
     names = dict.fromkeys([t.id for t in targets if isinstance(t, ast.Name)])
     return {name: vars(module)[name] for name in names if type(vars(module).get(name)) is Primitive}
 
@@ -340,7 +342,7 @@ def text_of_module(written: Sequence[Entry], names: dict[Primitive, tuple[str, s
         if len(text.lines) > 1 or len(line) > WIDEST:
             arguments = ", ".join([f"{p}: Any" for p in parameters.split(", ")])
             source = f"({arguments}) -> Any:\n" + "".join([f"    {one}\n" for one in text.lines])
-            if max(map(len, source.split("\n"))) > WIDEST - 24:
+            if max(map(len, source.split("\n"))) > WIDEST or len(arguments) > WIDEST - 40:
                 continue  # it is derived at first use
             if source not in functions:
                 stem = called(primitive).removesuffix("_p")
@@ -377,9 +379,11 @@ def _imports(body: str, words: set[str], names: dict[Primitive, tuple[str, str]]
     lines = [f"from math import {', '.join(from_math)}"] * bool(from_math) + ["from typing import Any", ""]
     lines += [f"from numpy import {', '.join(from_numpy)}", ""] * bool(from_numpy)
     lines.append("from funcad.ir.primitive import Primitive")
-    for module, name, alias in sorted([(*place, called(p)) for p, place in names.items()]):
-        lines.append(f"from funcad.primitives.{module} import {name}" + f" as {alias}" * (alias != name))
-    return "\n".join(lines) + "\n"
+    modules = sorted({module for module, _ in names.values()})
+    line = f"from funcad.primitives import {', '.join(modules)}"
+    lines += [line] if len(line) <= 128 else ["from funcad.primitives import (", *[f"    {m}," for m in modules], ")"]
+    aliases = sorted([(*place, called(p)) for p, place in names.items()])
+    return "\n".join([*lines, "", *[f"{alias} = {module}.{name}" for module, name, alias in aliases]]) + "\n"
 
 
 def files() -> dict[Path, str]:
