@@ -36,33 +36,11 @@ def _eigh_1(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
 
 
 def _eigh_2(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out1, perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
-    v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v2
-    v4 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (1,)), ((), ())))
-    v5 = transpose_p.impl(xp, v4, perm=(1, 0, 2))
-    v6 = broadcast_in_dim_p.impl(xp, v3, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v7 = gap_quotient_p.impl(xp, v5, v6, strict=False, diagonal=False)
-    v8 = dot_general_p.impl(xp, v0, v7, dimension_numbers=(((0,), (1,)), ((), ())))
-    v9 = transpose_p.impl(xp, v8, perm=(1, 0, 2))
-    v11 = broadcast_in_dim_p.impl(xp, out1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v12 = outer_sum_p.impl(xp, v11, ct[0], v11)
-    v14 = 0.5 * (dot_general_p.impl(xp, v9, out1, dimension_numbers=(((2,), (1,)), ((), ()))) + v12)
-    return (v14 + transpose_p.impl(xp, v14, perm=(0, 2, 1)),)
-
-
-def _eigh_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v1 = 0.5 * outer_sum_p.impl(xp, out1, ct[0], out1)
     return (v1 + transpose_p.impl(xp, v1, perm=(1, 0)),)
 
 
-def _eigh_4(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = broadcast_in_dim_p.impl(xp, out1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v2 = 0.5 * outer_sum_p.impl(xp, v0, ct[0], v0)
-    return (v2 + transpose_p.impl(xp, v2, perm=(0, 2, 1)),)
-
-
-def _eigh_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, out1, perm=(1, 0))
     v2 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v2
@@ -73,21 +51,7 @@ def _eigh_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v8 + transpose_p.impl(xp, v8, perm=(1, 0)),)
 
 
-def _eigh_6(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out1, perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
-    v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v2
-    v4 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (1,)), ((), ())))
-    v5 = transpose_p.impl(xp, v4, perm=(1, 0, 2))
-    v6 = broadcast_in_dim_p.impl(xp, v3, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v7 = gap_quotient_p.impl(xp, v5, v6, strict=False, diagonal=False)
-    v8 = dot_general_p.impl(xp, v0, v7, dimension_numbers=(((0,), (1,)), ((), ())))
-    v9 = transpose_p.impl(xp, v8, perm=(1, 0, 2))
-    v11 = 0.5 * dot_general_p.impl(xp, v9, out1, dimension_numbers=(((2,), (1,)), ((), ())))
-    return (v11 + transpose_p.impl(xp, v11, perm=(0, 2, 1)),)
-
-
-def _eigh_7(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_4(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
     v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v4
@@ -101,40 +65,13 @@ def _eigh_7(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v14 + transpose_p.impl(xp, conj_p.impl(xp, v14), perm=(1, 0)),)
 
 
-def _eigh_8(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = conj_p.impl(xp, out1)
-    v2 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
-    v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
-    v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v4
-    v6 = convert_p.impl(xp, v5, dtype=dtype("complex128"))
-    v7 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (1,)), ((), ())))
-    v8 = transpose_p.impl(xp, v7, perm=(1, 0, 2))
-    v9 = broadcast_in_dim_p.impl(xp, v6, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v10 = gap_quotient_p.impl(xp, v8, v9, strict=False, diagonal=False)
-    v11 = dot_general_p.impl(xp, v2, v10, dimension_numbers=(((0,), (1,)), ((), ())))
-    v12 = transpose_p.impl(xp, v11, perm=(1, 0, 2))
-    v15 = broadcast_in_dim_p.impl(xp, v0, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v16 = broadcast_in_dim_p.impl(xp, out1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v17 = outer_sum_p.impl(xp, v15, convert_p.impl(xp, ct[0], dtype=dtype("complex128")), v16)
-    v19 = 0.5 * (dot_general_p.impl(xp, v12, out1, dimension_numbers=(((2,), (1,)), ((), ()))) + v17)
-    return (v19 + transpose_p.impl(xp, conj_p.impl(xp, v19), perm=(0, 2, 1)),)
-
-
-def _eigh_9(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v1 = convert_p.impl(xp, ct[0], dtype=dtype("complex128"))
     v3 = 0.5 * outer_sum_p.impl(xp, conj_p.impl(xp, out1), v1, out1)
     return (v3 + transpose_p.impl(xp, conj_p.impl(xp, v3), perm=(1, 0)),)
 
 
-def _eigh_10(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = conj_p.impl(xp, out1)
-    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v3 = broadcast_in_dim_p.impl(xp, out1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v5 = 0.5 * outer_sum_p.impl(xp, v2, convert_p.impl(xp, ct[0], dtype=dtype("complex128")), v3)
-    return (v5 + transpose_p.impl(xp, conj_p.impl(xp, v5), perm=(0, 2, 1)),)
-
-
-def _eigh_11(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_6(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
     v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v3
@@ -146,22 +83,7 @@ def _eigh_11(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v10 + transpose_p.impl(xp, conj_p.impl(xp, v10), perm=(1, 0)),)
 
 
-def _eigh_12(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
-    v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
-    v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v3
-    v5 = convert_p.impl(xp, v4, dtype=dtype("complex128"))
-    v6 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (1,)), ((), ())))
-    v7 = transpose_p.impl(xp, v6, perm=(1, 0, 2))
-    v8 = broadcast_in_dim_p.impl(xp, v5, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v9 = gap_quotient_p.impl(xp, v7, v8, strict=False, diagonal=False)
-    v10 = dot_general_p.impl(xp, v1, v9, dimension_numbers=(((0,), (1,)), ((), ())))
-    v11 = transpose_p.impl(xp, v10, perm=(1, 0, 2))
-    v13 = 0.5 * dot_general_p.impl(xp, v11, out1, dimension_numbers=(((2,), (1,)), ((), ())))
-    return (v13 + transpose_p.impl(xp, conj_p.impl(xp, v13), perm=(0, 2, 1)),)
-
-
-def _eigh_13(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_7(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
     v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v4
@@ -175,40 +97,13 @@ def _eigh_13(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v14 + transpose_p.impl(xp, conj_p.impl(xp, v14), perm=(1, 0)),)
 
 
-def _eigh_14(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = conj_p.impl(xp, out1)
-    v2 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
-    v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
-    v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v4
-    v6 = convert_p.impl(xp, v5, dtype=dtype("complex64"))
-    v7 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (1,)), ((), ())))
-    v8 = transpose_p.impl(xp, v7, perm=(1, 0, 2))
-    v9 = broadcast_in_dim_p.impl(xp, v6, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v10 = gap_quotient_p.impl(xp, v8, v9, strict=False, diagonal=False)
-    v11 = dot_general_p.impl(xp, v2, v10, dimension_numbers=(((0,), (1,)), ((), ())))
-    v12 = transpose_p.impl(xp, v11, perm=(1, 0, 2))
-    v15 = broadcast_in_dim_p.impl(xp, v0, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v16 = broadcast_in_dim_p.impl(xp, out1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v17 = outer_sum_p.impl(xp, v15, convert_p.impl(xp, ct[0], dtype=dtype("complex64")), v16)
-    v19 = 0.5 * (dot_general_p.impl(xp, v12, out1, dimension_numbers=(((2,), (1,)), ((), ()))) + v17)
-    return (v19 + transpose_p.impl(xp, conj_p.impl(xp, v19), perm=(0, 2, 1)),)
-
-
-def _eigh_15(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_8(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v1 = convert_p.impl(xp, ct[0], dtype=dtype("complex64"))
     v3 = 0.5 * outer_sum_p.impl(xp, conj_p.impl(xp, out1), v1, out1)
     return (v3 + transpose_p.impl(xp, conj_p.impl(xp, v3), perm=(1, 0)),)
 
 
-def _eigh_16(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = conj_p.impl(xp, out1)
-    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v3 = broadcast_in_dim_p.impl(xp, out1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v5 = 0.5 * outer_sum_p.impl(xp, v2, convert_p.impl(xp, ct[0], dtype=dtype("complex64")), v3)
-    return (v5 + transpose_p.impl(xp, conj_p.impl(xp, v5), perm=(0, 2, 1)),)
-
-
-def _eigh_17(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_9(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
     v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v3
@@ -218,21 +113,6 @@ def _eigh_17(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v8 = dot_general_p.impl(xp, v1, v7, dimension_numbers=(((0,), (0,)), ((), ())))
     v10 = 0.5 * dot_general_p.impl(xp, v8, out1, dimension_numbers=(((1,), (1,)), ((), ())))
     return (v10 + transpose_p.impl(xp, conj_p.impl(xp, v10), perm=(1, 0)),)
-
-
-def _eigh_18(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
-    v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
-    v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v3
-    v5 = convert_p.impl(xp, v4, dtype=dtype("complex64"))
-    v6 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (1,)), ((), ())))
-    v7 = transpose_p.impl(xp, v6, perm=(1, 0, 2))
-    v8 = broadcast_in_dim_p.impl(xp, v5, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    v9 = gap_quotient_p.impl(xp, v7, v8, strict=False, diagonal=False)
-    v10 = dot_general_p.impl(xp, v1, v9, dimension_numbers=(((0,), (1,)), ((), ())))
-    v11 = transpose_p.impl(xp, v10, perm=(1, 0, 2))
-    v13 = 0.5 * dot_general_p.impl(xp, v11, out1, dimension_numbers=(((2,), (1,)), ((), ())))
-    return (v13 + transpose_p.impl(xp, conj_p.impl(xp, v13), perm=(0, 2, 1)),)
 
 
 def _eigvalsh_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
@@ -307,38 +187,6 @@ def _svd_2(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
     v3 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v6 = (v2 - v3) * (v2 + v3)
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=shapes[0], axes=(1,))
-    v8 = transpose_p.impl(xp, ct[2], perm=(0, 2, 1))
-    v9 = dot_general_p.impl(xp, v0, v8, dimension_numbers=(((0,), (1,)), ((), ())))
-    v10 = transpose_p.impl(xp, v9, perm=(1, 0, 2))
-    v11 = broadcast_in_dim_p.impl(xp, v7, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v12 = gap_quotient_p.impl(xp, ct[0], v11, strict=False, diagonal=True)
-    v14 = dot_general_p.impl(xp, out, -v12, dimension_numbers=(((0,), (1,)), ((), ())))
-    v15 = transpose_p.impl(xp, v14, perm=(1, 0, 2))
-    v16 = dot_general_p.impl(xp, v1, v15, dimension_numbers=(((0,), (1,)), ((), ())))
-    v19 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v20 = transpose_p.impl(xp, v19, perm=(1, 0, 2))
-    v21 = broadcast_in_dim_p.impl(xp, v6, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v22 = gap_quotient_p.impl(xp, v10, v21, strict=False, diagonal=False)
-    v25 = gap_quotient_p.impl(xp, v20, v21, strict=False, diagonal=False)
-    v28 = broadcast_in_dim_p.impl(xp, v3, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v30 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v31 = (v25 + transpose_p.impl(xp, v25, perm=(0, 2, 1))) * v30
-    v32 = (v28 * (v22 + transpose_p.impl(xp, v22, perm=(0, 2, 1)))) + v31
-    v33 = dot_general_p.impl(xp, v1, v32, dimension_numbers=(((0,), (1,)), ((), ())))
-    v35 = (v12 + transpose_p.impl(xp, v16, perm=(1, 0, 2))) + transpose_p.impl(xp, v33, perm=(1, 0, 2))
-    v37 = broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v38 = broadcast_in_dim_p.impl(xp, v0, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v39 = outer_sum_p.impl(xp, v37, ct[1], v38)
-    return (dot_general_p.impl(xp, v35, v0, dimension_numbers=(((2,), (1,)), ((), ()))) + v39,)
-
-
-def _svd_3(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out2, perm=(1, 0))
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v3 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
     v7 = broadcast_in_dim_p.impl(xp, out1, shape=shapes[0], axes=(1,))
     v8 = gap_quotient_p.impl(xp, ct[0], v7, strict=False, diagonal=True)
     v10 = dot_general_p.impl(xp, out, -v8, dimension_numbers=(((0,), (0,)), ((), ())))
@@ -351,33 +199,7 @@ def _svd_3(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any
     return (dot_general_p.impl(xp, v19, v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v21,)
 
 
-def _svd_4(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out2, perm=(1, 0))
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v3 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v6 = (v2 - v3) * (v2 + v3)
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=shapes[0], axes=(1,))
-    v8 = broadcast_in_dim_p.impl(xp, v7, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v9 = gap_quotient_p.impl(xp, ct[0], v8, strict=False, diagonal=True)
-    v11 = dot_general_p.impl(xp, out, -v9, dimension_numbers=(((0,), (1,)), ((), ())))
-    v12 = transpose_p.impl(xp, v11, perm=(1, 0, 2))
-    v13 = dot_general_p.impl(xp, v1, v12, dimension_numbers=(((0,), (1,)), ((), ())))
-    v16 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v17 = transpose_p.impl(xp, v16, perm=(1, 0, 2))
-    v18 = broadcast_in_dim_p.impl(xp, v6, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v19 = gap_quotient_p.impl(xp, v17, v18, strict=False, diagonal=False)
-    v22 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v23 = (v19 + transpose_p.impl(xp, v19, perm=(0, 2, 1))) * v22
-    v24 = dot_general_p.impl(xp, v1, v23, dimension_numbers=(((0,), (1,)), ((), ())))
-    v26 = (v9 + transpose_p.impl(xp, v13, perm=(1, 0, 2))) + transpose_p.impl(xp, v24, perm=(1, 0, 2))
-    v28 = broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v29 = broadcast_in_dim_p.impl(xp, v0, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v30 = outer_sum_p.impl(xp, v28, ct[1], v29)
-    return (dot_general_p.impl(xp, v26, v0, dimension_numbers=(((2,), (1,)), ((), ()))) + v30,)
-
-
-def _svd_5(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_3(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, out2, perm=(1, 0))
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
@@ -398,36 +220,7 @@ def _svd_5(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any
     return (dot_general_p.impl(xp, v26, v0, dimension_numbers=(((1,), (1,)), ((), ()))),)
 
 
-def _svd_6(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out2, perm=(1, 0))
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v3 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v6 = (v2 - v3) * (v2 + v3)
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=shapes[0], axes=(1,))
-    v8 = transpose_p.impl(xp, ct[2], perm=(0, 2, 1))
-    v9 = dot_general_p.impl(xp, v0, v8, dimension_numbers=(((0,), (1,)), ((), ())))
-    v10 = transpose_p.impl(xp, v9, perm=(1, 0, 2))
-    v11 = broadcast_in_dim_p.impl(xp, v7, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v12 = gap_quotient_p.impl(xp, ct[0], v11, strict=False, diagonal=True)
-    v14 = dot_general_p.impl(xp, out, -v12, dimension_numbers=(((0,), (1,)), ((), ())))
-    v15 = transpose_p.impl(xp, v14, perm=(1, 0, 2))
-    v16 = dot_general_p.impl(xp, v1, v15, dimension_numbers=(((0,), (1,)), ((), ())))
-    v19 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v20 = transpose_p.impl(xp, v19, perm=(1, 0, 2))
-    v21 = broadcast_in_dim_p.impl(xp, v6, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v22 = gap_quotient_p.impl(xp, v10, v21, strict=False, diagonal=False)
-    v25 = gap_quotient_p.impl(xp, v20, v21, strict=False, diagonal=False)
-    v28 = broadcast_in_dim_p.impl(xp, v3, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v30 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v31 = (v25 + transpose_p.impl(xp, v25, perm=(0, 2, 1))) * v30
-    v32 = (v28 * (v22 + transpose_p.impl(xp, v22, perm=(0, 2, 1)))) + v31
-    v33 = dot_general_p.impl(xp, v1, v32, dimension_numbers=(((0,), (1,)), ((), ())))
-    v35 = (v12 + transpose_p.impl(xp, v16, perm=(1, 0, 2))) + transpose_p.impl(xp, v33, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v35, v0, dimension_numbers=(((2,), (1,)), ((), ()))),)
-
-
-def _svd_7(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_4(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, out2, perm=(1, 0))
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
@@ -443,30 +236,7 @@ def _svd_7(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any
     return (dot_general_p.impl(xp, v19, v0, dimension_numbers=(((1,), (1,)), ((), ()))),)
 
 
-def _svd_8(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out2, perm=(1, 0))
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v3 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v6 = (v2 - v3) * (v2 + v3)
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=shapes[0], axes=(1,))
-    v8 = broadcast_in_dim_p.impl(xp, v7, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v9 = gap_quotient_p.impl(xp, ct[0], v8, strict=False, diagonal=True)
-    v11 = dot_general_p.impl(xp, out, -v9, dimension_numbers=(((0,), (1,)), ((), ())))
-    v12 = transpose_p.impl(xp, v11, perm=(1, 0, 2))
-    v13 = dot_general_p.impl(xp, v1, v12, dimension_numbers=(((0,), (1,)), ((), ())))
-    v16 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v17 = transpose_p.impl(xp, v16, perm=(1, 0, 2))
-    v18 = broadcast_in_dim_p.impl(xp, v6, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v19 = gap_quotient_p.impl(xp, v17, v18, strict=False, diagonal=False)
-    v22 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v23 = (v19 + transpose_p.impl(xp, v19, perm=(0, 2, 1))) * v22
-    v24 = dot_general_p.impl(xp, v1, v23, dimension_numbers=(((0,), (1,)), ((), ())))
-    v26 = (v9 + transpose_p.impl(xp, v13, perm=(1, 0, 2))) + transpose_p.impl(xp, v24, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v26, v0, dimension_numbers=(((2,), (1,)), ((), ()))),)
-
-
-def _svd_9(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_5(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, out2, perm=(1, 0))
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
@@ -480,39 +250,11 @@ def _svd_9(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any
     return (dot_general_p.impl(xp, v13, v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v15,)
 
 
-def _svd_10(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out2, perm=(1, 0))
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v3 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v6 = (v2 - v3) * (v2 + v3)
-    v7 = transpose_p.impl(xp, ct[2], perm=(0, 2, 1))
-    v8 = dot_general_p.impl(xp, v0, v7, dimension_numbers=(((0,), (1,)), ((), ())))
-    v9 = transpose_p.impl(xp, v8, perm=(1, 0, 2))
-    v10 = broadcast_in_dim_p.impl(xp, v6, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v11 = gap_quotient_p.impl(xp, v9, v10, strict=False, diagonal=False)
-    v14 = broadcast_in_dim_p.impl(xp, v3, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v15 = v14 * (v11 + transpose_p.impl(xp, v11, perm=(0, 2, 1)))
-    v16 = dot_general_p.impl(xp, v1, v15, dimension_numbers=(((0,), (1,)), ((), ())))
-    v17 = transpose_p.impl(xp, v16, perm=(1, 0, 2))
-    v19 = broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v20 = broadcast_in_dim_p.impl(xp, v0, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v21 = outer_sum_p.impl(xp, v19, ct[1], v20)
-    return (dot_general_p.impl(xp, v17, v0, dimension_numbers=(((2,), (1,)), ((), ()))) + v21,)
-
-
-def _svd_11(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_6(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     return (outer_sum_p.impl(xp, out, ct[1], transpose_p.impl(xp, out2, perm=(1, 0))),)
 
 
-def _svd_12(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out2, perm=(1, 0))
-    v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    return (outer_sum_p.impl(xp, v1, ct[1], v2),)
-
-
-def _svd_13(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_7(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, out2, perm=(1, 0))
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
@@ -525,25 +267,7 @@ def _svd_13(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v13, v0, dimension_numbers=(((1,), (1,)), ((), ()))),)
 
 
-def _svd_14(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v0 = transpose_p.impl(xp, out2, perm=(1, 0))
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v3 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v6 = (v2 - v3) * (v2 + v3)
-    v7 = transpose_p.impl(xp, ct[2], perm=(0, 2, 1))
-    v8 = dot_general_p.impl(xp, v0, v7, dimension_numbers=(((0,), (1,)), ((), ())))
-    v9 = transpose_p.impl(xp, v8, perm=(1, 0, 2))
-    v10 = broadcast_in_dim_p.impl(xp, v6, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v11 = gap_quotient_p.impl(xp, v9, v10, strict=False, diagonal=False)
-    v14 = broadcast_in_dim_p.impl(xp, v3, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v15 = v14 * (v11 + transpose_p.impl(xp, v11, perm=(0, 2, 1)))
-    v16 = dot_general_p.impl(xp, v1, v15, dimension_numbers=(((0,), (1,)), ((), ())))
-    v17 = transpose_p.impl(xp, v16, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v17, v0, dimension_numbers=(((2,), (1,)), ((), ()))),)
-
-
-def _svd_15(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_8(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v5 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
@@ -574,49 +298,7 @@ def _svd_15(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v46, v1, dimension_numbers=(((1,), (1,)), ((), ()))) + v49,)
 
 
-def _svd_16(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v2 = conj_p.impl(xp, out)
-    v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v5 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v11 = broadcast_in_dim_p.impl(xp, v5, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v12 = broadcast_in_dim_p.impl(xp, v5, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v13 = convert_p.impl(xp, (v6 - v7) * (v6 + v7), dtype=dtype("complex128"))
-    v14 = convert_p.impl(xp, v6, dtype=dtype("complex128"))
-    v15 = broadcast_in_dim_p.impl(xp, v5, shape=shapes[0], axes=(1,))
-    v17 = transpose_p.impl(xp, conj_p.impl(xp, ct[2]), perm=(0, 2, 1))
-    v18 = dot_general_p.impl(xp, v1, v17, dimension_numbers=(((0,), (1,)), ((), ())))
-    v19 = transpose_p.impl(xp, v18, perm=(1, 0, 2))
-    v20 = broadcast_in_dim_p.impl(xp, v15, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v21 = gap_quotient_p.impl(xp, ct[0], v20, strict=False, diagonal=True)
-    v23 = dot_general_p.impl(xp, out, -v21, dimension_numbers=(((0,), (1,)), ((), ())))
-    v24 = transpose_p.impl(xp, v23, perm=(1, 0, 2))
-    v25 = dot_general_p.impl(xp, v4, v24, dimension_numbers=(((0,), (1,)), ((), ())))
-    v28 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v29 = transpose_p.impl(xp, v28, perm=(1, 0, 2))
-    v30 = broadcast_in_dim_p.impl(xp, v14, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v31 = gap_quotient_p.impl(xp, v29, v30, strict=False, diagonal=True)
-    v32 = triangle_p.impl(xp, v31, lower=False, diagonal=1.0)
-    v34 = 0.5 * triangle_p.impl(xp, v32, lower=True, diagonal=1.0)
-    v39 = broadcast_in_dim_p.impl(xp, v13, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v40 = gap_quotient_p.impl(xp, v19, v39, strict=False, diagonal=False)
-    v44 = gap_quotient_p.impl(xp, v29, v39, strict=False, diagonal=False)
-    v48 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v49 = v48 * (v40 + transpose_p.impl(xp, conj_p.impl(xp, v40), perm=(0, 2, 1)))
-    v51 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v52 = (v44 + transpose_p.impl(xp, conj_p.impl(xp, v44), perm=(0, 2, 1))) * v51
-    v53 = ((v34 + transpose_p.impl(xp, conj_p.impl(xp, -v34), perm=(0, 2, 1))) + v49) + v52
-    v54 = dot_general_p.impl(xp, v4, v53, dimension_numbers=(((0,), (1,)), ((), ())))
-    v56 = (v21 + transpose_p.impl(xp, v25, perm=(1, 0, 2))) + transpose_p.impl(xp, v54, perm=(1, 0, 2))
-    v59 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v60 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v61 = outer_sum_p.impl(xp, v59, convert_p.impl(xp, ct[1], dtype=dtype("complex128")), v60)
-    return (dot_general_p.impl(xp, v56, v1, dimension_numbers=(((2,), (1,)), ((), ()))) + v61,)
-
-
-def _svd_17(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_9(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v5 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
@@ -642,42 +324,7 @@ def _svd_17(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v36, v1, dimension_numbers=(((1,), (1,)), ((), ()))) + v39,)
 
 
-def _svd_18(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v2 = conj_p.impl(xp, out)
-    v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v5 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v11 = broadcast_in_dim_p.impl(xp, v5, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v12 = convert_p.impl(xp, (v6 - v7) * (v6 + v7), dtype=dtype("complex128"))
-    v13 = convert_p.impl(xp, v6, dtype=dtype("complex128"))
-    v14 = broadcast_in_dim_p.impl(xp, v5, shape=shapes[0], axes=(1,))
-    v15 = broadcast_in_dim_p.impl(xp, v14, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v16 = gap_quotient_p.impl(xp, ct[0], v15, strict=False, diagonal=True)
-    v18 = dot_general_p.impl(xp, out, -v16, dimension_numbers=(((0,), (1,)), ((), ())))
-    v19 = transpose_p.impl(xp, v18, perm=(1, 0, 2))
-    v20 = dot_general_p.impl(xp, v4, v19, dimension_numbers=(((0,), (1,)), ((), ())))
-    v23 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v24 = transpose_p.impl(xp, v23, perm=(1, 0, 2))
-    v25 = broadcast_in_dim_p.impl(xp, v13, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v26 = gap_quotient_p.impl(xp, v24, v25, strict=False, diagonal=True)
-    v27 = triangle_p.impl(xp, v26, lower=False, diagonal=1.0)
-    v29 = 0.5 * triangle_p.impl(xp, v27, lower=True, diagonal=1.0)
-    v34 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v35 = gap_quotient_p.impl(xp, v24, v34, strict=False, diagonal=False)
-    v39 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v40 = (v35 + transpose_p.impl(xp, conj_p.impl(xp, v35), perm=(0, 2, 1))) * v39
-    v41 = (v29 + transpose_p.impl(xp, conj_p.impl(xp, -v29), perm=(0, 2, 1))) + v40
-    v42 = dot_general_p.impl(xp, v4, v41, dimension_numbers=(((0,), (1,)), ((), ())))
-    v44 = (v16 + transpose_p.impl(xp, v20, perm=(1, 0, 2))) + transpose_p.impl(xp, v42, perm=(1, 0, 2))
-    v47 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v48 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v49 = outer_sum_p.impl(xp, v47, convert_p.impl(xp, ct[1], dtype=dtype("complex128")), v48)
-    return (dot_general_p.impl(xp, v44, v1, dimension_numbers=(((2,), (1,)), ((), ()))) + v49,)
-
-
-def _svd_19(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_10(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v4 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
@@ -706,45 +353,7 @@ def _svd_19(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v45, v1, dimension_numbers=(((1,), (1,)), ((), ()))),)
 
 
-def _svd_20(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v4 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
-    v5 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v10 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v11 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v12 = convert_p.impl(xp, (v5 - v6) * (v5 + v6), dtype=dtype("complex128"))
-    v13 = convert_p.impl(xp, v5, dtype=dtype("complex128"))
-    v14 = broadcast_in_dim_p.impl(xp, v4, shape=shapes[0], axes=(1,))
-    v16 = transpose_p.impl(xp, conj_p.impl(xp, ct[2]), perm=(0, 2, 1))
-    v17 = dot_general_p.impl(xp, v1, v16, dimension_numbers=(((0,), (1,)), ((), ())))
-    v18 = transpose_p.impl(xp, v17, perm=(1, 0, 2))
-    v19 = broadcast_in_dim_p.impl(xp, v14, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v20 = gap_quotient_p.impl(xp, ct[0], v19, strict=False, diagonal=True)
-    v22 = dot_general_p.impl(xp, out, -v20, dimension_numbers=(((0,), (1,)), ((), ())))
-    v23 = transpose_p.impl(xp, v22, perm=(1, 0, 2))
-    v24 = dot_general_p.impl(xp, v3, v23, dimension_numbers=(((0,), (1,)), ((), ())))
-    v27 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v28 = transpose_p.impl(xp, v27, perm=(1, 0, 2))
-    v29 = broadcast_in_dim_p.impl(xp, v13, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v30 = gap_quotient_p.impl(xp, v28, v29, strict=False, diagonal=True)
-    v31 = triangle_p.impl(xp, v30, lower=False, diagonal=1.0)
-    v33 = 0.5 * triangle_p.impl(xp, v31, lower=True, diagonal=1.0)
-    v38 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v39 = gap_quotient_p.impl(xp, v18, v38, strict=False, diagonal=False)
-    v43 = gap_quotient_p.impl(xp, v28, v38, strict=False, diagonal=False)
-    v47 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v48 = v47 * (v39 + transpose_p.impl(xp, conj_p.impl(xp, v39), perm=(0, 2, 1)))
-    v50 = broadcast_in_dim_p.impl(xp, v10, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v51 = (v43 + transpose_p.impl(xp, conj_p.impl(xp, v43), perm=(0, 2, 1))) * v50
-    v52 = ((v33 + transpose_p.impl(xp, conj_p.impl(xp, -v33), perm=(0, 2, 1))) + v48) + v51
-    v53 = dot_general_p.impl(xp, v3, v52, dimension_numbers=(((0,), (1,)), ((), ())))
-    v55 = (v20 + transpose_p.impl(xp, v24, perm=(1, 0, 2))) + transpose_p.impl(xp, v53, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v55, v1, dimension_numbers=(((2,), (1,)), ((), ()))),)
-
-
-def _svd_21(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_11(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v4 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
@@ -768,38 +377,7 @@ def _svd_21(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v35, v1, dimension_numbers=(((1,), (1,)), ((), ()))),)
 
 
-def _svd_22(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v4 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
-    v5 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v10 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v11 = convert_p.impl(xp, (v5 - v6) * (v5 + v6), dtype=dtype("complex128"))
-    v12 = convert_p.impl(xp, v5, dtype=dtype("complex128"))
-    v13 = broadcast_in_dim_p.impl(xp, v4, shape=shapes[0], axes=(1,))
-    v14 = broadcast_in_dim_p.impl(xp, v13, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v15 = gap_quotient_p.impl(xp, ct[0], v14, strict=False, diagonal=True)
-    v17 = dot_general_p.impl(xp, out, -v15, dimension_numbers=(((0,), (1,)), ((), ())))
-    v18 = transpose_p.impl(xp, v17, perm=(1, 0, 2))
-    v19 = dot_general_p.impl(xp, v3, v18, dimension_numbers=(((0,), (1,)), ((), ())))
-    v22 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v23 = transpose_p.impl(xp, v22, perm=(1, 0, 2))
-    v24 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v25 = gap_quotient_p.impl(xp, v23, v24, strict=False, diagonal=True)
-    v26 = triangle_p.impl(xp, v25, lower=False, diagonal=1.0)
-    v28 = 0.5 * triangle_p.impl(xp, v26, lower=True, diagonal=1.0)
-    v33 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v34 = gap_quotient_p.impl(xp, v23, v33, strict=False, diagonal=False)
-    v38 = broadcast_in_dim_p.impl(xp, v10, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v39 = (v34 + transpose_p.impl(xp, conj_p.impl(xp, v34), perm=(0, 2, 1))) * v38
-    v40 = (v28 + transpose_p.impl(xp, conj_p.impl(xp, -v28), perm=(0, 2, 1))) + v39
-    v41 = dot_general_p.impl(xp, v3, v40, dimension_numbers=(((0,), (1,)), ((), ())))
-    v43 = (v15 + transpose_p.impl(xp, v19, perm=(1, 0, 2))) + transpose_p.impl(xp, v41, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v43, v1, dimension_numbers=(((2,), (1,)), ((), ()))),)
-
-
-def _svd_23(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_12(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v5 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
@@ -817,45 +395,13 @@ def _svd_23(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v21, v1, dimension_numbers=(((1,), (1,)), ((), ()))) + v24,)
 
 
-def _svd_24(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v2 = conj_p.impl(xp, out)
-    v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v5 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v11 = broadcast_in_dim_p.impl(xp, v5, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v12 = convert_p.impl(xp, (v6 - v7) * (v6 + v7), dtype=dtype("complex128"))
-    v14 = transpose_p.impl(xp, conj_p.impl(xp, ct[2]), perm=(0, 2, 1))
-    v15 = dot_general_p.impl(xp, v1, v14, dimension_numbers=(((0,), (1,)), ((), ())))
-    v16 = transpose_p.impl(xp, v15, perm=(1, 0, 2))
-    v17 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v18 = gap_quotient_p.impl(xp, v16, v17, strict=False, diagonal=False)
-    v22 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v23 = v22 * (v18 + transpose_p.impl(xp, conj_p.impl(xp, v18), perm=(0, 2, 1)))
-    v24 = dot_general_p.impl(xp, v4, v23, dimension_numbers=(((0,), (1,)), ((), ())))
-    v25 = transpose_p.impl(xp, v24, perm=(1, 0, 2))
-    v28 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v29 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v30 = outer_sum_p.impl(xp, v28, convert_p.impl(xp, ct[1], dtype=dtype("complex128")), v29)
-    return (dot_general_p.impl(xp, v25, v1, dimension_numbers=(((2,), (1,)), ((), ()))) + v30,)
-
-
-def _svd_25(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_13(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v2 = conj_p.impl(xp, out)
     v3 = convert_p.impl(xp, ct[1], dtype=dtype("complex128"))
     return (outer_sum_p.impl(xp, v2, v3, conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))),)
 
 
-def _svd_26(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v2 = conj_p.impl(xp, out)
-    v4 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v5 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    return (outer_sum_p.impl(xp, v4, convert_p.impl(xp, ct[1], dtype=dtype("complex128")), v5),)
-
-
-def _svd_27(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_14(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v4 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
@@ -871,27 +417,7 @@ def _svd_27(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v20, v1, dimension_numbers=(((1,), (1,)), ((), ()))),)
 
 
-def _svd_28(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v4 = convert_p.impl(xp, out1, dtype=dtype("complex128"))
-    v5 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v10 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v11 = convert_p.impl(xp, (v5 - v6) * (v5 + v6), dtype=dtype("complex128"))
-    v13 = transpose_p.impl(xp, conj_p.impl(xp, ct[2]), perm=(0, 2, 1))
-    v14 = dot_general_p.impl(xp, v1, v13, dimension_numbers=(((0,), (1,)), ((), ())))
-    v15 = transpose_p.impl(xp, v14, perm=(1, 0, 2))
-    v16 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v17 = gap_quotient_p.impl(xp, v15, v16, strict=False, diagonal=False)
-    v21 = broadcast_in_dim_p.impl(xp, v10, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v22 = v21 * (v17 + transpose_p.impl(xp, conj_p.impl(xp, v17), perm=(0, 2, 1)))
-    v23 = dot_general_p.impl(xp, v3, v22, dimension_numbers=(((0,), (1,)), ((), ())))
-    v24 = transpose_p.impl(xp, v23, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v24, v1, dimension_numbers=(((2,), (1,)), ((), ()))),)
-
-
-def _svd_29(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_15(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v5 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
@@ -922,49 +448,7 @@ def _svd_29(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v46, v1, dimension_numbers=(((1,), (1,)), ((), ()))) + v49,)
 
 
-def _svd_30(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v2 = conj_p.impl(xp, out)
-    v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v5 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v11 = broadcast_in_dim_p.impl(xp, v5, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v12 = broadcast_in_dim_p.impl(xp, v5, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v13 = convert_p.impl(xp, (v6 - v7) * (v6 + v7), dtype=dtype("complex64"))
-    v14 = convert_p.impl(xp, v6, dtype=dtype("complex64"))
-    v15 = broadcast_in_dim_p.impl(xp, v5, shape=shapes[0], axes=(1,))
-    v17 = transpose_p.impl(xp, conj_p.impl(xp, ct[2]), perm=(0, 2, 1))
-    v18 = dot_general_p.impl(xp, v1, v17, dimension_numbers=(((0,), (1,)), ((), ())))
-    v19 = transpose_p.impl(xp, v18, perm=(1, 0, 2))
-    v20 = broadcast_in_dim_p.impl(xp, v15, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v21 = gap_quotient_p.impl(xp, ct[0], v20, strict=False, diagonal=True)
-    v23 = dot_general_p.impl(xp, out, -v21, dimension_numbers=(((0,), (1,)), ((), ())))
-    v24 = transpose_p.impl(xp, v23, perm=(1, 0, 2))
-    v25 = dot_general_p.impl(xp, v4, v24, dimension_numbers=(((0,), (1,)), ((), ())))
-    v28 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v29 = transpose_p.impl(xp, v28, perm=(1, 0, 2))
-    v30 = broadcast_in_dim_p.impl(xp, v14, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v31 = gap_quotient_p.impl(xp, v29, v30, strict=False, diagonal=True)
-    v32 = triangle_p.impl(xp, v31, lower=False, diagonal=1.0)
-    v34 = 0.5 * triangle_p.impl(xp, v32, lower=True, diagonal=1.0)
-    v39 = broadcast_in_dim_p.impl(xp, v13, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v40 = gap_quotient_p.impl(xp, v19, v39, strict=False, diagonal=False)
-    v44 = gap_quotient_p.impl(xp, v29, v39, strict=False, diagonal=False)
-    v48 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v49 = v48 * (v40 + transpose_p.impl(xp, conj_p.impl(xp, v40), perm=(0, 2, 1)))
-    v51 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v52 = (v44 + transpose_p.impl(xp, conj_p.impl(xp, v44), perm=(0, 2, 1))) * v51
-    v53 = ((v34 + transpose_p.impl(xp, conj_p.impl(xp, -v34), perm=(0, 2, 1))) + v49) + v52
-    v54 = dot_general_p.impl(xp, v4, v53, dimension_numbers=(((0,), (1,)), ((), ())))
-    v56 = (v21 + transpose_p.impl(xp, v25, perm=(1, 0, 2))) + transpose_p.impl(xp, v54, perm=(1, 0, 2))
-    v59 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v60 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v61 = outer_sum_p.impl(xp, v59, convert_p.impl(xp, ct[1], dtype=dtype("complex64")), v60)
-    return (dot_general_p.impl(xp, v56, v1, dimension_numbers=(((2,), (1,)), ((), ()))) + v61,)
-
-
-def _svd_31(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_16(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v5 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
@@ -990,42 +474,7 @@ def _svd_31(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v36, v1, dimension_numbers=(((1,), (1,)), ((), ()))) + v39,)
 
 
-def _svd_32(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v2 = conj_p.impl(xp, out)
-    v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v5 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v11 = broadcast_in_dim_p.impl(xp, v5, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v12 = convert_p.impl(xp, (v6 - v7) * (v6 + v7), dtype=dtype("complex64"))
-    v13 = convert_p.impl(xp, v6, dtype=dtype("complex64"))
-    v14 = broadcast_in_dim_p.impl(xp, v5, shape=shapes[0], axes=(1,))
-    v15 = broadcast_in_dim_p.impl(xp, v14, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v16 = gap_quotient_p.impl(xp, ct[0], v15, strict=False, diagonal=True)
-    v18 = dot_general_p.impl(xp, out, -v16, dimension_numbers=(((0,), (1,)), ((), ())))
-    v19 = transpose_p.impl(xp, v18, perm=(1, 0, 2))
-    v20 = dot_general_p.impl(xp, v4, v19, dimension_numbers=(((0,), (1,)), ((), ())))
-    v23 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v24 = transpose_p.impl(xp, v23, perm=(1, 0, 2))
-    v25 = broadcast_in_dim_p.impl(xp, v13, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v26 = gap_quotient_p.impl(xp, v24, v25, strict=False, diagonal=True)
-    v27 = triangle_p.impl(xp, v26, lower=False, diagonal=1.0)
-    v29 = 0.5 * triangle_p.impl(xp, v27, lower=True, diagonal=1.0)
-    v34 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v35 = gap_quotient_p.impl(xp, v24, v34, strict=False, diagonal=False)
-    v39 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v40 = (v35 + transpose_p.impl(xp, conj_p.impl(xp, v35), perm=(0, 2, 1))) * v39
-    v41 = (v29 + transpose_p.impl(xp, conj_p.impl(xp, -v29), perm=(0, 2, 1))) + v40
-    v42 = dot_general_p.impl(xp, v4, v41, dimension_numbers=(((0,), (1,)), ((), ())))
-    v44 = (v16 + transpose_p.impl(xp, v20, perm=(1, 0, 2))) + transpose_p.impl(xp, v42, perm=(1, 0, 2))
-    v47 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v48 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v49 = outer_sum_p.impl(xp, v47, convert_p.impl(xp, ct[1], dtype=dtype("complex64")), v48)
-    return (dot_general_p.impl(xp, v44, v1, dimension_numbers=(((2,), (1,)), ((), ()))) + v49,)
-
-
-def _svd_33(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_17(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v4 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
@@ -1054,45 +503,7 @@ def _svd_33(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v45, v1, dimension_numbers=(((1,), (1,)), ((), ()))),)
 
 
-def _svd_34(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v4 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
-    v5 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v10 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v11 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v12 = convert_p.impl(xp, (v5 - v6) * (v5 + v6), dtype=dtype("complex64"))
-    v13 = convert_p.impl(xp, v5, dtype=dtype("complex64"))
-    v14 = broadcast_in_dim_p.impl(xp, v4, shape=shapes[0], axes=(1,))
-    v16 = transpose_p.impl(xp, conj_p.impl(xp, ct[2]), perm=(0, 2, 1))
-    v17 = dot_general_p.impl(xp, v1, v16, dimension_numbers=(((0,), (1,)), ((), ())))
-    v18 = transpose_p.impl(xp, v17, perm=(1, 0, 2))
-    v19 = broadcast_in_dim_p.impl(xp, v14, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v20 = gap_quotient_p.impl(xp, ct[0], v19, strict=False, diagonal=True)
-    v22 = dot_general_p.impl(xp, out, -v20, dimension_numbers=(((0,), (1,)), ((), ())))
-    v23 = transpose_p.impl(xp, v22, perm=(1, 0, 2))
-    v24 = dot_general_p.impl(xp, v3, v23, dimension_numbers=(((0,), (1,)), ((), ())))
-    v27 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v28 = transpose_p.impl(xp, v27, perm=(1, 0, 2))
-    v29 = broadcast_in_dim_p.impl(xp, v13, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v30 = gap_quotient_p.impl(xp, v28, v29, strict=False, diagonal=True)
-    v31 = triangle_p.impl(xp, v30, lower=False, diagonal=1.0)
-    v33 = 0.5 * triangle_p.impl(xp, v31, lower=True, diagonal=1.0)
-    v38 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v39 = gap_quotient_p.impl(xp, v18, v38, strict=False, diagonal=False)
-    v43 = gap_quotient_p.impl(xp, v28, v38, strict=False, diagonal=False)
-    v47 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v48 = v47 * (v39 + transpose_p.impl(xp, conj_p.impl(xp, v39), perm=(0, 2, 1)))
-    v50 = broadcast_in_dim_p.impl(xp, v10, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v51 = (v43 + transpose_p.impl(xp, conj_p.impl(xp, v43), perm=(0, 2, 1))) * v50
-    v52 = ((v33 + transpose_p.impl(xp, conj_p.impl(xp, -v33), perm=(0, 2, 1))) + v48) + v51
-    v53 = dot_general_p.impl(xp, v3, v52, dimension_numbers=(((0,), (1,)), ((), ())))
-    v55 = (v20 + transpose_p.impl(xp, v24, perm=(1, 0, 2))) + transpose_p.impl(xp, v53, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v55, v1, dimension_numbers=(((2,), (1,)), ((), ()))),)
-
-
-def _svd_35(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_18(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v4 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
@@ -1116,38 +527,7 @@ def _svd_35(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v35, v1, dimension_numbers=(((1,), (1,)), ((), ()))),)
 
 
-def _svd_36(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v4 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
-    v5 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v10 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v11 = convert_p.impl(xp, (v5 - v6) * (v5 + v6), dtype=dtype("complex64"))
-    v12 = convert_p.impl(xp, v5, dtype=dtype("complex64"))
-    v13 = broadcast_in_dim_p.impl(xp, v4, shape=shapes[0], axes=(1,))
-    v14 = broadcast_in_dim_p.impl(xp, v13, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v15 = gap_quotient_p.impl(xp, ct[0], v14, strict=False, diagonal=True)
-    v17 = dot_general_p.impl(xp, out, -v15, dimension_numbers=(((0,), (1,)), ((), ())))
-    v18 = transpose_p.impl(xp, v17, perm=(1, 0, 2))
-    v19 = dot_general_p.impl(xp, v3, v18, dimension_numbers=(((0,), (1,)), ((), ())))
-    v22 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v23 = transpose_p.impl(xp, v22, perm=(1, 0, 2))
-    v24 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v25 = gap_quotient_p.impl(xp, v23, v24, strict=False, diagonal=True)
-    v26 = triangle_p.impl(xp, v25, lower=False, diagonal=1.0)
-    v28 = 0.5 * triangle_p.impl(xp, v26, lower=True, diagonal=1.0)
-    v33 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v34 = gap_quotient_p.impl(xp, v23, v33, strict=False, diagonal=False)
-    v38 = broadcast_in_dim_p.impl(xp, v10, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v39 = (v34 + transpose_p.impl(xp, conj_p.impl(xp, v34), perm=(0, 2, 1))) * v38
-    v40 = (v28 + transpose_p.impl(xp, conj_p.impl(xp, -v28), perm=(0, 2, 1))) + v39
-    v41 = dot_general_p.impl(xp, v3, v40, dimension_numbers=(((0,), (1,)), ((), ())))
-    v43 = (v15 + transpose_p.impl(xp, v19, perm=(1, 0, 2))) + transpose_p.impl(xp, v41, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v43, v1, dimension_numbers=(((2,), (1,)), ((), ()))),)
-
-
-def _svd_37(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_19(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v5 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
@@ -1165,45 +545,13 @@ def _svd_37(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     return (dot_general_p.impl(xp, v21, v1, dimension_numbers=(((1,), (1,)), ((), ()))) + v24,)
 
 
-def _svd_38(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v2 = conj_p.impl(xp, out)
-    v4 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v5 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v7 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v11 = broadcast_in_dim_p.impl(xp, v5, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v12 = convert_p.impl(xp, (v6 - v7) * (v6 + v7), dtype=dtype("complex64"))
-    v14 = transpose_p.impl(xp, conj_p.impl(xp, ct[2]), perm=(0, 2, 1))
-    v15 = dot_general_p.impl(xp, v1, v14, dimension_numbers=(((0,), (1,)), ((), ())))
-    v16 = transpose_p.impl(xp, v15, perm=(1, 0, 2))
-    v17 = broadcast_in_dim_p.impl(xp, v12, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v18 = gap_quotient_p.impl(xp, v16, v17, strict=False, diagonal=False)
-    v22 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v23 = v22 * (v18 + transpose_p.impl(xp, conj_p.impl(xp, v18), perm=(0, 2, 1)))
-    v24 = dot_general_p.impl(xp, v4, v23, dimension_numbers=(((0,), (1,)), ((), ())))
-    v25 = transpose_p.impl(xp, v24, perm=(1, 0, 2))
-    v28 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v29 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v30 = outer_sum_p.impl(xp, v28, convert_p.impl(xp, ct[1], dtype=dtype("complex64")), v29)
-    return (dot_general_p.impl(xp, v25, v1, dimension_numbers=(((2,), (1,)), ((), ()))) + v30,)
-
-
-def _svd_39(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_20(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v2 = conj_p.impl(xp, out)
     v3 = convert_p.impl(xp, ct[1], dtype=dtype("complex64"))
     return (outer_sum_p.impl(xp, v2, v3, conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))),)
 
 
-def _svd_40(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v2 = conj_p.impl(xp, out)
-    v4 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v5 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    return (outer_sum_p.impl(xp, v4, convert_p.impl(xp, ct[1], dtype=dtype("complex64")), v5),)
-
-
-def _svd_41(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
+def _svd_21(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
     v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v4 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
@@ -1217,26 +565,6 @@ def _svd_41(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> An
     v19 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(0,)) * v18
     v20 = dot_general_p.impl(xp, v3, v19, dimension_numbers=(((0,), (0,)), ((), ())))
     return (dot_general_p.impl(xp, v20, v1, dimension_numbers=(((1,), (1,)), ((), ()))),)
-
-
-def _svd_42(xp: Any, ct: Any, out: Any, out1: Any, out2: Any, shapes: Any) -> Any:
-    v1 = conj_p.impl(xp, transpose_p.impl(xp, out2, perm=(1, 0)))
-    v3 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v4 = convert_p.impl(xp, out1, dtype=dtype("complex64"))
-    v5 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(1,))
-    v6 = broadcast_in_dim_p.impl(xp, out1, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v10 = broadcast_in_dim_p.impl(xp, v4, shape=(shapes[0][1], shapes[0][1]), axes=(0,))
-    v11 = convert_p.impl(xp, (v5 - v6) * (v5 + v6), dtype=dtype("complex64"))
-    v13 = transpose_p.impl(xp, conj_p.impl(xp, ct[2]), perm=(0, 2, 1))
-    v14 = dot_general_p.impl(xp, v1, v13, dimension_numbers=(((0,), (1,)), ((), ())))
-    v15 = transpose_p.impl(xp, v14, perm=(1, 0, 2))
-    v16 = broadcast_in_dim_p.impl(xp, v11, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v17 = gap_quotient_p.impl(xp, v15, v16, strict=False, diagonal=False)
-    v21 = broadcast_in_dim_p.impl(xp, v10, shape=(ct[0].shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    v22 = v21 * (v17 + transpose_p.impl(xp, conj_p.impl(xp, v17), perm=(0, 2, 1)))
-    v23 = dot_general_p.impl(xp, v3, v22, dimension_numbers=(((0,), (1,)), ((), ())))
-    v24 = transpose_p.impl(xp, v23, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, v24, v1, dimension_numbers=(((2,), (1,)), ((), ()))),)
 
 
 def _svdvals_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
@@ -1293,23 +621,14 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     eigh_p: {
         "0 f2 lower=True 11": _eigh_1,
-        "0 f2 lower=True 11 columns": _eigh_2,
-        "0 f2 lower=True 10": _eigh_3,
-        "0 f2 lower=True 10 columns": _eigh_4,
-        "0 f2 lower=True 01": _eigh_5,
-        "0 f2 lower=True 01 columns": _eigh_6,
-        "0 complex1282 lower=True 11": _eigh_7,
-        "0 complex1282 lower=True 11 columns": _eigh_8,
-        "0 complex1282 lower=True 10": _eigh_9,
-        "0 complex1282 lower=True 10 columns": _eigh_10,
-        "0 complex1282 lower=True 01": _eigh_11,
-        "0 complex1282 lower=True 01 columns": _eigh_12,
-        "0 complex642 lower=True 11": _eigh_13,
-        "0 complex642 lower=True 11 columns": _eigh_14,
-        "0 complex642 lower=True 10": _eigh_15,
-        "0 complex642 lower=True 10 columns": _eigh_16,
-        "0 complex642 lower=True 01": _eigh_17,
-        "0 complex642 lower=True 01 columns": _eigh_18,
+        "0 f2 lower=True 10": _eigh_2,
+        "0 f2 lower=True 01": _eigh_3,
+        "0 complex1282 lower=True 11": _eigh_4,
+        "0 complex1282 lower=True 10": _eigh_5,
+        "0 complex1282 lower=True 01": _eigh_6,
+        "0 complex642 lower=True 11": _eigh_7,
+        "0 complex642 lower=True 10": _eigh_8,
+        "0 complex642 lower=True 01": _eigh_9,
     },
     eigvalsh_p: {
         "0 f2 lower=True": _eigvalsh_1,
@@ -1321,47 +640,26 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     svd_p: {
         "0 f2 full_matrices=False 111": _svd_1,
-        "0 f2 full_matrices=False 111 columns": _svd_2,
-        "0 f2 full_matrices=False 110": _svd_3,
-        "0 f2 full_matrices=False 110 columns": _svd_4,
-        "0 f2 full_matrices=False 101": _svd_5,
-        "0 f2 full_matrices=False 101 columns": _svd_6,
-        "0 f2 full_matrices=False 100": _svd_7,
-        "0 f2 full_matrices=False 100 columns": _svd_8,
-        "0 f2 full_matrices=False 011": _svd_9,
-        "0 f2 full_matrices=False 011 columns": _svd_10,
-        "0 f2 full_matrices=False 010": _svd_11,
-        "0 f2 full_matrices=False 010 columns": _svd_12,
-        "0 f2 full_matrices=False 001": _svd_13,
-        "0 f2 full_matrices=False 001 columns": _svd_14,
-        "0 complex1282 full_matrices=False 111!": _svd_15,
-        "0 complex1282 full_matrices=False 111 columns!": _svd_16,
-        "0 complex1282 full_matrices=False 110!": _svd_17,
-        "0 complex1282 full_matrices=False 110 columns!": _svd_18,
-        "0 complex1282 full_matrices=False 101!": _svd_19,
-        "0 complex1282 full_matrices=False 101 columns!": _svd_20,
-        "0 complex1282 full_matrices=False 100!": _svd_21,
-        "0 complex1282 full_matrices=False 100 columns!": _svd_22,
-        "0 complex1282 full_matrices=False 011!": _svd_23,
-        "0 complex1282 full_matrices=False 011 columns!": _svd_24,
-        "0 complex1282 full_matrices=False 010!": _svd_25,
-        "0 complex1282 full_matrices=False 010 columns!": _svd_26,
-        "0 complex1282 full_matrices=False 001!": _svd_27,
-        "0 complex1282 full_matrices=False 001 columns!": _svd_28,
-        "0 complex642 full_matrices=False 111!": _svd_29,
-        "0 complex642 full_matrices=False 111 columns!": _svd_30,
-        "0 complex642 full_matrices=False 110!": _svd_31,
-        "0 complex642 full_matrices=False 110 columns!": _svd_32,
-        "0 complex642 full_matrices=False 101!": _svd_33,
-        "0 complex642 full_matrices=False 101 columns!": _svd_34,
-        "0 complex642 full_matrices=False 100!": _svd_35,
-        "0 complex642 full_matrices=False 100 columns!": _svd_36,
-        "0 complex642 full_matrices=False 011!": _svd_37,
-        "0 complex642 full_matrices=False 011 columns!": _svd_38,
-        "0 complex642 full_matrices=False 010!": _svd_39,
-        "0 complex642 full_matrices=False 010 columns!": _svd_40,
-        "0 complex642 full_matrices=False 001!": _svd_41,
-        "0 complex642 full_matrices=False 001 columns!": _svd_42,
+        "0 f2 full_matrices=False 110": _svd_2,
+        "0 f2 full_matrices=False 101": _svd_3,
+        "0 f2 full_matrices=False 100": _svd_4,
+        "0 f2 full_matrices=False 011": _svd_5,
+        "0 f2 full_matrices=False 010": _svd_6,
+        "0 f2 full_matrices=False 001": _svd_7,
+        "0 complex1282 full_matrices=False 111!": _svd_8,
+        "0 complex1282 full_matrices=False 110!": _svd_9,
+        "0 complex1282 full_matrices=False 101!": _svd_10,
+        "0 complex1282 full_matrices=False 100!": _svd_11,
+        "0 complex1282 full_matrices=False 011!": _svd_12,
+        "0 complex1282 full_matrices=False 010!": _svd_13,
+        "0 complex1282 full_matrices=False 001!": _svd_14,
+        "0 complex642 full_matrices=False 111!": _svd_15,
+        "0 complex642 full_matrices=False 110!": _svd_16,
+        "0 complex642 full_matrices=False 101!": _svd_17,
+        "0 complex642 full_matrices=False 100!": _svd_18,
+        "0 complex642 full_matrices=False 011!": _svd_19,
+        "0 complex642 full_matrices=False 010!": _svd_20,
+        "0 complex642 full_matrices=False 001!": _svd_21,
     },
     svdvals_p: {
         "0 f2": _svdvals_1,

@@ -30,22 +30,6 @@ def _qr_1(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
 def _qr_2(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v3 = dot_general_p.impl(xp, out, -ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v6 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v8 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
-    v10 = dot_general_p.impl(xp, -v8, out1, dimension_numbers=(((2,), (1,)), ((), ())))
-    v11 = transpose_p.impl(xp, v6, perm=(1, 0, 2)) + v10
-    v14 = v11 + transpose_p.impl(xp, -v11, perm=(0, 2, 1))
-    v16 = transpose_p.impl(xp, v3, perm=(1, 0, 2)) + triangle_p.impl(xp, v14, lower=True, diagonal=0.0)
-    v18 = v8 + dot_general_p.impl(xp, v16, v0, dimension_numbers=(((2,), (1,)), ((), ())))
-    v19 = dot_general_p.impl(xp, v1, v18, dimension_numbers=(((0,), (1,)), ((), ())))
-    v20 = transpose_p.impl(xp, v19, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((2,), (1,)), ((), ()))) + v20,)
-
-
-def _qr_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = triangular_inverse_p.impl(xp, out1, lower=False)
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v5 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (0,)), ((), ())))
     v9 = triangle_p.impl(xp, v5 + transpose_p.impl(xp, -v5, perm=(1, 0)), lower=True, diagonal=0.0)
     v10 = dot_general_p.impl(xp, out, -ct[0], dimension_numbers=(((0,), (0,)), ((), ()))) + v9
@@ -54,21 +38,7 @@ def _qr_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v12,)
 
 
-def _qr_4(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = triangular_inverse_p.impl(xp, out1, lower=False)
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v3 = dot_general_p.impl(xp, out, -ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v6 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v7 = transpose_p.impl(xp, v6, perm=(1, 0, 2))
-    v11 = triangle_p.impl(xp, v7 + transpose_p.impl(xp, -v7, perm=(0, 2, 1)), lower=True, diagonal=0.0)
-    v12 = transpose_p.impl(xp, v3, perm=(1, 0, 2)) + v11
-    v13 = dot_general_p.impl(xp, v12, v0, dimension_numbers=(((2,), (1,)), ((), ())))
-    v14 = dot_general_p.impl(xp, v1, v13, dimension_numbers=(((0,), (1,)), ((), ())))
-    v15 = transpose_p.impl(xp, v14, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((2,), (1,)), ((), ()))) + v15,)
-
-
-def _qr_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v2 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
@@ -78,18 +48,7 @@ def _qr_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, v1, v10, dimension_numbers=(((0,), (0,)), ((), ()))),)
 
 
-def _qr_6(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = triangular_inverse_p.impl(xp, out1, lower=False)
-    v1 = transpose_p.impl(xp, out, perm=(1, 0))
-    v2 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
-    v4 = dot_general_p.impl(xp, -v2, out1, dimension_numbers=(((2,), (1,)), ((), ())))
-    v8 = triangle_p.impl(xp, v4 + transpose_p.impl(xp, -v4, perm=(0, 2, 1)), lower=True, diagonal=0.0)
-    v10 = v2 + dot_general_p.impl(xp, v8, v0, dimension_numbers=(((2,), (1,)), ((), ())))
-    v11 = dot_general_p.impl(xp, v1, v10, dimension_numbers=(((0,), (1,)), ((), ())))
-    return (transpose_p.impl(xp, v11, perm=(1, 0, 2)),)
-
-
-def _qr_7(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_4(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v7 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
@@ -107,27 +66,7 @@ def _qr_7(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v27,)
 
 
-def _qr_8(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = triangular_inverse_p.impl(xp, out1, lower=False)
-    v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v4 = dot_general_p.impl(xp, out, -ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v7 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v9 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
-    v11 = dot_general_p.impl(xp, -v9, out1, dimension_numbers=(((2,), (1,)), ((), ())))
-    v12 = transpose_p.impl(xp, v7, perm=(1, 0, 2)) + v11
-    v13 = v12 / 2.0
-    v17 = v13 + transpose_p.impl(xp, conj_p.impl(xp, -v13), perm=(0, 2, 1))
-    v18 = triangle_p.impl(xp, v17, lower=False, diagonal=1.0)
-    v20 = transpose_p.impl(xp, v4, perm=(1, 0, 2)) + triangle_p.impl(xp, v18, lower=True, diagonal=1.0)
-    v24 = v12 + transpose_p.impl(xp, conj_p.impl(xp, -v12), perm=(0, 2, 1))
-    v26 = v20 + triangle_p.impl(xp, v24, lower=True, diagonal=0.0)
-    v28 = v9 + dot_general_p.impl(xp, v26, v0, dimension_numbers=(((2,), (1,)), ((), ())))
-    v29 = dot_general_p.impl(xp, v2, v28, dimension_numbers=(((0,), (1,)), ((), ())))
-    v30 = transpose_p.impl(xp, v29, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((2,), (1,)), ((), ()))) + v30,)
-
-
-def _qr_9(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v6 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (0,)), ((), ())))
@@ -143,25 +82,7 @@ def _qr_9(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v22,)
 
 
-def _qr_10(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = triangular_inverse_p.impl(xp, out1, lower=False)
-    v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v4 = dot_general_p.impl(xp, out, -ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v7 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (1,)), ((), ())))
-    v8 = transpose_p.impl(xp, v7, perm=(1, 0, 2))
-    v9 = v8 / 2.0
-    v13 = v9 + transpose_p.impl(xp, conj_p.impl(xp, -v9), perm=(0, 2, 1))
-    v14 = triangle_p.impl(xp, v13, lower=False, diagonal=1.0)
-    v16 = transpose_p.impl(xp, v4, perm=(1, 0, 2)) + triangle_p.impl(xp, v14, lower=True, diagonal=1.0)
-    v20 = v8 + transpose_p.impl(xp, conj_p.impl(xp, -v8), perm=(0, 2, 1))
-    v22 = v16 + triangle_p.impl(xp, v20, lower=True, diagonal=0.0)
-    v23 = dot_general_p.impl(xp, v22, v0, dimension_numbers=(((2,), (1,)), ((), ())))
-    v24 = dot_general_p.impl(xp, v2, v23, dimension_numbers=(((0,), (1,)), ((), ())))
-    v25 = transpose_p.impl(xp, v24, perm=(1, 0, 2))
-    return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((2,), (1,)), ((), ()))) + v25,)
-
-
-def _qr_11(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_6(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v3 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
@@ -176,35 +97,13 @@ def _qr_11(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, v2, v20, dimension_numbers=(((0,), (0,)), ((), ()))),)
 
 
-def _qr_12(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
-    v0 = triangular_inverse_p.impl(xp, out1, lower=False)
-    v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
-    v3 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
-    v5 = dot_general_p.impl(xp, -v3, out1, dimension_numbers=(((2,), (1,)), ((), ())))
-    v6 = v5 / 2.0
-    v10 = v6 + transpose_p.impl(xp, conj_p.impl(xp, -v6), perm=(0, 2, 1))
-    v11 = triangle_p.impl(xp, v10, lower=False, diagonal=1.0)
-    v16 = v5 + transpose_p.impl(xp, conj_p.impl(xp, -v5), perm=(0, 2, 1))
-    v17 = triangle_p.impl(xp, v16, lower=True, diagonal=0.0)
-    v18 = triangle_p.impl(xp, v11, lower=True, diagonal=1.0) + v17
-    v20 = v3 + dot_general_p.impl(xp, v18, v0, dimension_numbers=(((2,), (1,)), ((), ())))
-    v21 = dot_general_p.impl(xp, v2, v20, dimension_numbers=(((0,), (1,)), ((), ())))
-    return (transpose_p.impl(xp, v21, perm=(1, 0, 2)),)
-
-
 PULLS: dict[Primitive, dict[str, Any]] = {
     qr_p: {
         "0 f2 full=False 11!": _qr_1,
-        "0 f2 full=False 11 columns!": _qr_2,
-        "0 f2 full=False 10!": _qr_3,
-        "0 f2 full=False 10 columns!": _qr_4,
-        "0 f2 full=False 01!": _qr_5,
-        "0 f2 full=False 01 columns!": _qr_6,
-        "0 c2 full=False 11!": _qr_7,
-        "0 c2 full=False 11 columns!": _qr_8,
-        "0 c2 full=False 10!": _qr_9,
-        "0 c2 full=False 10 columns!": _qr_10,
-        "0 c2 full=False 01!": _qr_11,
-        "0 c2 full=False 01 columns!": _qr_12,
+        "0 f2 full=False 10!": _qr_2,
+        "0 f2 full=False 01!": _qr_3,
+        "0 c2 full=False 11!": _qr_4,
+        "0 c2 full=False 10!": _qr_5,
+        "0 c2 full=False 01!": _qr_6,
     },
 }

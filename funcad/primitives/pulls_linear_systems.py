@@ -118,88 +118,36 @@ def _slogdet_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v2,)
 
 
-def _slogdet_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, ct[1], shape=(ct[1].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
-    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[1].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    return (v3 * v2,)
-
-
-def _slogdet_3(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_2(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
     v8 = convert_p.impl(xp, ct[1], dtype=dtype("complex128")) + v7
     v9 = broadcast_in_dim_p.impl(xp, v8, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v9,)
 
 
-def _slogdet_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
-    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
-    v5 = conj_p.impl(xp, broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0],), axes=()) * ct[0])
-    v8 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, v5)))
-    v9 = convert_p.impl(xp, ct[1], dtype=dtype("complex128")) + v8
-    v10 = broadcast_in_dim_p.impl(xp, v9, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
-    v11 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    return (v11 * v10,)
-
-
-def _slogdet_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_3(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v6 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
     v7 = broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v7,)
 
 
-def _slogdet_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
-    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
-    v4 = conj_p.impl(xp, broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0],), axes=()) * ct[0])
-    v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, v4)))
-    v8 = broadcast_in_dim_p.impl(xp, v7, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
-    v9 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    return (v9 * v8,)
-
-
-def _slogdet_7(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex128"))
     v3 = broadcast_in_dim_p.impl(xp, v2, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v3,)
 
 
-def _slogdet_8(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
-    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
-    v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex128"))
-    v3 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
-    v4 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    return (v4 * v3,)
-
-
-def _slogdet_9(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
     v8 = convert_p.impl(xp, ct[1], dtype=dtype("complex64")) + v7
     v9 = broadcast_in_dim_p.impl(xp, v8, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v9,)
 
 
-def _slogdet_10(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
-    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
-    v5 = conj_p.impl(xp, broadcast_in_dim_p.impl(xp, out, shape=(ct[0].shape[0],), axes=()) * ct[0])
-    v8 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, v5)))
-    v9 = convert_p.impl(xp, ct[1], dtype=dtype("complex64")) + v8
-    v10 = broadcast_in_dim_p.impl(xp, v9, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
-    v11 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    return (v11 * v10,)
-
-
-def _slogdet_11(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex64"))
     v3 = broadcast_in_dim_p.impl(xp, v2, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v3,)
-
-
-def _slogdet_12(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
-    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
-    v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex64"))
-    v3 = broadcast_in_dim_p.impl(xp, v2, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
-    v4 = broadcast_in_dim_p.impl(xp, v1, shape=(ct[0].shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    return (v4 * v3,)
 
 
 def _log_abs_det_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
@@ -467,21 +415,13 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     slogdet_p: {
         "0 f2 11": _slogdet_1,
-        "0 f2 11 columns": _slogdet_2,
         "0 f2 01": _slogdet_1,
-        "0 f2 01 columns": _slogdet_2,
-        "0 complex1282 11": _slogdet_3,
-        "0 complex1282 11 columns": _slogdet_4,
-        "0 complex1282 10": _slogdet_5,
-        "0 complex1282 10 columns": _slogdet_6,
-        "0 complex1282 01": _slogdet_7,
-        "0 complex1282 01 columns": _slogdet_8,
-        "0 complex642 11": _slogdet_9,
-        "0 complex642 11 columns": _slogdet_10,
-        "0 complex642 10": _slogdet_5,
-        "0 complex642 10 columns": _slogdet_6,
-        "0 complex642 01": _slogdet_11,
-        "0 complex642 01 columns": _slogdet_12,
+        "0 complex1282 11": _slogdet_2,
+        "0 complex1282 10": _slogdet_3,
+        "0 complex1282 01": _slogdet_4,
+        "0 complex642 11": _slogdet_5,
+        "0 complex642 10": _slogdet_3,
+        "0 complex642 01": _slogdet_6,
     },
     log_abs_det_p: {
         "0 n2": _log_abs_det_1,

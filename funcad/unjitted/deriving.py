@@ -239,7 +239,7 @@ def _printed(
     reads: list[Any] = [code for name, code in codes.items() if name in used or code in needed]
     if not (elementwise and is_elementwise(primitive)):
         reads.append("shapes")
-    reads += ["params"] * ("params" in used)
+    reads += ["params"] * bool(free)
     calls = {name: p for name, p in printer.calls.items() if name in used}
     return Text(tuple(text), tuple(reads), tuple(linear.positions), calls, mask_begins(linear.jaxpr), elementwise)
 
@@ -320,6 +320,8 @@ class _Printer:
         for name, known in self.free.items():
             if known is value or type(known) is type(value) and known == value and name == key and key not in _SIZES:
                 return f'params["{name}"]'
+        if key in self.free and key not in _SIZES:
+            raise Unprintable(f"{key} is of no kind, and another one is read")
         return self.sizes(value) if key in _SIZES and type(value) is tuple else plain(value)
 
     def sizes(self, shape: tuple) -> str:

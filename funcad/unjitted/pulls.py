@@ -542,7 +542,7 @@ def _table_of(primitive: Primitive) -> dict[str, Any] | None:
     if found is None:
         for family in pulls_core.FAMILIES:
             module = modules.get(f"funcad.primitives.{family}")
-            if family not in _tables and module is not None and primitive in vars(module).values():
+            if family not in _tables and module is not None and any([x is primitive for x in vars(module).values()]):
                 _tables[family] = import_module(f"funcad.primitives.pulls_{family}").PULLS
             if primitive in _tables.get(family, ()):
                 found = _tables[family][primitive]

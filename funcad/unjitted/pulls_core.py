@@ -609,16 +609,6 @@ def _gather_20(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v2, perm=(1, 0))
 
 
-def _basic_index_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
-    v0 = basic_place_p.impl(xp, ct, index=((0, 1009, 1), (1, 3, 1)), shape=(ct.shape[0], shapes[0][0]))
-    return v0
-
-
-def _basic_index_2(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
-    v0 = basic_place_p.impl(xp, ct, index=((0, 1009, 1), 2, (1, 3, 1)), shape=(ct.shape[0], shapes[0][0], shapes[0][1]))
-    return v0
-
-
 def _stack_1(xp: Any, ct: Any, shapes: Any) -> Any:
     return basic_index_p.impl(xp, ct, index=(0,)), basic_index_p.impl(xp, ct, index=(1,))
 
@@ -938,70 +928,74 @@ def _dot_general_58(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _broadcast_in_dim_1(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1,)), shape=shapes[0])
 
 
-def _broadcast_in_dim_2(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_2(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     v1 = reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(2,)), shape=(ct.shape[0], shapes[0][0], 1))
     return v1
 
 
-def _broadcast_in_dim_3(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_3(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(0,)), shape=shapes[0])
 
 
-def _broadcast_in_dim_4(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_4(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     v1 = reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1,)), shape=(ct.shape[0], 1, shapes[0][1]))
     return v1
 
 
-def _broadcast_in_dim_5(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_5(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(0, 1)), shape=shapes[0])
 
 
-def _broadcast_in_dim_6(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_6(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1, 2)), shape=(ct.shape[0], 1, 1))
 
 
-def _broadcast_in_dim_7(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_7(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1,)), shape=(ct.shape[0], 1))
 
 
-def _broadcast_in_dim_8(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_8(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(2,))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], 1, shapes[0][2]))
 
 
-def _broadcast_in_dim_9(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_9(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(2,)), shape=shapes[0])
 
 
-def _broadcast_in_dim_10(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_10(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(3,))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1], 1))
 
 
-def _broadcast_in_dim_11(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_11(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(1,))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], 1, shapes[0][1], shapes[0][2]))
 
 
-def _broadcast_in_dim_12(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_12(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(1, 2))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], 1, 1, shapes[0][2]))
 
 
-def _broadcast_in_dim_13(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_13(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1, 2)), shape=shapes[0])
 
 
-def _broadcast_in_dim_14(xp: Any, ct: Any, shapes: Any) -> Any:
+def _broadcast_in_dim_14(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     v0 = reduce_sum_p.impl(xp, ct, axes=(2, 3))
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], 1, 1))
 
 
-def _reshape_1(xp: Any, ct: Any, shapes: Any) -> Any:
+def _reshape_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    return reshape_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]))
+
+
+def _reshape_2(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]))
 
 
@@ -1817,9 +1811,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     basic_index_p: {
         "0 n1!": lambda xp, ct, shapes, params: basic_place_p.impl(xp, ct, index=params["index"], shape=shapes[0]),
-        "0 n1 columns!": _basic_index_1,
         "0 n2!": lambda xp, ct, shapes, params: basic_place_p.impl(xp, ct, index=params["index"], shape=shapes[0]),
-        "0 n2 columns!": _basic_index_2,
         "0 n3!": lambda xp, ct, shapes, params: basic_place_p.impl(xp, ct, index=params["index"], shape=shapes[0]),
     },
     stack_p: {
@@ -1966,18 +1958,18 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "00 n,n": lambda xp, ct: real_p.impl(xp, ct) + imag_p.impl(xp, conj_p.impl(xp, ct)),
     },
     broadcast_in_dim_p: {
-        "0 n0 axes=() |0": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0,)),
-        "0 n0 axes=() |0 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n0 axes=() |00": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0, 1)),
-        "0 n0 axes=() |00 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1, 2)),
-        "0 n0 axes=() |000": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0, 1, 2)),
-        "0 n0 axes=() |000 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1, 2, 3)),
-        "0 n1 axes=(0,) 0|00": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n1 axes=(0,) 0|00 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(2,)),
-        "0 n1 axes=(1,) 0|00": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0,)),
-        "0 n1 axes=(1,) 0|00 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n2 axes=(0, 1) 00|00": lambda xp, ct, shapes: ct,
-        "0 n2 axes=(0, 1) 00|00 columns": lambda xp, ct, shapes: ct,
+        "0 n0 axes=() |0": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0,)),
+        "0 n0 axes=() |0 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n0 axes=() |00": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0, 1)),
+        "0 n0 axes=() |00 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1, 2)),
+        "0 n0 axes=() |000": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0, 1, 2)),
+        "0 n0 axes=() |000 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1, 2, 3)),
+        "0 n1 axes=(0,) 0|00": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n1 axes=(0,) 0|00 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(2,)),
+        "0 n1 axes=(1,) 0|00": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0,)),
+        "0 n1 axes=(1,) 0|00 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n2 axes=(0, 1) 00|00": lambda xp, ct, shapes, params: ct,
+        "0 n2 axes=(0, 1) 00|00 columns": lambda xp, ct, shapes, params: ct,
         "0 n2 axes=(0, 1) 01|00": _broadcast_in_dim_1,
         "0 n2 axes=(0, 1) 01|00 columns": _broadcast_in_dim_2,
         "0 n2 axes=(0, 1) 10|00": _broadcast_in_dim_3,
@@ -1986,22 +1978,22 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axes=(0, 1) 11|00 columns": _broadcast_in_dim_6,
         "0 n1 axes=(0,) 1|0": _broadcast_in_dim_3,
         "0 n1 axes=(0,) 1|0 columns": _broadcast_in_dim_7,
-        "0 n1 axes=(0,) 1|1": lambda xp, ct, shapes: ct,
-        "0 n1 axes=(0,) 1|1 columns": lambda xp, ct, shapes: ct,
-        "0 n1 axes=(0,) 0|01": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n1 axes=(0,) 0|01 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(2,)),
-        "0 n1 axes=(1,) 0|10": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0,)),
-        "0 n1 axes=(1,) 0|10 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n1 axes=(0,) 0|0": lambda xp, ct, shapes: ct,
-        "0 n1 axes=(0,) 0|0 columns": lambda xp, ct, shapes: ct,
-        "0 n2 axes=(0, 1) 00|000": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(2,)),
-        "0 n2 axes=(0, 1) 00|000 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(3,)),
-        "0 n2 axes=(1, 2) 00|000": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0,)),
-        "0 n2 axes=(1, 2) 00|000 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n2 axes=(0, 2) 00|000": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n2 axes=(0, 2) 00|000 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(2,)),
-        "0 n1 axes=(2,) 0|000": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0, 1)),
-        "0 n1 axes=(2,) 0|000 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1, 2)),
+        "0 n1 axes=(0,) 1|1": lambda xp, ct, shapes, params: ct,
+        "0 n1 axes=(0,) 1|1 columns": lambda xp, ct, shapes, params: ct,
+        "0 n1 axes=(0,) 0|01": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n1 axes=(0,) 0|01 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(2,)),
+        "0 n1 axes=(1,) 0|10": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0,)),
+        "0 n1 axes=(1,) 0|10 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n1 axes=(0,) 0|0": lambda xp, ct, shapes, params: ct,
+        "0 n1 axes=(0,) 0|0 columns": lambda xp, ct, shapes, params: ct,
+        "0 n2 axes=(0, 1) 00|000": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(2,)),
+        "0 n2 axes=(0, 1) 00|000 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(3,)),
+        "0 n2 axes=(1, 2) 00|000": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0,)),
+        "0 n2 axes=(1, 2) 00|000 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n2 axes=(0, 2) 00|000": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n2 axes=(0, 2) 00|000 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(2,)),
+        "0 n1 axes=(2,) 0|000": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0, 1)),
+        "0 n1 axes=(2,) 0|000 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1, 2)),
         "0 n3 axes=(0, 1, 2) 010|000": _broadcast_in_dim_1,
         "0 n3 axes=(0, 1, 2) 010|000 columns": _broadcast_in_dim_8,
         "0 n3 axes=(0, 1, 2) 001|000": _broadcast_in_dim_9,
@@ -2012,22 +2004,22 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n3 axes=(0, 1, 2) 110|000 columns": _broadcast_in_dim_12,
         "0 n3 axes=(0, 1, 2) 011|000": _broadcast_in_dim_13,
         "0 n3 axes=(0, 1, 2) 011|000 columns": _broadcast_in_dim_14,
-        "0 n2 axes=(0, 2) 00|010": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n2 axes=(0, 2) 00|010 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(2,)),
-        "0 n2 axes=(1, 2) 00|100": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(0,)),
-        "0 n2 axes=(1, 2) 00|100 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(1,)),
-        "0 n2 axes=(0, 1) 00|001": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(2,)),
-        "0 n2 axes=(0, 1) 00|001 columns": lambda xp, ct, shapes: reduce_sum_p.impl(xp, ct, axes=(3,)),
+        "0 n2 axes=(0, 2) 00|010": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n2 axes=(0, 2) 00|010 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(2,)),
+        "0 n2 axes=(1, 2) 00|100": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0,)),
+        "0 n2 axes=(1, 2) 00|100 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
+        "0 n2 axes=(0, 1) 00|001": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(2,)),
+        "0 n2 axes=(0, 1) 00|001 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(3,)),
     },
     reshape_p: {
-        "0 n0": lambda xp, ct, shapes: reshape_p.impl(xp, ct, shape=()),
-        "0 n0 columns": lambda xp, ct, shapes: reshape_p.impl(xp, ct, shape=(ct.shape[0],)),
-        "0 n1": lambda xp, ct, shapes: reshape_p.impl(xp, ct, shape=shapes[0]),
-        "0 n1 columns": lambda xp, ct, shapes: reshape_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0])),
-        "0 n2": lambda xp, ct, shapes: reshape_p.impl(xp, ct, shape=shapes[0]),
-        "0 n2 columns": lambda xp, ct, shapes: reshape_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1])),
-        "0 n3": lambda xp, ct, shapes: reshape_p.impl(xp, ct, shape=shapes[0]),
-        "0 n3 columns": _reshape_1,
+        "0 n0": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=()),
+        "0 n0 columns": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=(ct.shape[0],)),
+        "0 n1": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=shapes[0]),
+        "0 n1 columns": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0])),
+        "0 n2": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=shapes[0]),
+        "0 n2 columns": _reshape_1,
+        "0 n3": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=shapes[0]),
+        "0 n3 columns": _reshape_2,
     },
     reduce_sum_p: {
         "0 n1 axes=(0,)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=()),

@@ -256,7 +256,7 @@ def _of_kind(
     first: Text | None = None
     found = []
     for given, columns in itertools.product(ways, (False, True)):
-        if columns and is_elementwise(primitive):
+        if columns and (is_elementwise(primitive) or primitive.multiple):
             continue
         text, key = _agreed(primitive, operands, classes, params, pattern, given, columns)
         if first is None:
@@ -294,7 +294,11 @@ def _sized(
     for x, c in zip(operands, classes):
         dtypes = _dtypes(c)
         avals.append(Aval(shape(x.partition(":")[0]), dtypes[which % len(dtypes)]))
-    return avals, {key: shape(v) if key == "shape" and type(v) is str else v for key, v in params.items()}
+    words = {key: shape(v) if key == "shape" and type(v) is str else v for key, v in params.items()}
+    if "index" in words:  # it is of no kind, so it is another one for each set of sizes
+        by = SIZES.index(tuple(sizes))
+        words["index"] = tuple([(i[0] + by, *i[1:]) if type(i) is tuple else i + by for i in words["index"]])
+    return avals, words
 
 
 def _agreed(
