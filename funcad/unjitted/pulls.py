@@ -27,7 +27,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, LiteralAval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
@@ -55,12 +55,13 @@ from funcad.unjitted.deriving import (
 _MOST = 4096
 _UNKNOWN = object()
 _READS = {"shapes": "shapes", "params": "params"}
-SIZES = (  # in the place of an operation's own: of all residues, and no two sums or differences are the same
+SIZES = (  # in the place of an operation's own: of all residues, and no two pairs have the same sum
     (7, 11, 13, 17, 19, 23, 29, 31),
-    (32, 36, 44, 60, 92, 156, 284, 540),
-    (27, 33, 45, 69, 117, 213, 405, 789),
-    (35, 40, 50, 70, 110, 190, 350, 670),
+    (32, 45, 60, 77, 116, 165, 252, 400),
+    (27, 36, 50, 69, 84, 125, 190, 311),
+    (34, 52, 63, 75, 111, 130, 203, 344),
 )
+AXES = frozenset(["axes", "axis", "perm", "dimension_numbers", "batch_dims", "subscripts"])  # parameters that are no sizes
 _pulls = table("unjitted.pulls", "kind of an operation: its pull, None if it has no tangent", _MOST, None)
 _by_sizes = table("unjitted.pulls by sizes", "kind and sizes of an operation: its pull", _MOST, None)
 _linear_parts = table("unjitted.linear parts", "pull and sizes: the linear program of the rule", _MOST, None)
@@ -138,6 +139,29 @@ class Pull:
         flags = [False] * n + [True] * count
         cts, masks = [cts[i] for i in there], [masks[i] for i in there]
         return transpose_eval(jaxpr, flags, [*values, *[None] * count], cts, True, masks, [wanted] * count)
+
+    def adds(self, xp: Any, buffer: Any, ct: Any, *kept: Any) -> bool:
+        """Add the cotangent of what was read of an array to `buffer`, its cotangent, in place; False: it is no such read."""
+        primitive = self.primitive
+        if primitive is None or primitive.adds is None or self.which != (0,):
+            return False
+        known = dict(zip(self.reads, kept))
+        others = [known.get(i) for i in range(1, len(self.avals))]
+        x = Var(Aval(buffer.shape, buffer.dtype))
+        adder, (_, *rest), where = primitive.adds(ct, x, *others, **known.get("params", self.params))
+        adder.over(xp, buffer, ct, *rest, **where)
+        return True
+
+    def over(self, ct: Any, *kept: Any) -> tuple | None:
+        """`run` of a write, in the caller's own `ct`, which becomes the first operand's cotangent; None: it is no write."""
+        primitive = self.primitive
+        if primitive is None or primitive.transpose_over is None or self.which[0] != 0 or type(ct) is not np.ndarray:
+            return None
+        shapes, params = self.sizes(ct.shape, kept)
+        known = dict(zip(self.reads, kept))
+        operands = [Var(aval) if i in self.which else known.get(i, aval) for i, aval in enumerate(self.avals_of(shapes))]
+        found = primitive.transpose_over(ct, *operands, **params)
+        return tuple([found[i] for i in self.which])
 
     def linear_part(self, cts: Sequence[Any], kept: Sequence[Any]) -> tuple[Jaxpr, list[Any], Sequence[int]]:
         """The tangent program of the operation, what it keeps, and the results that it gives tangents of."""
@@ -462,7 +486,7 @@ def _of_rank_one(aval: Any, traced: bool) -> Any:
 
 def _for_all_sizes(primitive: Primitive, params: dict, avals: Sequence[Any], pattern: Traced, wide: bool) -> Any:
     """The pull, if its text is the same for other sizes; `_BySizes` if it is not."""
-    if primitive.multiple or wide:
+    if primitive.multiple or wide or not all([key in AXES or type(v) in (bool, str, float) for key, v in params.items()]):
         return _BySizes
     texts = []
     for primes in SIZES:
