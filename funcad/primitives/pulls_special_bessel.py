@@ -6,27 +6,16 @@ from typing import Any
 from numpy import complex128, dtype
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import comparison, conversion, special_bessel, special_table
+from funcad.primitives import conversion, special_bessel, special_table
 
-select_p = comparison.select
 convert_p = conversion.convert_p
-i0_p = special_bessel.i0
-i0e_p = special_bessel.i0e
-i1_p = special_bessel.i1
-i1e_p = special_bessel.i1e
 iv_p = special_bessel.iv
 iv_order_p = special_bessel.iv_order_p
 ive_p = special_bessel.ive
 ive_order_p = special_bessel.ive_order_p
-j0_p = special_bessel.j0
-j1_p = special_bessel.j1
 jv_p = special_bessel.jv
 jv_order_p = special_bessel.jv_order_p
 jve_p = special_bessel.jve
-k0_p = special_bessel.k0
-k0e_p = special_bessel.k0e
-k1_p = special_bessel.k1
-k1e_p = special_bessel.k1e
 kv_p = special_bessel.kv
 kv_order_p = special_bessel.kv_order_p
 kve_p = special_bessel.kve
@@ -37,29 +26,10 @@ modfresnelp_p = special_bessel.modfresnelp_p
 modfresnelp_phase_p = special_bessel.modfresnelp_phase_p
 modstruve_p = special_bessel.modstruve
 struve_p = special_bessel.struve
-y0_p = special_bessel.y0
-y1_p = special_bessel.y1
 yv_p = special_bessel.yv
 yv_order_p = special_bessel.yv_order_p
 yve_p = special_bessel.yve
 special_derivative_p = special_table.numeric_p
-
-
-def _i1_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v1 = xp.equal(x, 0.0)
-    return (i0_p.impl(xp, x) - select_p.impl(xp, v1, 0.5, out / select_p.impl(xp, v1, 1.0, x))) * ct
-
-
-def _i1e_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v1 = xp.equal(x, 0.0)
-    v7 = xp.sign(x) * out
-    v8 = (i0e_p.impl(xp, x) - select_p.impl(xp, v1, 0.5, out / select_p.impl(xp, v1, 1.0, x))) - v7
-    return v8 * ct
-
-
-def _j1_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v1 = xp.equal(x, 0.0)
-    return (j0_p.impl(xp, x) - select_p.impl(xp, v1, 0.5, out / select_p.impl(xp, v1, 1.0, x))) * ct
 
 
 def _jv_order_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
@@ -260,42 +230,6 @@ def _modfresnelm_phase_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
 
 
 PULLS: dict[Primitive, dict[str, Any]] = {
-    i0_p: {
-        "0 n": lambda xp, ct, x: i1_p.impl(xp, x) * ct,
-    },
-    i1_p: {
-        "0 n": _i1_1,
-    },
-    i0e_p: {
-        "0 n": lambda xp, ct, x, out: (i1e_p.impl(xp, x) - (xp.sign(x) * out)) * ct,
-    },
-    i1e_p: {
-        "0 n": _i1e_1,
-    },
-    j0_p: {
-        "0 n": lambda xp, ct, x: j1_p.impl(xp, x) * (-ct),
-    },
-    j1_p: {
-        "0 n": _j1_1,
-    },
-    y0_p: {
-        "0 n": lambda xp, ct, x: y1_p.impl(xp, x) * (-ct),
-    },
-    y1_p: {
-        "0 n": lambda xp, ct, x, out: (y0_p.impl(xp, x) - (out / x)) * ct,
-    },
-    k0_p: {
-        "0 n": lambda xp, ct, x: k1_p.impl(xp, x) * (-ct),
-    },
-    k1_p: {
-        "0 n": lambda xp, ct, x, out: (k0_p.impl(xp, x) + (out / x)) * (-ct),
-    },
-    k0e_p: {
-        "0 n": lambda xp, ct, x, out: (out - k1e_p.impl(xp, x)) * ct,
-    },
-    k1e_p: {
-        "0 n": lambda xp, ct, x, out: ((out - k0e_p.impl(xp, x)) - (out / x)) * ct,
-    },
     jv_order_p: {
         "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="jv", orders=(2, 0)) * ct,
         "-1 n,n": lambda xp, ct, x, y: (0.5 * (jv_order_p.impl(xp, x - 1.0, y) - jv_order_p.impl(xp, x + 1.0, y))) * ct,

@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import comparison, special_gamma, special_table, transcendental
+from funcad.primitives import comparison, special_gamma, special_table
 
 select_p = comparison.select
 beta_p = special_gamma.beta
@@ -13,59 +13,28 @@ betaln_p = special_gamma.betaln
 binom_p = special_gamma.binom
 boxcox_p = special_gamma.boxcox
 boxcox1p_p = special_gamma.boxcox1p
-cosm1_p = special_gamma.cosm1
-dawsn_p = special_gamma.dawsn
 digamma_p = special_gamma.digamma
-entr_p = special_gamma.entr
 erf_p = special_gamma.erf
 erfc_p = special_gamma.erfc
-erfcinv_p = special_gamma.erfcinv
-erfcx_p = special_gamma.erfcx
-erfi_p = special_gamma.erfi
-erfinv_p = special_gamma.erfinv
-exp10_p = special_gamma.exp10
 exp_moment_p = special_gamma.exp_moment_p
-exprel_p = special_gamma.exprel
-fresnel_c_p = special_gamma.fresnel_c_p
-fresnel_s_p = special_gamma.fresnel_s_p
-gamma_p = special_gamma.gamma
-gammaln_p = special_gamma.gammaln
 huber_p = special_gamma.huber
 inv_boxcox_p = special_gamma.inv_boxcox
 inv_boxcox1p_p = special_gamma.inv_boxcox1p
 kl_div_p = special_gamma.kl_div
-log_expit_p = special_gamma.log_expit
-log_ndtr_p = special_gamma.log_ndtr
-loggamma_p = special_gamma.loggamma
-logit_p = special_gamma.logit
-ndtr_p = special_gamma.ndtr
 ndtr_ratio_p = special_gamma.ndtr_ratio
-ndtri_p = special_gamma.ndtri
-ndtri_exp_p = special_gamma.ndtri_exp
 owens_t_p = special_gamma.owens_t
 poch_p = special_gamma.poch
 polygamma_p = special_gamma.polygamma_p
 powm1_p = special_gamma.powm1
 pseudo_huber_p = special_gamma.pseudo_huber
 rel_entr_p = special_gamma.rel_entr
-rgamma_p = special_gamma.rgamma
 riemann_zeta_p = special_gamma.riemann_zeta
 riemann_zeta_s_p = special_gamma.riemann_zeta_s
-wofz_p = special_gamma.wofz
 xlog1py_p = special_gamma.xlog1py
 xlogy_p = special_gamma.xlogy
 zeta_p = special_gamma.zeta
 zeta_s_p = special_gamma.zeta_s
-zetac_p = special_gamma.zetac
 special_derivative_p = special_table.numeric_p
-complex_logistic_p = transcendental.complex_logistic_p
-logistic_p = transcendental.logistic_p
-
-
-def _rgamma_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v2 = xp.bitwise_and(xp.equal(out, 0.0), xp.less_equal(x, 0.0))
-    v8 = gamma_p.impl(xp, 1.0 - select_p.impl(xp, v2, x, 0.0)) * xp.cos(3.141592653589793 * x)
-    return select_p.impl(xp, v2, v8, -(out * digamma_p.impl(xp, select_p.impl(xp, v2, 1.0, x)))) * ct
 
 
 def _poch_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
@@ -125,22 +94,6 @@ def _zeta_s_3(xp: Any, ct: Any, x: Any) -> Any:
     v0 = x + 1.0
     v8 = (zeta_p.impl(xp, v0, x) + (x * zeta_s_p.impl(xp, v0, x))) * (-ct)
     return (special_derivative_p.impl(xp, x, x, name="zeta", orders=(2, 0)) * ct) + v8
-
-
-def _erfcx_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v8 = 1.0 / xp.square(select_p.impl(xp, xp.greater(xp.absolute(x), 20.0), x, 1000.0))
-    v18 = (-3.5) * v8
-    v19 = v18 * (1.0 + (((-4.5) * v8) * (1.0 + (((-5.5) * v8) * (1.0 + (((-6.5) * v8) * 1.0))))))
-    v29 = 0.5641895835477563 * (-(v8 * (1.0 + (((-1.5) * v8) * (1.0 + (((-2.5) * v8) * (1.0 + v19)))))))
-    return select_p.impl(xp, xp.greater(x, 20.0), v29, ((2.0 * x) * out) - 1.1283791670955126) * ct
-
-
-def _dawsn_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v4 = xp.greater(xp.absolute(x), 20.0)
-    v7 = 1.0 / xp.square(select_p.impl(xp, v4, x, 1000.0))
-    v19 = 1.0 + ((3.5 * v7) * (1.0 + ((4.5 * v7) * (1.0 + ((5.5 * v7) * (1.0 + ((6.5 * v7) * 1.0)))))))
-    v28 = 0.5 * (-(v7 * (1.0 + ((1.5 * v7) * (1.0 + ((2.5 * v7) * v19))))))
-    return select_p.impl(xp, v4, v28, 1.0 - ((2.0 * x) * out)) * ct
 
 
 def _owens_t_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
@@ -397,21 +350,6 @@ def _pseudo_huber_4(xp: Any, ct: Any, x: Any) -> Any:
 
 
 PULLS: dict[Primitive, dict[str, Any]] = {
-    gamma_p: {
-        "0 n": lambda xp, ct, x, out: (out * digamma_p.impl(xp, x)) * ct,
-    },
-    gammaln_p: {
-        "0 n": lambda xp, ct, x: digamma_p.impl(xp, x) * ct,
-    },
-    loggamma_p: {
-        "0 n": lambda xp, ct, x: digamma_p.impl(xp, x) * ct,
-    },
-    digamma_p: {
-        "0 n": lambda xp, ct, x: polygamma_p.impl(xp, x, n=1) * ct,
-    },
-    rgamma_p: {
-        "0 n": _rgamma_1,
-    },
     poch_p: {
         "0- n,n": lambda xp, ct, x, y, out: (out * (digamma_p.impl(xp, x + y) - digamma_p.impl(xp, x))) * ct,
         "-1 n,n": lambda xp, ct, x, y, out: (out * digamma_p.impl(xp, x + y)) * ct,
@@ -453,13 +391,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n,n": lambda xp, ct, x, y: (zeta_s_p.impl(xp, x, y) * ct, ((-x) * zeta_p.impl(xp, x + 1.0, y)) * ct),
         "00 n,n": lambda xp, ct, x: (zeta_s_p.impl(xp, x, x) * ct) + (((-x) * zeta_p.impl(xp, x + 1.0, x)) * ct),
     },
-    riemann_zeta_s_p: {
-        "0 n": lambda xp, ct, x: special_derivative_p.impl(xp, x, name="riemann_zeta", orders=(2,)) * ct,
-    },
     riemann_zeta_p: {
-        "0 n": lambda xp, ct, x: riemann_zeta_s_p.impl(xp, x) * ct,
-    },
-    zetac_p: {
         "0 n": lambda xp, ct, x: riemann_zeta_s_p.impl(xp, x) * ct,
     },
     erf_p: {
@@ -467,38 +399,6 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     erfc_p: {
         "0 n": lambda xp, ct, x: ((-1.1283791670955126) * xp.exp(-xp.square(x))) * ct,
-    },
-    erfcx_p: {
-        "0 f": _erfcx_1,
-        "0 c": lambda xp, ct, x, out: (((2.0 * x) * out) - 1.1283791670955126) * ct,
-    },
-    erfi_p: {
-        "0 n": lambda xp, ct, x: (1.1283791670955126 * xp.exp(xp.square(x))) * ct,
-    },
-    erfinv_p: {
-        "0 n": lambda xp, ct, out: (0.8862269254527579 * xp.exp(xp.square(out))) * ct,
-    },
-    erfcinv_p: {
-        "0 n": lambda xp, ct, out: ((-0.8862269254527579) * xp.exp(xp.square(out))) * ct,
-    },
-    dawsn_p: {
-        "0 f": _dawsn_1,
-        "0 c": lambda xp, ct, x, out: (1.0 - ((2.0 * x) * out)) * ct,
-    },
-    wofz_p: {
-        "0 n": lambda xp, ct, x, out: (complex(0.0, 1.1283791670955126) - ((2.0 * x) * out)) * ct,
-    },
-    ndtr_p: {
-        "0 n": lambda xp, ct, x: (0.3989422804014327 * xp.exp((-0.5) * xp.square(x))) * ct,
-    },
-    ndtri_p: {
-        "0 n": lambda xp, ct, out: (2.5066282746310002 * xp.exp(0.5 * xp.square(out))) * ct,
-    },
-    log_ndtr_p: {
-        "0 n": lambda xp, ct, x: ndtr_ratio_p.impl(xp, x) * ct,
-    },
-    ndtri_exp_p: {
-        "0 n": lambda xp, ct, out: ct / ndtr_ratio_p.impl(xp, out),
     },
     ndtr_ratio_p: {
         "0 n": lambda xp, ct, x, out: (out * (x + out)) * (-ct),
@@ -508,12 +408,6 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": _owens_t_2,
         "01 n,n": _owens_t_3,
         "00 n,n": _owens_t_4,
-    },
-    fresnel_s_p: {
-        "0 n": lambda xp, ct, x: xp.sin(1.5707963267948966 * xp.square(x)) * ct,
-    },
-    fresnel_c_p: {
-        "0 n": lambda xp, ct, x: xp.cos(1.5707963267948966 * xp.square(x)) * ct,
     },
     xlogy_p: {
         "0- n,n": lambda xp, ct, y: xp.log(y) * ct,
@@ -527,9 +421,6 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n,n": _xlog1py_2,
         "00 n,n": _xlog1py_3,
     },
-    entr_p: {
-        "0 n": lambda xp, ct, x: (xp.log(x) + 1.0) * (-ct),
-    },
     rel_entr_p: {
         "0- n,n": lambda xp, ct, x, y: (xp.log(x / y) + 1.0) * ct,
         "-1 n,n": _rel_entr_1,
@@ -541,16 +432,6 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": _kl_div_1,
         "01 n,n": _kl_div_2,
         "00 n,n": _kl_div_3,
-    },
-    logit_p: {
-        "0 n": lambda xp, ct, x: ct / (x * (1.0 - x)),
-    },
-    log_expit_p: {
-        "0 f": lambda xp, ct, x: logistic_p.impl(xp, -x) * ct,
-        "0 c": lambda xp, ct, x: complex_logistic_p.impl(xp, -x) * ct,
-    },
-    exprel_p: {
-        "0 n": lambda xp, ct, x: exp_moment_p.impl(xp, x, n=1) * ct,
     },
     boxcox_p: {
         "0- n,n": lambda xp, ct, x, y: xp.power(x, y - 1.0) * ct,
@@ -581,12 +462,6 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": lambda xp, ct, x, out: xlogy_p.impl(xp, out + 1.0, x) * ct,
         "01 n,n": lambda xp, ct, x, y, out: ((y * xp.power(x, y - 1.0)) * ct, xlogy_p.impl(xp, out + 1.0, x) * ct),
         "00 n,n": lambda xp, ct, x, out: ((x * xp.power(x, x - 1.0)) * ct) + (xlogy_p.impl(xp, out + 1.0, x) * ct),
-    },
-    cosm1_p: {
-        "0 n": lambda xp, ct, x: xp.sin(x) * (-ct),
-    },
-    exp10_p: {
-        "0 n": lambda xp, ct, out: (2.302585092994046 * out) * ct,
     },
     huber_p: {
         "0- f,f": _huber_1,

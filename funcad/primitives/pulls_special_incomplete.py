@@ -9,13 +9,6 @@ from funcad.primitives import comparison, special_gamma, special_incomplete, spe
 select_p = comparison.select
 digamma_p = special_gamma.digamma
 poch_p = special_gamma.poch
-beta_density_p = special_incomplete.beta_density
-betainc_p = special_incomplete.betainc
-betainc_shape_p = special_incomplete.betainc_shape
-betaincc_p = special_incomplete.betaincc
-betainccinv_p = special_incomplete.betainccinv
-betaincinv_p = special_incomplete.betaincinv
-fdtri_p = special_incomplete.fdtri
 gamma_density_p = special_incomplete.gamma_density
 gammainc_p = special_incomplete.gammainc
 gammainc_a_p = special_incomplete.gammainc_a
@@ -111,151 +104,6 @@ def _gammainccinv_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return (random_gamma_grad_p.impl(xp, x, out) * ct) + ((-ct) / gamma_density_p.impl(xp, x, out))
 
 
-def _beta_density_1(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
-    return (out * ((xp.log(z) - digamma_p.impl(xp, x)) + digamma_p.impl(xp, x + y))) * ct
-
-
-def _beta_density_2(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
-    return (out * ((xp.log1p(-z) - digamma_p.impl(xp, y)) + digamma_p.impl(xp, x + y))) * ct
-
-
-def _beta_density_3(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
-    v0 = x - 1.0
-    v6 = y - 1.0
-    v7 = 1.0 - z
-    v12 = v6 / select_p.impl(xp, xp.bitwise_and(xp.equal(v6, 0.0), xp.equal(v7, 0.0)), 1.0, v7)
-    v13 = (v0 / select_p.impl(xp, xp.bitwise_and(xp.equal(v0, 0.0), xp.equal(z, 0.0)), 1.0, z)) - v12
-    return (out * v13) * ct
-
-
-def _beta_density_4(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
-    v4 = digamma_p.impl(xp, x + y)
-    v14 = (out * ((xp.log(z) - digamma_p.impl(xp, x)) + v4)) * ct
-    return v14, (out * ((xp.log1p(-z) - digamma_p.impl(xp, y)) + v4)) * ct
-
-
-def _beta_density_5(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
-    v7 = x - 1.0
-    v13 = y - 1.0
-    v14 = 1.0 - z
-    v19 = v13 / select_p.impl(xp, xp.bitwise_and(xp.equal(v13, 0.0), xp.equal(v14, 0.0)), 1.0, v14)
-    v20 = (v7 / select_p.impl(xp, xp.bitwise_and(xp.equal(v7, 0.0), xp.equal(z, 0.0)), 1.0, z)) - v19
-    v23 = (out * ((xp.log(z) - digamma_p.impl(xp, x)) + digamma_p.impl(xp, x + y))) * ct
-    return v23, (out * v20) * ct
-
-
-def _beta_density_6(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
-    v8 = x - 1.0
-    v14 = y - 1.0
-    v15 = 1.0 - z
-    v20 = v14 / select_p.impl(xp, xp.bitwise_and(xp.equal(v14, 0.0), xp.equal(v15, 0.0)), 1.0, v15)
-    v21 = (v8 / select_p.impl(xp, xp.bitwise_and(xp.equal(v8, 0.0), xp.equal(z, 0.0)), 1.0, z)) - v20
-    v24 = (out * ((xp.log1p(-z) - digamma_p.impl(xp, y)) + digamma_p.impl(xp, x + y))) * ct
-    return v24, (out * v21) * ct
-
-
-def _beta_density_7(xp: Any, ct: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
-    v4 = digamma_p.impl(xp, x + y)
-    v13 = x - 1.0
-    v19 = y - 1.0
-    v20 = 1.0 - z
-    v25 = v19 / select_p.impl(xp, xp.bitwise_and(xp.equal(v19, 0.0), xp.equal(v20, 0.0)), 1.0, v20)
-    v26 = (v13 / select_p.impl(xp, xp.bitwise_and(xp.equal(v13, 0.0), xp.equal(z, 0.0)), 1.0, z)) - v25
-    v30 = (out * ((xp.log(z) - digamma_p.impl(xp, x)) + v4)) * ct
-    return v30, (out * ((xp.log1p(-z) - digamma_p.impl(xp, y)) + v4)) * ct, (out * v26) * ct
-
-
-def _betainc_1(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v3 = betainc_shape_p.impl(xp, x, y, z, which=0) * ct
-    return v3, betainc_shape_p.impl(xp, x, y, z, which=1) * ct
-
-
-def _betainc_2(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    return betainc_shape_p.impl(xp, x, y, z, which=0) * ct, beta_density_p.impl(xp, x, y, z) * ct
-
-
-def _betainc_3(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    return betainc_shape_p.impl(xp, x, y, z, which=1) * ct, beta_density_p.impl(xp, x, y, z) * ct
-
-
-def _betainc_4(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v5 = betainc_shape_p.impl(xp, x, y, z, which=0) * ct
-    return v5, betainc_shape_p.impl(xp, x, y, z, which=1) * ct, beta_density_p.impl(xp, x, y, z) * ct
-
-
-def _betaincc_1(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v2 = -ct
-    v4 = betainc_shape_p.impl(xp, x, y, z, which=0) * v2
-    return v4, betainc_shape_p.impl(xp, x, y, z, which=1) * v2
-
-
-def _betaincc_2(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v2 = -ct
-    return betainc_shape_p.impl(xp, x, y, z, which=0) * v2, beta_density_p.impl(xp, x, y, z) * v2
-
-
-def _betaincc_3(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v2 = -ct
-    return betainc_shape_p.impl(xp, x, y, z, which=1) * v2, beta_density_p.impl(xp, x, y, z) * v2
-
-
-def _betaincc_4(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v3 = -ct
-    v6 = betainc_shape_p.impl(xp, x, y, z, which=0) * v3
-    return v6, betainc_shape_p.impl(xp, x, y, z, which=1) * v3, beta_density_p.impl(xp, x, y, z) * v3
-
-
-def _betaincinv_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    return (betainc_shape_p.impl(xp, x, y, out, which=0) / beta_density_p.impl(xp, x, y, out)) * (-ct)
-
-
-def _betaincinv_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    return (betainc_shape_p.impl(xp, x, y, out, which=1) / beta_density_p.impl(xp, x, y, out)) * (-ct)
-
-
-def _betaincinv_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v1 = beta_density_p.impl(xp, x, y, out)
-    v5 = -ct
-    v7 = (betainc_shape_p.impl(xp, x, y, out, which=0) / v1) * v5
-    return v7, (betainc_shape_p.impl(xp, x, y, out, which=1) / v1) * v5
-
-
-def _betaincinv_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v1 = beta_density_p.impl(xp, x, y, out)
-    return (betainc_shape_p.impl(xp, x, y, out, which=0) / v1) * (-ct), ct / v1
-
-
-def _betaincinv_5(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v1 = beta_density_p.impl(xp, x, y, out)
-    return (betainc_shape_p.impl(xp, x, y, out, which=1) / v1) * (-ct), ct / v1
-
-
-def _betaincinv_6(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v1 = beta_density_p.impl(xp, x, y, out)
-    v6 = -ct
-    v8 = (betainc_shape_p.impl(xp, x, y, out, which=0) / v1) * v6
-    return v8, (betainc_shape_p.impl(xp, x, y, out, which=1) / v1) * v6, ct / v1
-
-
-def _betainccinv_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v1 = beta_density_p.impl(xp, x, y, out)
-    v3 = -ct
-    return (betainc_shape_p.impl(xp, x, y, out, which=0) / v1) * v3, v3 / v1
-
-
-def _betainccinv_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v1 = beta_density_p.impl(xp, x, y, out)
-    v3 = -ct
-    return (betainc_shape_p.impl(xp, x, y, out, which=1) / v1) * v3, v3 / v1
-
-
-def _betainccinv_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v1 = beta_density_p.impl(xp, x, y, out)
-    v5 = -ct
-    v8 = (betainc_shape_p.impl(xp, x, y, out, which=0) / v1) * v5
-    return v8, (betainc_shape_p.impl(xp, x, y, out, which=1) / v1) * v5, v5 / v1
-
-
 def _stdtr_v_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v0 = 0.5 * x
     v5 = x + 1.0
@@ -304,84 +152,6 @@ def _stdtr_3(xp: Any, ct: Any, x: Any) -> Any:
     v11 = xp.exp(((-0.5) * (x + 1.0)) * xp.log1p(xp.square(x) / x))
     v15 = ((poch_p.impl(xp, 0.5 * x, 0.5) / xp.sqrt(3.141592653589793 * x)) * v11) * ct
     return (stdtr_v_p.impl(xp, x, x) * ct) + v15
-
-
-def _fdtri_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v0 = x * out
-    v1 = y + v0
-    v2 = 0.5 * x
-    v3 = 0.5 * y
-    v4 = v0 / v1
-    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
-    v15 = ((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=0)) + (v7 * (out * y))) / (v7 * (x * y))
-    return v15 * (-ct)
-
-
-def _fdtri_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v0 = x * out
-    v1 = y + v0
-    v2 = 0.5 * x
-    v3 = 0.5 * y
-    v4 = v0 / v1
-    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
-    v16 = (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=1)) - (v7 * v0)) / (v7 * (x * y))) * (-ct)
-    return v16
-
-
-def _fdtri_3(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v0 = x * out
-    v1 = y + v0
-    return ct / ((beta_density_p.impl(xp, 0.5 * x, 0.5 * y, v0 / v1) / xp.square(v1)) * (x * y))
-
-
-def _fdtri_4(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v0 = x * out
-    v1 = y + v0
-    v2 = 0.5 * x
-    v3 = 0.5 * y
-    v4 = v0 / v1
-    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
-    v14 = v7 * (x * y)
-    v21 = -ct
-    v23 = (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=0)) + (v7 * (out * y))) / v14) * v21
-    return v23, (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=1)) - (v7 * v0)) / v14) * v21
-
-
-def _fdtri_5(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v0 = x * out
-    v1 = y + v0
-    v2 = 0.5 * x
-    v3 = 0.5 * y
-    v4 = v0 / v1
-    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
-    v14 = v7 * (x * y)
-    v18 = (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=0)) + (v7 * (out * y))) / v14) * (-ct)
-    return v18, ct / v14
-
-
-def _fdtri_6(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v0 = x * out
-    v1 = y + v0
-    v2 = 0.5 * x
-    v3 = 0.5 * y
-    v4 = v0 / v1
-    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
-    v13 = v7 * (x * y)
-    return (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=1)) - (v7 * v0)) / v13) * (-ct), ct / v13
-
-
-def _fdtri_7(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v0 = x * out
-    v1 = y + v0
-    v2 = 0.5 * x
-    v3 = 0.5 * y
-    v4 = v0 / v1
-    v7 = beta_density_p.impl(xp, v2, v3, v4) / xp.square(v1)
-    v14 = v7 * (x * y)
-    v22 = -ct
-    v23 = (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=1)) - (v7 * v0)) / v14) * v22
-    v24 = (((0.5 * betainc_shape_p.impl(xp, v2, v3, v4, which=0)) + (v7 * (out * y))) / v14) * v22
-    return v24, v23, ct / v14
 
 
 def _stdtrit_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
@@ -450,51 +220,6 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n,n": _gammainccinv_1,
         "00 n,n": _gammainccinv_2,
     },
-    beta_density_p: {
-        "0-- n,n,n": _beta_density_1,
-        "-1- n,n,n": _beta_density_2,
-        "--2 n,n,n": _beta_density_3,
-        "01- n,n,n": _beta_density_4,
-        "0-2 n,n,n": _beta_density_5,
-        "-12 n,n,n": _beta_density_6,
-        "012 n,n,n": _beta_density_7,
-    },
-    betainc_p: {
-        "0-- n,n,n": lambda xp, ct, x, y, z: betainc_shape_p.impl(xp, x, y, z, which=0) * ct,
-        "-1- n,n,n": lambda xp, ct, x, y, z: betainc_shape_p.impl(xp, x, y, z, which=1) * ct,
-        "--2 n,n,n": lambda xp, ct, x, y, z: beta_density_p.impl(xp, x, y, z) * ct,
-        "01- n,n,n": _betainc_1,
-        "0-2 n,n,n": _betainc_2,
-        "-12 n,n,n": _betainc_3,
-        "012 n,n,n": _betainc_4,
-    },
-    betaincc_p: {
-        "0-- n,n,n": lambda xp, ct, x, y, z: betainc_shape_p.impl(xp, x, y, z, which=0) * (-ct),
-        "-1- n,n,n": lambda xp, ct, x, y, z: betainc_shape_p.impl(xp, x, y, z, which=1) * (-ct),
-        "--2 n,n,n": lambda xp, ct, x, y, z: beta_density_p.impl(xp, x, y, z) * (-ct),
-        "01- n,n,n": _betaincc_1,
-        "0-2 n,n,n": _betaincc_2,
-        "-12 n,n,n": _betaincc_3,
-        "012 n,n,n": _betaincc_4,
-    },
-    betaincinv_p: {
-        "0-- n,n,n": _betaincinv_1,
-        "-1- n,n,n": _betaincinv_2,
-        "--2 n,n,n": lambda xp, ct, x, y, out: ct / beta_density_p.impl(xp, x, y, out),
-        "01- n,n,n": _betaincinv_3,
-        "0-2 n,n,n": _betaincinv_4,
-        "-12 n,n,n": _betaincinv_5,
-        "012 n,n,n": _betaincinv_6,
-    },
-    betainccinv_p: {
-        "0-- n,n,n": _betaincinv_1,
-        "-1- n,n,n": _betaincinv_2,
-        "--2 n,n,n": lambda xp, ct, x, y, out: (-ct) / beta_density_p.impl(xp, x, y, out),
-        "01- n,n,n": _betaincinv_3,
-        "0-2 n,n,n": _betainccinv_1,
-        "-12 n,n,n": _betainccinv_2,
-        "012 n,n,n": _betainccinv_3,
-    },
     stdtr_v_p: {
         "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="stdtr", orders=(2, 0)) * ct,
         "-1 n,n": _stdtr_v_1,
@@ -506,15 +231,6 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": _stdtr_1,
         "01 n,n": _stdtr_2,
         "00 n,n": _stdtr_3,
-    },
-    fdtri_p: {
-        "0-- n,n,n": _fdtri_1,
-        "-1- n,n,n": _fdtri_2,
-        "--2 n,n,n": _fdtri_3,
-        "01- n,n,n": _fdtri_4,
-        "0-2 n,n,n": _fdtri_5,
-        "-12 n,n,n": _fdtri_6,
-        "012 n,n,n": _fdtri_7,
     },
     stdtrit_p: {
         "0- n,n": _stdtrit_1,

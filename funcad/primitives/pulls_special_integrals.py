@@ -4,34 +4,18 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import comparison, special_integrals, special_table, transcendental
+from funcad.primitives import comparison, special_integrals, special_table
 
 select_p = comparison.select
-cosine_integral_p = special_integrals.cosine_integral_p
-ellipe_p = special_integrals.ellipe
 ellipeinc_p = special_integrals.ellipeinc
-ellipk_p = special_integrals.ellipk
 ellipkinc_p = special_integrals.ellipkinc
-ellipkm1_p = special_integrals.ellipkm1
 elliptic_d_p = special_integrals.elliptic_d
-exp1_p = special_integrals.exp1
-expi_p = special_integrals.expi
 expn_p = special_integrals.expn_p
 hyp0f1_p = special_integrals.hyp0f1
-hyp1f1_p = special_integrals.hyp1f1
-hyp2f1_p = special_integrals.hyp2f1
-hyperbolic_cosine_integral_p = special_integrals.hyperbolic_cosine_integral_p
-hyperbolic_sine_integral_p = special_integrals.hyperbolic_sine_integral_p
-hyperu_p = special_integrals.hyperu
-kummer_slope_p = special_integrals.kummer_slope
 log_over_excess_p = special_integrals.log_over_excess
-sine_integral_p = special_integrals.sine_integral_p
 sine_moment_p = special_integrals.sine_moment
 sinhc_p = special_integrals.sinhc_p
-spence_p = special_integrals.spence
-wrightomega_p = special_integrals.wrightomega
 special_derivative_p = special_table.numeric_p
-sinc_p = transcendental.sinc_p
 
 
 def _log_over_excess_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
@@ -70,15 +54,6 @@ def _elliptic_d_3(xp: Any, ct: Any, x: Any) -> Any:
     v3 = xp.square(xp.sin(x))
     v9 = (0.5 * sine_moment_p.impl(xp, x, x, power=2, root=3)) * ct
     return ((v3 / xp.sqrt(1.0 - (x * v3))) * ct) + v9
-
-
-def _ellipk_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    return ((0.5 * ((out - elliptic_d_p.impl(xp, 1.5707963267948966, x)) - 0.0)) / (1.0 - x)) * ct
-
-
-def _ellipkm1_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v0 = 1.0 - x
-    return ((0.5 * ((out - elliptic_d_p.impl(xp, 1.5707963267948966, v0)) - 0.0)) / (1.0 - v0)) * (-ct)
 
 
 def _ellipkinc_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
@@ -120,146 +95,21 @@ def _hyp0f1_2(xp: Any, ct: Any, x: Any) -> Any:
     return (special_derivative_p.impl(xp, x, x, name="hyp0f1", orders=(1, 0)) * ct) + v5
 
 
-def _hyp1f1_1(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v3 = kummer_slope_p.impl(xp, x, y, z, which=0) * ct
-    return v3, kummer_slope_p.impl(xp, x, y, z, which=1) * ct
-
-
-def _hyp1f1_2(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v7 = kummer_slope_p.impl(xp, x, y, z, which=0) * ct
-    return v7, ((x / y) * hyp1f1_p.impl(xp, x + 1.0, y + 1.0, z)) * ct
-
-
-def _hyp1f1_3(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v7 = kummer_slope_p.impl(xp, x, y, z, which=1) * ct
-    return v7, ((x / y) * hyp1f1_p.impl(xp, x + 1.0, y + 1.0, z)) * ct
-
-
-def _hyp1f1_4(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v8 = kummer_slope_p.impl(xp, x, y, z, which=1) * ct
-    v9 = kummer_slope_p.impl(xp, x, y, z, which=0) * ct
-    return v9, v8, ((x / y) * hyp1f1_p.impl(xp, x + 1.0, y + 1.0, z)) * ct
-
-
-def _hyp2f1_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v3 = special_derivative_p.impl(xp, x, y, name="hyp2f1", orders=(1, 0, 0, 0)) * ct
-    return v3, special_derivative_p.impl(xp, x, y, name="hyp2f1", orders=(0, 1, 0, 0)) * ct
-
-
-def _hyp2f1_2(xp: Any, ct: Any, x: Any) -> Any:
-    v3 = special_derivative_p.impl(xp, x, x, name="hyp2f1", orders=(1, 0, 0, 0)) * ct
-    return (special_derivative_p.impl(xp, x, x, name="hyp2f1", orders=(0, 1, 0, 0)) * ct) + v3
-
-
-def _hyp2f1_3(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    return special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(1, 0, 0, 0)) * ct
-
-
-def _hyp2f1_4(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    return special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(0, 1, 0, 0)) * ct
-
-
-def _hyp2f1_5(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    return special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(0, 0, 1, 0)) * ct
-
-
-def _hyp2f1_6(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v3 = special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(1, 0, 0, 0)) * ct
-    return v3, special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(0, 1, 0, 0)) * ct
-
-
-def _hyp2f1_7(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v3 = special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(1, 0, 0, 0)) * ct
-    return v3, special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(0, 0, 1, 0)) * ct
-
-
-def _hyp2f1_8(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v3 = special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(0, 1, 0, 0)) * ct
-    return v3, special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(0, 0, 1, 0)) * ct
-
-
-def _hyp2f1_9(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v4 = special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(0, 1, 0, 0)) * ct
-    v5 = special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(1, 0, 0, 0)) * ct
-    return v5, v4, special_derivative_p.impl(xp, x, y, z, name="hyp2f1", orders=(0, 0, 1, 0)) * ct
-
-
-def _hyperu_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v3 = special_derivative_p.impl(xp, x, y, name="hyperu", orders=(1, 0, 0)) * ct
-    return v3, special_derivative_p.impl(xp, x, y, name="hyperu", orders=(0, 1, 0)) * ct
-
-
-def _hyperu_2(xp: Any, ct: Any, x: Any) -> Any:
-    v3 = special_derivative_p.impl(xp, x, x, name="hyperu", orders=(1, 0, 0)) * ct
-    return (special_derivative_p.impl(xp, x, x, name="hyperu", orders=(0, 1, 0)) * ct) + v3
-
-
-def _hyperu_3(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v3 = special_derivative_p.impl(xp, x, y, z, name="hyperu", orders=(1, 0, 0)) * ct
-    return v3, special_derivative_p.impl(xp, x, y, z, name="hyperu", orders=(0, 1, 0)) * ct
-
-
-def _hyperu_4(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v7 = special_derivative_p.impl(xp, x, y, z, name="hyperu", orders=(1, 0, 0)) * ct
-    return v7, (x * hyperu_p.impl(xp, x + 1.0, y + 1.0, z)) * (-ct)
-
-
-def _hyperu_5(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v7 = special_derivative_p.impl(xp, x, y, z, name="hyperu", orders=(0, 1, 0)) * ct
-    return v7, (x * hyperu_p.impl(xp, x + 1.0, y + 1.0, z)) * (-ct)
-
-
-def _hyperu_6(xp: Any, ct: Any, x: Any, y: Any, z: Any) -> Any:
-    v8 = special_derivative_p.impl(xp, x, y, z, name="hyperu", orders=(0, 1, 0)) * ct
-    v9 = special_derivative_p.impl(xp, x, y, z, name="hyperu", orders=(1, 0, 0)) * ct
-    return v9, v8, (x * hyperu_p.impl(xp, x + 1.0, y + 1.0, z)) * (-ct)
-
-
 PULLS: dict[Primitive, dict[str, Any]] = {
-    expi_p: {
-        "0 n": lambda xp, ct, x: (xp.exp(x) / x) * ct,
-    },
-    exp1_p: {
-        "0 n": lambda xp, ct, x: (xp.exp(-x) / x) * (-ct),
-    },
-    spence_p: {
-        "0 n": lambda xp, ct, x: log_over_excess_p.impl(xp, x) * (-ct),
-    },
     log_over_excess_p: {
         "0 n": _log_over_excess_1,
     },
     expn_p: {
         "-1 n,n": _expn_1,
     },
-    sine_integral_p: {
-        "0 n": lambda xp, ct, x: sinc_p.impl(xp, x / 3.141592653589793, order=0) * ct,
-    },
-    cosine_integral_p: {
-        "0 n": lambda xp, ct, x: (xp.cos(x) / x) * ct,
-    },
     sinhc_p: {
         "0 n": _sinhc_1,
-    },
-    hyperbolic_sine_integral_p: {
-        "0 n": lambda xp, ct, x: sinhc_p.impl(xp, x) * ct,
-    },
-    hyperbolic_cosine_integral_p: {
-        "0 n": lambda xp, ct, x: (xp.cosh(x) / x) * ct,
     },
     elliptic_d_p: {
         "0- n,n": _elliptic_d_1,
         "-1 n,n": lambda xp, ct, x, y: (0.5 * sine_moment_p.impl(xp, x, y, power=2, root=3)) * ct,
         "01 n,n": _elliptic_d_2,
         "00 n,n": _elliptic_d_3,
-    },
-    ellipk_p: {
-        "0 n": _ellipk_1,
-    },
-    ellipkm1_p: {
-        "0 n": _ellipkm1_1,
-    },
-    ellipe_p: {
-        "0 n": lambda xp, ct, x: ((-0.5) * elliptic_d_p.impl(xp, 1.5707963267948966, x)) * ct,
     },
     ellipkinc_p: {
         "0- n,n": lambda xp, ct, x, y: ct / xp.sqrt(1.0 - (y * xp.square(xp.sin(x)))),
@@ -278,45 +128,5 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": lambda xp, ct, x, y: (hyp0f1_p.impl(xp, x + 1.0, y) / x) * ct,
         "01 n,n": _hyp0f1_1,
         "00 n,n": _hyp0f1_2,
-    },
-    hyp1f1_p: {
-        "0-- n,n,n": lambda xp, ct, x, y, z: kummer_slope_p.impl(xp, x, y, z, which=0) * ct,
-        "-1- n,n,n": lambda xp, ct, x, y, z: kummer_slope_p.impl(xp, x, y, z, which=1) * ct,
-        "--2 n,n,n": lambda xp, ct, x, y, z: ((x / y) * hyp1f1_p.impl(xp, x + 1.0, y + 1.0, z)) * ct,
-        "01- n,n,n": _hyp1f1_1,
-        "0-2 n,n,n": _hyp1f1_2,
-        "-12 n,n,n": _hyp1f1_3,
-        "012 n,n,n": _hyp1f1_4,
-    },
-    hyp2f1_p: {
-        "0 n": lambda xp, ct, x: special_derivative_p.impl(xp, x, name="hyp2f1", orders=(1, 0, 0, 0)) * ct,
-        "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="hyp2f1", orders=(1, 0, 0, 0)) * ct,
-        "-1 n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="hyp2f1", orders=(0, 1, 0, 0)) * ct,
-        "01 n,n": _hyp2f1_1,
-        "00 n,n": _hyp2f1_2,
-        "0-- n,n,n": _hyp2f1_3,
-        "-1- n,n,n": _hyp2f1_4,
-        "--2 n,n,n": _hyp2f1_5,
-        "01- n,n,n": _hyp2f1_6,
-        "0-2 n,n,n": _hyp2f1_7,
-        "-12 n,n,n": _hyp2f1_8,
-        "012 n,n,n": _hyp2f1_9,
-    },
-    hyperu_p: {
-        "0 n": lambda xp, ct, x: special_derivative_p.impl(xp, x, name="hyperu", orders=(1, 0, 0)) * ct,
-        "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="hyperu", orders=(1, 0, 0)) * ct,
-        "-1 n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="hyperu", orders=(0, 1, 0)) * ct,
-        "01 n,n": _hyperu_1,
-        "00 n,n": _hyperu_2,
-        "0-- n,n,n": lambda xp, ct, x, y, z: special_derivative_p.impl(xp, x, y, z, name="hyperu", orders=(1, 0, 0)) * ct,
-        "-1- n,n,n": lambda xp, ct, x, y, z: special_derivative_p.impl(xp, x, y, z, name="hyperu", orders=(0, 1, 0)) * ct,
-        "--2 n,n,n": lambda xp, ct, x, y, z: (x * hyperu_p.impl(xp, x + 1.0, y + 1.0, z)) * (-ct),
-        "01- n,n,n": _hyperu_3,
-        "0-2 n,n,n": _hyperu_4,
-        "-12 n,n,n": _hyperu_5,
-        "012 n,n,n": _hyperu_6,
-    },
-    wrightomega_p: {
-        "0 n": lambda xp, ct, out: (out / (1.0 + out)) * ct,
     },
 }

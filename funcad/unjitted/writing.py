@@ -192,25 +192,34 @@ def entries(primitive: Primitive) -> list[Entry]:
 
 def _elementwise(primitive: Primitive) -> Iterator[Sample]:
     """Operands and parameters that an operation element by element takes."""
+    arity = _arity(primitive)
+    if not 0 < arity < 4:
+        return
     for params in PARAMETERS.get(primitive.name, [{}]):
-        for arity in _arities(primitive):
-            for letters in itertools.product("fcib", repeat=arity):
-                if "f" not in letters and "c" not in letters:
-                    continue
-                try:
-                    out = primitive.abstract_eval(*[Aval((7,), np.dtype(CLASSES[c][0])) for c in letters], **params)
-                except Exception:  # it takes no such operands, or has other parameters
-                    continue
-                if not primitive.multiple and out.dtype.kind in "fc":
-                    yield " ".join([f"a:{c}" for c in letters]), params
+        for letters in itertools.product("fcib", repeat=arity):
+            if "f" not in letters and "c" not in letters:
+                continue
+            try:
+                out = primitive.abstract_eval(*[Aval((7,), np.dtype(CLASSES[c][0])) for c in letters], **params)
+            except Exception:  # it takes no such operands, or has other parameters
+                continue
+            if not primitive.multiple and type(out) is Aval and out.dtype.kind in "fc":
+                yield " ".join([f"a:{c}" for c in letters]), params
 
 
-def _arities(primitive: Primitive) -> Sequence[int]:
-    if primitive.emit is None:
-        return (1, 2, 3)
-    kinds = [p.kind for p in inspect.signature(primitive.emit).parameters.values()]
-    n = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - 1
-    return (n,) if n <= 3 and inspect.Parameter.VAR_POSITIONAL not in kinds else ()
+def _arity(primitive: Primitive) -> int:
+    """How many operands it has; 0 if nothing says so."""
+    if primitive.ufunc is not None:
+        return primitive.ufunc.nin
+    told = inspect.getclosurevars(primitive.jvp).nonlocals  # type: ignore[arg-type]
+    if type(told.get("rules")) is list:
+        return len(told["rules"])
+    for function, others in ((primitive.emit, 1), (primitive.jvp, 2), (primitive.impl, 1)):
+        if function is not None:
+            kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+            if inspect.Parameter.VAR_POSITIONAL not in kinds:
+                return kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - others
+    return 0
 
 
 def _of_sample(primitive: Primitive, operands: Sequence[str], params: dict[str, Any]) -> Iterator[Entry]:
