@@ -138,7 +138,11 @@ class Pull:
         n, count = len(values), len(self.which)
         flags = [False] * n + [True] * count
         cts, masks = [cts[i] for i in there], [masks[i] for i in there]
-        return transpose_eval(jaxpr, flags, [*values, *[None] * count], cts, True, masks, [wanted] * count)
+        found = transpose_eval(jaxpr, flags, [*values, *[None] * count], cts, True, masks, [wanted] * count)
+        if self.wide:
+            dtypes = [dtype for _, dtype in kept[-1]]
+            return [(c if c is None else of_dtype(c, dtype), m) for (c, m), dtype in zip(found, dtypes)]
+        return found
 
     def adds(self, xp: Any, buffer: Any, ct: Any, *kept: Any) -> bool:
         """Add the cotangent of what was read of an array to `buffer`, its cotangent, in place; False: it is no such read."""
@@ -171,10 +175,11 @@ class Pull:
         shapes, params = self.sizes(shape_of(one), kept)
         known = dict(zip(self.reads, kept))
         wide = shape_of(one) if self.wide else None
-        key = self, tuple(shapes), wide, params_key(params) if "params" in known else None
+        dtype = getattr(one, "dtype", None) if self.wide else None
+        key = self, tuple(shapes), wide, dtype, params_key(params) if "params" in known else None
         part = _linear_parts.get(key, _UNKNOWN)
         if part is _UNKNOWN:
-            part = _linear_parts.put(key, self._part(shapes, wide, params))
+            part = _linear_parts.put(key, self._part(shapes, wide, dtype, params))
         jaxpr, program, consts, codes, there = part
         values = [*consts, *[known[c] if c in known else None for c in codes]]
         return jaxpr, eval_jaxpr(program, values), there
@@ -193,13 +198,14 @@ class Pull:
     def avals_of(self, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
         return [a if type(a) is LiteralAval else a.update(shape) for a, shape in zip(self.avals, shapes)]
 
-    def _part(self, shapes: Sequence[tuple], wide: Any, params: dict) -> tuple:
+    def _part(self, shapes: Sequence[tuple], wide: Any, dtype: Any, params: dict) -> tuple:
         avals = self.avals_of(shapes)
         primitive = self.primitive
         assert primitive is not None
         if wide is None:
             found = primitive.abstract_eval(*avals, **params)
-        else:
+        else:  # NumPy promotes operands where it broadcasts them
+            avals = [a.update(dtype=dtype) if type(a) is not LiteralAval and a.dtype.kind in "fc" else a for a in avals]
             found = primitive.abstract_eval(*[a if type(a) is LiteralAval else a.update(wide) for a in avals], **params)
         linear = linear_of(primitive, avals, self.pattern, params, list(found) if primitive.multiple else [found], wide)
         assert linear is not None
@@ -270,8 +276,15 @@ def fit(xp: Any, ct: Any, shape: tuple[int, ...], dtype: Any, lead: int = 0) -> 
         ct = reduce_sum(ct, axes=axes) if traced or xp is not np else np.add.reduce(ct, axis=axes)
         if ct.shape[lead:] != shape:
             ct = reshape(ct, shape=(*given[:lead], *shape)) if traced else ct.reshape((*given[:lead], *shape))
+    return of_dtype(ct, dtype)
+
+
+def of_dtype(ct: Any, dtype: Any) -> Any:
+    """The cotangent of an operand of this dtype, which NumPy promoted."""
     if ct.dtype is dtype or ct.dtype == dtype:
         return ct
+    if ct.dtype.kind == "c" and dtype.kind != "c":
+        ct = ct.real
     return convert(ct, dtype) if type(ct) is Tracer else ct.astype(dtype)
 
 

@@ -200,20 +200,17 @@ def test_wide_operands_are_summed_to_their_shapes(a: tuple, b: tuple) -> None:
         np.testing.assert_allclose(clean(got, mask), want, rtol=1e-6)
 
 
-def test_on_values_of_an_outer_tape_everything_is_recorded() -> None:
-    x, ct = np.array([0.3, 0.7]), np.array([1.0, 2.0])
-    for f, primitive in (
-        (np.tanh, funcad.primitives.transcendental.tanh),
-        (np.arcsinh, funcad.primitives.transcendental.arcsinh),
-    ):
-        out = f(x)
-        pull = pull_for(primitive, {}, [x], [out], (0,))
-        assert isinstance(pull, Pull)
+@pytest.mark.parametrize("name", ["tanh", "arcsinh"])
+def test_on_values_of_an_outer_tape_everything_is_recorded(name: str) -> None:
+    x, ct, f = np.array([0.3, 0.7]), np.array([1.0, 2.0]), getattr(np, name)
+    pull = pull_for(PRIMITIVES[name], {}, [x], [f(x)], (0,))
+    assert isinstance(pull, Pull)
 
-        def first(x: Any, pull: Any = pull, f: Any = f) -> Any:
-            return pull.traced(np, ct, *pull.keep({}, [f(x)], [x]))
+    def first(x: Any) -> Any:
+        return pull.traced(np, ct, *pull.keep({}, [f(x)], [x]))
 
-        np.testing.assert_allclose(funcad.jacobian(first)(x), np.diag(ct * np.diag(funcad.hessian(lambda x: np.sum(f(x)))(x))))
+    second = np.diag(funcad.hessian(lambda x: np.sum(f(x)))(x))
+    np.testing.assert_allclose(funcad.jacobian(first)(x), np.diag(ct * second))
 
 
 def test_special_points() -> None:
@@ -224,12 +221,12 @@ def test_special_points() -> None:
     found = pull.run(np, np.ones(6), *kept)
     np.testing.assert_array_equal(found, [[0.5, 0, 1, 0.5, 0, np.nan], [0.5, 1, 0, 0.5, 1, np.nan]])
     special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
-    for name, f in (("abs_", np.abs), ("sqrt", np.sqrt), ("log", np.log), ("arccosh", np.arccosh), ("cbrt", np.cbrt)):
+    for name in ("abs_", "sqrt", "log", "arccosh", "cbrt"):
         primitive = PRIMITIVES[name]
         pull, out, kept = pull_of(primitive, special, traced=(0,))
-        rule = pull_by_rule(primitive, {}, [special], [out], (0,))
-        assert rule is not None
         with np.errstate(all="ignore"):
+            rule = pull_by_rule(primitive, {}, [special], [out], (0,))
+            assert rule is not None
             found, expected = pull.run(np, np.ones(7), *kept), rule[0].run(np, np.ones(7), *rule[1])
         np.testing.assert_array_equal(found, expected, err_msg=name)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(expected), err_msg=name)
@@ -331,8 +328,10 @@ def test_a_program_is_a_pull() -> None:
 # -- on a device
 
 
-@pytest.mark.parametrize("name", ["add", "mul", "div", "tanh", "exp", "log", "maximum", "reduce_sum_p", "reshape", "transpose", "gather_p",
-                                  "dot_general_p", "broadcast_in_dim", "abs_", "concatenate_p", "basic_index_p"])  # fmt: skip
+ON_A_DEVICE = "add mul div abs_ tanh exp log maximum reduce_sum_p reshape transpose broadcast_in_dim concatenate_p gather_p"
+
+
+@pytest.mark.parametrize("name", [*ON_A_DEVICE.split(), "basic_index_p", "dot_general_p"])
 def test_texts_run_on_a_device(name: str) -> None:
     primitive = PRIMITIVES[name]
     with standin.registered() as xp:
@@ -346,7 +345,7 @@ def test_texts_run_on_a_device(name: str) -> None:
             *given, out, ct = theirs
             found = as_tuple(pull.run(xp, ct, *pull.keep(params, [out], given)))
             for got, want in zip(found, expected):
-                np.testing.assert_array_equal(standin.to_host(got), want)
+                np.testing.assert_allclose(standin.to_host(got), want, rtol=1e-5, equal_nan=True)
 
 
 # -- the files
@@ -358,7 +357,7 @@ def test_the_tables_are_what_the_rules_say() -> None:
         assert path.read_text(encoding="utf8") == text, f"{path}: run python -m funcad.unjitted.writing"
 
 
-@pytest.mark.parametrize("name", ["mul", "tanh", "reduce_sum_p", "dot_general_p", "maximum", "cholesky_p"])
+@pytest.mark.parametrize("name", ["mul", "tanh", "reduce_sum_p", "dot_general_p", "maximum", "cholesky"])
 def test_some_entries_are_what_the_rules_say(name: str) -> None:
     """All of them are compared by .ci/run."""
     primitive = PRIMITIVES[name]
