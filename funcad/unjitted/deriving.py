@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.host.real_types import is_a
 from funcad.host.where import state, user_source
 from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, prune, used_inputs
@@ -366,9 +367,9 @@ def number(value: Any) -> str:
         return _signed(value)
     if type(value) is complex and value == value:
         return f"complex({number(value.real)}, {number(value.imag)})"
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.char not in "gG":
+    if is_a(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.char not in "gG":
         return f"{value.dtype.name.replace('bool', 'bool_')}({number(value.item())})"
-    if isinstance(value, np.generic) and value.dtype.char in "FD":
+    if is_a(value, np.generic) and value.dtype.char in "FD":
         return f"{value.dtype.name}({number(complex(value))})"
     raise Unprintable(f"the number {value!r}")
 

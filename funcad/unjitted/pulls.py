@@ -88,7 +88,7 @@ class Pull:
         self.which = tuple([i for i, first in enumerate(pattern) if first == i]) if which is None else which
         self.reads = (*reads, "sizes") if wide else reads
         self.keep = _keeper(self.reads, self.which, tuple([type(a) is LiteralAval for a in avals]))
-        self.run = _Fitting(run, 0) if wide else run
+        self.run: Any = _Fitting(run, 0) if wide else run
         self.begins = begins
         self.multiple = run.multiple if primitive is None else primitive.multiple
         self.wide = wide
@@ -153,6 +153,8 @@ class Pull:
         others = [known.get(i) for i in range(1, len(self.avals))]
         x = Var(Aval(buffer.shape, buffer.dtype))
         adder, (_, *rest), where = primitive.adds(ct, x, *others, **known.get("params", self.params))
+        if adder.over is None:
+            return False
         adder.over(xp, buffer, ct, *rest, **where)
         return True
 
@@ -258,11 +260,15 @@ class _Fitting:
         self.lead = lead
 
     def __call__(self, xp: Any, ct: Any, *kept: Any) -> Any:
-        *kept, sizes = kept  # type: ignore[assignment]
-        found = self.run(xp, ct, *kept)
-        if len(sizes) == 1:
-            return fit(xp, found, *sizes[0], self.lead)
-        return tuple([None if c is None else fit(xp, c, *size, self.lead) for c, size in zip(found, sizes)])
+        sizes: Sequence[tuple[tuple[int, ...], np.dtype]] = kept[-1]
+        found = as_tuple(self.run(xp, ct, *kept[:-1]))
+        fitted = [None if c is None else fit(xp, c, shape, dtype, self.lead) for c, (shape, dtype) in zip(found, sizes)]
+        return fitted[0] if len(sizes) == 1 else tuple(fitted)
+
+
+def as_tuple(found: Any) -> tuple:
+    """Of what a pull gives, the cotangents."""
+    return found if type(found) is tuple else (found,)
 
 
 def fit(xp: Any, ct: Any, shape: tuple[int, ...], dtype: Any, lead: int = 0) -> Any:
@@ -418,7 +424,7 @@ def pull_for(
     if found is _BySizes:
         rule = primitive, params, avals_of(operands), pattern, wide is not None
         found = _by_sizes_of(key if primitive not in FREE else (*key, params_key(params)), rule)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _by_sizes_of(key: tuple, rule: tuple) -> Any:
@@ -548,7 +554,7 @@ def _pull(
 
 # -- what was written ahead
 
-_tables: dict[str, Any] = {}  # family: what it has, once it was asked for
+_tables = table("unjitted.written pulls", "family of primitives: what was written ahead, once it was asked for", None, None)
 _CLASSES = {"f": "f", "c": "c", "i": "i", "u": "i", "b": "b"}
 
 
@@ -580,7 +586,7 @@ def _table_of(primitive: Primitive) -> dict[str, Any] | None:
         for family in pulls_core.FAMILIES:
             module = modules.get(f"funcad.primitives.{family}")
             if family not in _tables and module is not None and any([x is primitive for x in vars(module).values()]):
-                _tables[family] = import_module(f"funcad.primitives.pulls_{family}").PULLS
+                _tables.put(family, import_module(f"funcad.primitives.pulls_{family}").PULLS)
             if primitive in _tables.get(family, ()):
                 found = _tables[family][primitive]
     return found if _own_rule(primitive.jvp) else None

@@ -65,10 +65,9 @@ def _product(x: str, y: str, of_x: int, of_y: int) -> Sample:
     return f"{x} {y}", {"dimension_numbers": (((of_x,), (of_y,)), ((), ()))}
 
 
-_ALONG = [(x, {"axis": axis}) for x in ("a", "ab") for axis in range(len(x))]
-_CUMULATIVE = [(x, {"axis": axis, "reverse": False}) for x in ("a", "ab") for axis in range(len(x))]
-_ROWS: tuple[Any, ...] = (None, 2, (1, 3, 1))  # of an index: a new axis is none, one element, a slice
-_INDICES = [("a", {"index": ((1, 3, 1),)}), ("ab", {"index": (2, (1, 3, 1))}), ("abc", {"index": (2, (1, 3, 1), (0, 3, 1))})]
+_ALONG: list[Sample] = [(x, {"axis": axis}) for x in ("a", "ab") for axis in range(len(x))]
+_CUMULATIVE: list[Sample] = [(x, {"axis": axis, "reverse": False}) for x in ("a", "ab") for axis in range(len(x))]
+_INDICES: list[Sample] = [("a", {"index": ((1, 3, 1),)}), ("ab", {"index": (2, (1, 3, 1))}), ("abc", {"index": (2, (1, 3, 1), (0, 3, 1))})]
 _TRIANGULAR = [
     ("aa ab", {"lower": lower, "transposed": transposed, "unit_diagonal": False})
     for lower in (False, True)
@@ -139,7 +138,7 @@ SAMPLES: dict[str, list[Sample]] = {
 }  # fmt: skip
 
 
-class Entry(NamedTuple):
+class WrittenPull(NamedTuple):
     """A line of a table: the pull of a kind of a primitive."""
 
     primitive: Primitive
@@ -179,11 +178,11 @@ def declared(module: ModuleType) -> dict[str, Primitive]:
 # -- the kinds
 
 
-def entries(primitive: Primitive) -> list[Entry]:
+def entries(primitive: Primitive) -> list[WrittenPull]:
     """All that is written of a primitive."""
     if not has_pull(primitive):
         return []
-    found: dict[str, Entry] = {}
+    found: dict[str, WrittenPull] = {}
     for operands, params in _elementwise(primitive) if is_elementwise(primitive) else SAMPLES.get(primitive.name, ()):
         for entry in _of_sample(primitive, operands.split(" ") if operands else [""], params):
             found.setdefault(entry.key, entry)
@@ -222,7 +221,7 @@ def _arity(primitive: Primitive) -> int:
     return 0
 
 
-def _of_sample(primitive: Primitive, operands: Sequence[str], params: dict[str, Any]) -> Iterator[Entry]:
+def _of_sample(primitive: Primitive, operands: Sequence[str], params: dict[str, Any]) -> Iterator[WrittenPull]:
     """The entries of operands of one kind, for each set of those that are traced."""
     classes = [x.partition(":")[2] or "n" for x in operands]
     inexact = [i for i, c in enumerate(classes) if c in "nfc"]
@@ -256,7 +255,7 @@ def _dtypes(kind: str) -> list[np.dtype]:
 
 def _of_kind(
     primitive: Primitive, operands: Sequence[str], classes: Sequence[str], params: dict[str, Any], pattern: Traced
-) -> list[Entry]:
+) -> list[WrittenPull]:
     """The entries of a kind: for each set of results that have cotangents, for many cotangents; none if there is no text."""
     n_results = _n_results(primitive, operands, classes, params)
     ways: list[tuple[bool, ...]] = [()]
@@ -278,7 +277,7 @@ def _of_kind(
             source_of(text, "pull", first.reads)
         except Unprintable:
             continue
-        found.append(Entry(primitive, key, text, first.reads))
+        found.append(WrittenPull(primitive, key, text, first.reads))
     return found
 
 
@@ -317,7 +316,8 @@ def _agreed(
     """The text of a kind, if it is the same for all sizes and dtypes, and the kind."""
     most = max([len(_dtypes(c)) for c in classes], default=1)
     cases = [(sizes, which) for which in range(most) for sizes in (SIZES if which == 0 else SIZES[:1])]
-    texts, key = [], ""
+    texts: list[Text] = []
+    key = ""
     for sizes, which in cases:
         avals, words = _sized(operands, classes, params, sizes, which)
         free = FREE.get(primitive, ())
@@ -340,7 +340,7 @@ def _agreed(
 # -- the files
 
 
-def text_of_module(written: Sequence[Entry], names: dict[Primitive, tuple[str, str]], about: str, extra: str = "") -> str:
+def text_of_module(written: Sequence[WrittenPull], names: dict[Primitive, tuple[str, str]], about: str, extra: str = "") -> str:
     """A table as a module; `names`: where each primitive is declared."""
     functions: dict[str, str] = {}  # source: name
     table: dict[Primitive, list[str]] = {}
@@ -407,7 +407,7 @@ def files() -> dict[Path, str]:
     for family, module in modules.items():
         for name, primitive in declared(module).items():
             homes.setdefault(primitive, (family, name))
-    written: dict[str, list[Entry]] = {}
+    written: dict[str, list[WrittenPull]] = {}
     for primitive, (family, _) in homes.items():
         for entry in entries(primitive):
             others = [homes.get(p, ("", ""))[0] for p in entry.text.calls.values()]

@@ -21,7 +21,7 @@ from funcad.primitives.families import add, elementwise, reduce_sum_p, reshape
 from funcad.primitives.shape import transpose
 from funcad.unjitted import pulls, pulls_core, writing
 from funcad.unjitted.deriving import Unprintable, function_of, is_elementwise, source_of, text_of_pull
-from funcad.unjitted.pulls import Pull, pull_by_rule, pull_for
+from funcad.unjitted.pulls import Pull, as_tuple, pull_by_rule, pull_for
 from tests import standin
 
 MODULES = writing.families()
@@ -93,10 +93,6 @@ def cotangents(outs: list, n: int = 0) -> list:
         values = rng.normal(size=shape) + (1j * rng.normal(size=shape) if o.dtype.kind == "c" else 0)
         found.append(np.asarray(values).astype(o.dtype)[()])
     return found
-
-
-def as_tuple(found: Any) -> tuple:
-    return found if type(found) is tuple else (found,)
 
 
 def same(got: Any, want: Any, dtype: Any) -> bool:
