@@ -67,7 +67,11 @@ def _product(x: str, y: str, of_x: int, of_y: int) -> Sample:
 
 _ALONG: list[Sample] = [(x, {"axis": axis}) for x in ("a", "ab") for axis in range(len(x))]
 _CUMULATIVE: list[Sample] = [(x, {"axis": axis, "reverse": False}) for x in ("a", "ab") for axis in range(len(x))]
-_INDICES: list[Sample] = [("a", {"index": ((1, 3, 1),)}), ("ab", {"index": (2, (1, 3, 1))}), ("abc", {"index": (2, (1, 3, 1), (0, 3, 1))})]
+_INDICES: list[Sample] = [
+    ("a", {"index": ((1, 3, 1),)}),
+    ("ab", {"index": (2, (1, 3, 1))}),
+    ("abc", {"index": (2, (1, 3, 1), (0, 3, 1))}),
+]
 _TRIANGULAR = [
     ("aa ab", {"lower": lower, "transposed": transposed, "unit_diagonal": False})
     for lower in (False, True)
