@@ -23,7 +23,7 @@ triangle_p = linear_systems.triangle_p
 transpose_p = shape.transpose
 
 
-def _eigh_1(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_1(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, out1, perm=(1, 0))
     v2 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v2
@@ -35,12 +35,12 @@ def _eigh_1(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v10 + transpose_p.impl(xp, v10, perm=(1, 0)),)
 
 
-def _eigh_2(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_2(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v1 = 0.5 * outer_sum_p.impl(xp, out1, ct[0], out1)
     return (v1 + transpose_p.impl(xp, v1, perm=(1, 0)),)
 
 
-def _eigh_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_3(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, out1, perm=(1, 0))
     v2 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v2
@@ -51,7 +51,7 @@ def _eigh_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v8 + transpose_p.impl(xp, v8, perm=(1, 0)),)
 
 
-def _eigh_4(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_4(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
     v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v4
@@ -65,13 +65,13 @@ def _eigh_4(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v14 + transpose_p.impl(xp, conj_p.impl(xp, v14), perm=(1, 0)),)
 
 
-def _eigh_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_5(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v1 = convert_p.impl(xp, ct[0], dtype=dtype("complex128"))
     v3 = 0.5 * outer_sum_p.impl(xp, conj_p.impl(xp, out1), v1, out1)
     return (v3 + transpose_p.impl(xp, conj_p.impl(xp, v3), perm=(1, 0)),)
 
 
-def _eigh_6(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_6(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
     v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v3
@@ -83,7 +83,7 @@ def _eigh_6(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v10 + transpose_p.impl(xp, conj_p.impl(xp, v10), perm=(1, 0)),)
 
 
-def _eigh_7(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_7(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
     v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v4
@@ -97,13 +97,13 @@ def _eigh_7(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (v14 + transpose_p.impl(xp, conj_p.impl(xp, v14), perm=(1, 0)),)
 
 
-def _eigh_8(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_8(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v1 = convert_p.impl(xp, ct[0], dtype=dtype("complex64"))
     v3 = 0.5 * outer_sum_p.impl(xp, conj_p.impl(xp, out1), v1, out1)
     return (v3 + transpose_p.impl(xp, conj_p.impl(xp, v3), perm=(1, 0)),)
 
 
-def _eigh_9(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _eigh_9(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v1 = conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0)))
     v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
     v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v3
@@ -620,53 +620,53 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "00 n,n": lambda xp, ct, x: careful_mul_p.impl(xp, ct, x) + careful_mul_p.impl(xp, x, ct),
     },
     eigh_p: {
-        "0 f2 lower=True 11": _eigh_1,
-        "0 f2 lower=True 10": _eigh_2,
-        "0 f2 lower=True 01": _eigh_3,
-        "0 complex1282 lower=True 11": _eigh_4,
-        "0 complex1282 lower=True 10": _eigh_5,
-        "0 complex1282 lower=True 01": _eigh_6,
-        "0 complex642 lower=True 11": _eigh_7,
-        "0 complex642 lower=True 10": _eigh_8,
-        "0 complex642 lower=True 01": _eigh_9,
+        "0 f2 lower=True 11~": _eigh_1,
+        "0 f2 lower=True 10~": _eigh_2,
+        "0 f2 lower=True 01~": _eigh_3,
+        "0 complex1282 lower=True 11~": _eigh_4,
+        "0 complex1282 lower=True 10~": _eigh_5,
+        "0 complex1282 lower=True 01~": _eigh_6,
+        "0 complex642 lower=True 11~": _eigh_7,
+        "0 complex642 lower=True 10~": _eigh_8,
+        "0 complex642 lower=True 01~": _eigh_9,
     },
     eigvalsh_p: {
-        "0 f2 lower=True": _eigvalsh_1,
-        "0 f2 lower=True columns": _eigvalsh_2,
-        "0 complex1282 lower=True": _eigvalsh_3,
-        "0 complex1282 lower=True columns": _eigvalsh_4,
-        "0 complex642 lower=True": _eigvalsh_5,
-        "0 complex642 lower=True columns": _eigvalsh_6,
+        "0 f2 lower=True~": _eigvalsh_1,
+        "0 f2 lower=True columns~": _eigvalsh_2,
+        "0 complex1282 lower=True~": _eigvalsh_3,
+        "0 complex1282 lower=True columns~": _eigvalsh_4,
+        "0 complex642 lower=True~": _eigvalsh_5,
+        "0 complex642 lower=True columns~": _eigvalsh_6,
     },
     svd_p: {
-        "0 f2 full_matrices=False 111": _svd_1,
-        "0 f2 full_matrices=False 110": _svd_2,
-        "0 f2 full_matrices=False 101": _svd_3,
-        "0 f2 full_matrices=False 100": _svd_4,
-        "0 f2 full_matrices=False 011": _svd_5,
-        "0 f2 full_matrices=False 010": _svd_6,
-        "0 f2 full_matrices=False 001": _svd_7,
-        "0 complex1282 full_matrices=False 111!": _svd_8,
-        "0 complex1282 full_matrices=False 110!": _svd_9,
-        "0 complex1282 full_matrices=False 101!": _svd_10,
-        "0 complex1282 full_matrices=False 100!": _svd_11,
-        "0 complex1282 full_matrices=False 011!": _svd_12,
-        "0 complex1282 full_matrices=False 010!": _svd_13,
-        "0 complex1282 full_matrices=False 001!": _svd_14,
-        "0 complex642 full_matrices=False 111!": _svd_15,
-        "0 complex642 full_matrices=False 110!": _svd_16,
-        "0 complex642 full_matrices=False 101!": _svd_17,
-        "0 complex642 full_matrices=False 100!": _svd_18,
-        "0 complex642 full_matrices=False 011!": _svd_19,
-        "0 complex642 full_matrices=False 010!": _svd_20,
-        "0 complex642 full_matrices=False 001!": _svd_21,
+        "0 f2 full_matrices=False 111~": _svd_1,
+        "0 f2 full_matrices=False 110~": _svd_2,
+        "0 f2 full_matrices=False 101~": _svd_3,
+        "0 f2 full_matrices=False 100~": _svd_4,
+        "0 f2 full_matrices=False 011~": _svd_5,
+        "0 f2 full_matrices=False 010~": _svd_6,
+        "0 f2 full_matrices=False 001~": _svd_7,
+        "0 complex1282 full_matrices=False 111!~": _svd_8,
+        "0 complex1282 full_matrices=False 110!~": _svd_9,
+        "0 complex1282 full_matrices=False 101!~": _svd_10,
+        "0 complex1282 full_matrices=False 100!~": _svd_11,
+        "0 complex1282 full_matrices=False 011!~": _svd_12,
+        "0 complex1282 full_matrices=False 010!~": _svd_13,
+        "0 complex1282 full_matrices=False 001!~": _svd_14,
+        "0 complex642 full_matrices=False 111!~": _svd_15,
+        "0 complex642 full_matrices=False 110!~": _svd_16,
+        "0 complex642 full_matrices=False 101!~": _svd_17,
+        "0 complex642 full_matrices=False 100!~": _svd_18,
+        "0 complex642 full_matrices=False 011!~": _svd_19,
+        "0 complex642 full_matrices=False 010!~": _svd_20,
+        "0 complex642 full_matrices=False 001!~": _svd_21,
     },
     svdvals_p: {
-        "0 f2": _svdvals_1,
-        "0 f2 columns": _svdvals_2,
-        "0 complex1282": _svdvals_3,
-        "0 complex1282 columns": _svdvals_4,
-        "0 complex642": _svdvals_5,
-        "0 complex642 columns": _svdvals_6,
+        "0 f2~": _svdvals_1,
+        "0 f2 columns~": _svdvals_2,
+        "0 complex1282~": _svdvals_3,
+        "0 complex1282 columns~": _svdvals_4,
+        "0 complex642~": _svdvals_5,
+        "0 complex642 columns~": _svdvals_6,
     },
 }

@@ -14,7 +14,7 @@ triangular_inverse_p = linear_systems.triangular_inverse_p
 transpose_p = shape.transpose
 
 
-def _qr_1(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_1(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v6 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
@@ -27,7 +27,7 @@ def _qr_1(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v17,)
 
 
-def _qr_2(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_2(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v5 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (0,)), ((), ())))
@@ -38,7 +38,7 @@ def _qr_2(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v12,)
 
 
-def _qr_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_3(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v1 = transpose_p.impl(xp, out, perm=(1, 0))
     v2 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
@@ -48,7 +48,7 @@ def _qr_3(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, v1, v10, dimension_numbers=(((0,), (0,)), ((), ()))),)
 
 
-def _qr_4(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_4(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v7 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
@@ -66,7 +66,7 @@ def _qr_4(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v27,)
 
 
-def _qr_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_5(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v6 = dot_general_p.impl(xp, out, ct[0], dimension_numbers=(((0,), (0,)), ((), ())))
@@ -82,7 +82,7 @@ def _qr_5(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
     return (dot_general_p.impl(xp, ct[0], v0, dimension_numbers=(((1,), (1,)), ((), ()))) + v22,)
 
 
-def _qr_6(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
+def _qr_6(xp: Any, ct: Any, out1: Any, out: Any, shapes: Any) -> Any:
     v0 = triangular_inverse_p.impl(xp, out1, lower=False)
     v2 = conj_p.impl(xp, transpose_p.impl(xp, out, perm=(1, 0)))
     v3 = triangle_p.impl(xp, ct[1], lower=False, diagonal=1.0)
@@ -99,11 +99,11 @@ def _qr_6(xp: Any, ct: Any, out: Any, out1: Any, shapes: Any) -> Any:
 
 PULLS: dict[Primitive, dict[str, Any]] = {
     qr_p: {
-        "0 f2 full=False 11!": _qr_1,
-        "0 f2 full=False 10!": _qr_2,
-        "0 f2 full=False 01!": _qr_3,
-        "0 c2 full=False 11!": _qr_4,
-        "0 c2 full=False 10!": _qr_5,
-        "0 c2 full=False 01!": _qr_6,
+        "0 f2 full=False 11!~": _qr_1,
+        "0 f2 full=False 10!~": _qr_2,
+        "0 f2 full=False 01!~": _qr_3,
+        "0 c2 full=False 11!~": _qr_4,
+        "0 c2 full=False 10!~": _qr_5,
+        "0 c2 full=False 01!~": _qr_6,
     },
 }

@@ -54,12 +54,12 @@ def _triangular_inverse_4(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     return triangle_p.impl(xp, v3, lower=True, diagonal=1.0)
 
 
-def _solve_1(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _solve_1(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v2 = solve_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), -ct)
     return dot_general_p.impl(xp, v2, out, dimension_numbers=(((1,), (1,)), ((), ())))
 
 
-def _solve_2(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _solve_2(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v2 = transpose_p.impl(xp, -ct, perm=(1, 0, 2))
     v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v4 = solve_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v3)
@@ -76,12 +76,12 @@ def _solve_3(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v4, perm=(1, 0, 2))
 
 
-def _solve_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _solve_4(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v1 = solve_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), ct)
     return dot_general_p.impl(xp, -v1, out, dimension_numbers=(((1,), (1,)), ((), ()))), v1
 
 
-def _solve_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _solve_5(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v1 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v2 = reshape_p.impl(xp, v1, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v3 = solve_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v2)
@@ -118,33 +118,33 @@ def _slogdet_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v2,)
 
 
-def _slogdet_2(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_2(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
     v8 = convert_p.impl(xp, ct[1], dtype=dtype("complex128")) + v7
     v9 = broadcast_in_dim_p.impl(xp, v8, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v9,)
 
 
-def _slogdet_3(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_3(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v6 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
     v7 = broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v7,)
 
 
-def _slogdet_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_4(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex128"))
     v3 = broadcast_in_dim_p.impl(xp, v2, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v3,)
 
 
-def _slogdet_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_5(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
     v8 = convert_p.impl(xp, ct[1], dtype=dtype("complex64")) + v7
     v9 = broadcast_in_dim_p.impl(xp, v8, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v9,)
 
 
-def _slogdet_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _slogdet_6(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex64"))
     v3 = broadcast_in_dim_p.impl(xp, v2, shape=shapes[0], axes=())
     return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v3,)
@@ -204,13 +204,13 @@ def _cholesky_4(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     return v9 + transpose_p.impl(xp, conj_p.impl(xp, v9), perm=(0, 2, 1))
 
 
-def _triangular_solve_1(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_1(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v1 = -triangular_solve_p.impl(xp, x, ct, lower=False, transposed=True, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, v2, lower=False, diagonal=1.0)
 
 
-def _triangular_solve_2(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_2(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=True, unit_diagonal=False)
@@ -232,13 +232,13 @@ def _triangular_solve_4(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(1, 0, 2))
 
 
-def _triangular_solve_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_5(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = triangular_solve_p.impl(xp, x, ct, lower=False, transposed=True, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, v2, lower=False, diagonal=1.0), v0
 
 
-def _triangular_solve_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_6(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=True, unit_diagonal=False)
@@ -248,13 +248,13 @@ def _triangular_solve_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     return triangle_p.impl(xp, v6, lower=False, diagonal=1.0), v4
 
 
-def _triangular_solve_7(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_7(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v1 = -triangular_solve_p.impl(xp, x, ct, lower=False, transposed=False, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=False, diagonal=1.0)
 
 
-def _triangular_solve_8(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_8(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=False, unit_diagonal=False)
@@ -276,13 +276,13 @@ def _triangular_solve_10(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(1, 0, 2))
 
 
-def _triangular_solve_11(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_11(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = triangular_solve_p.impl(xp, x, ct, lower=False, transposed=False, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=False, diagonal=1.0), v0
 
 
-def _triangular_solve_12(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_12(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=False, unit_diagonal=False)
@@ -292,13 +292,13 @@ def _triangular_solve_12(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any
     return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=False, diagonal=1.0), v4
 
 
-def _triangular_solve_13(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_13(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v1 = -triangular_solve_p.impl(xp, x, ct, lower=True, transposed=True, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, v2, lower=True, diagonal=1.0)
 
 
-def _triangular_solve_14(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_14(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=True, unit_diagonal=False)
@@ -320,13 +320,13 @@ def _triangular_solve_16(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(1, 0, 2))
 
 
-def _triangular_solve_17(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_17(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = triangular_solve_p.impl(xp, x, ct, lower=True, transposed=True, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, v2, lower=True, diagonal=1.0), v0
 
 
-def _triangular_solve_18(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_18(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=True, unit_diagonal=False)
@@ -336,13 +336,13 @@ def _triangular_solve_18(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any
     return triangle_p.impl(xp, v6, lower=True, diagonal=1.0), v4
 
 
-def _triangular_solve_19(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_19(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v1 = -triangular_solve_p.impl(xp, x, ct, lower=True, transposed=False, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=True, diagonal=1.0)
 
 
-def _triangular_solve_20(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_20(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=False, unit_diagonal=False)
@@ -364,13 +364,13 @@ def _triangular_solve_22(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v3, perm=(1, 0, 2))
 
 
-def _triangular_solve_23(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_23(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = triangular_solve_p.impl(xp, x, ct, lower=True, transposed=False, unit_diagonal=False)
     v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
     return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=True, diagonal=1.0), v0
 
 
-def _triangular_solve_24(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _triangular_solve_24(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
     v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
     v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=False, unit_diagonal=False)
@@ -410,28 +410,28 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 strict=True columns": _inv_2,
     },
     det_p: {
-        "0 n2": _det_1,
-        "0 n2 columns": _det_2,
+        "0 n2~": _det_1,
+        "0 n2 columns~": _det_2,
     },
     slogdet_p: {
-        "0 f2 11": _slogdet_1,
-        "0 f2 01": _slogdet_1,
-        "0 complex1282 11": _slogdet_2,
-        "0 complex1282 10": _slogdet_3,
-        "0 complex1282 01": _slogdet_4,
-        "0 complex642 11": _slogdet_5,
-        "0 complex642 10": _slogdet_3,
-        "0 complex642 01": _slogdet_6,
+        "0 f2 11~": _slogdet_1,
+        "0 f2 01~": _slogdet_1,
+        "0 complex1282 11~": _slogdet_2,
+        "0 complex1282 10~": _slogdet_3,
+        "0 complex1282 01~": _slogdet_4,
+        "0 complex642 11~": _slogdet_5,
+        "0 complex642 10~": _slogdet_3,
+        "0 complex642 01~": _slogdet_6,
     },
     log_abs_det_p: {
-        "0 n2": _log_abs_det_1,
-        "0 n2 columns": _log_abs_det_2,
+        "0 n2~": _log_abs_det_1,
+        "0 n2 columns~": _log_abs_det_2,
     },
     cholesky_p: {
-        "0 f2!": _cholesky_1,
-        "0 f2 columns!": _cholesky_2,
-        "0 c2!": _cholesky_3,
-        "0 c2 columns!": _cholesky_4,
+        "0 f2!~": _cholesky_1,
+        "0 f2 columns!~": _cholesky_2,
+        "0 c2!~": _cholesky_3,
+        "0 c2 columns!~": _cholesky_4,
     },
     triangular_solve_p: {
         "0- n2,n2 lower=False transposed=False unit_diagonal=False!": _triangular_solve_1,

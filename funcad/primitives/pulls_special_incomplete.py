@@ -93,6 +93,10 @@ def _random_gamma_grad_4(xp: Any, ct: Any, x: Any, out: Any) -> Any:
 
 
 def _gammaincinv_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+    return random_gamma_grad_p.impl(xp, x, out) * ct, ct / gamma_density_p.impl(xp, x, out)
+
+
+def _gammaincinv_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return (random_gamma_grad_p.impl(xp, x, out) * ct) + (ct / gamma_density_p.impl(xp, x, out))
 
 
@@ -179,63 +183,63 @@ def _stdtrit_4(xp: Any, ct: Any, x: Any, out: Any) -> Any:
 
 PULLS: dict[Primitive, dict[str, Any]] = {
     gamma_density_p: {
-        "0- n,n": lambda xp, ct, x, y, out: (out * (xp.log(y) - digamma_p.impl(xp, x))) * ct,
-        "-1 n,n": _gamma_density_1,
-        "01 n,n": _gamma_density_2,
-        "00 n,n": _gamma_density_3,
+        "0- n,n~": lambda xp, ct, x, y, out: (out * (xp.log(y) - digamma_p.impl(xp, x))) * ct,
+        "-1 n,n~": _gamma_density_1,
+        "01 n,n~": _gamma_density_2,
+        "00 n,n~": _gamma_density_3,
     },
     gammainc_a_p: {
-        "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="gammainc", orders=(2, 0)) * ct,
-        "-1 n,n": lambda xp, ct, x, y: (gamma_density_p.impl(xp, x, y) * (xp.log(y) - digamma_p.impl(xp, x))) * ct,
-        "01 n,n": _gammainc_a_1,
-        "00 n,n": _gammainc_a_2,
+        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="gammainc", orders=(2, 0)) * ct,
+        "-1 n,n~": lambda xp, ct, x, y: (gamma_density_p.impl(xp, x, y) * (xp.log(y) - digamma_p.impl(xp, x))) * ct,
+        "01 n,n~": _gammainc_a_1,
+        "00 n,n~": _gammainc_a_2,
     },
     gammainc_p: {
-        "0- n,n": lambda xp, ct, x, y: gammainc_a_p.impl(xp, x, y) * ct,
-        "-1 n,n": lambda xp, ct, x, y: gamma_density_p.impl(xp, x, y) * ct,
-        "01 n,n": lambda xp, ct, x, y: (gammainc_a_p.impl(xp, x, y) * ct, gamma_density_p.impl(xp, x, y) * ct),
-        "00 n,n": lambda xp, ct, x: (gammainc_a_p.impl(xp, x, x) * ct) + (gamma_density_p.impl(xp, x, x) * ct),
+        "0- n,n~": lambda xp, ct, x, y: gammainc_a_p.impl(xp, x, y) * ct,
+        "-1 n,n~": lambda xp, ct, x, y: gamma_density_p.impl(xp, x, y) * ct,
+        "01 n,n~": lambda xp, ct, x, y: (gammainc_a_p.impl(xp, x, y) * ct, gamma_density_p.impl(xp, x, y) * ct),
+        "00 n,n~": lambda xp, ct, x: (gammainc_a_p.impl(xp, x, x) * ct) + (gamma_density_p.impl(xp, x, x) * ct),
     },
     gammaincc_p: {
-        "0- n,n": lambda xp, ct, x, y: gammainc_a_p.impl(xp, x, y) * (-ct),
-        "-1 n,n": lambda xp, ct, x, y: gamma_density_p.impl(xp, x, y) * (-ct),
-        "01 n,n": _gammaincc_1,
-        "00 n,n": _gammaincc_2,
+        "0- n,n~": lambda xp, ct, x, y: gammainc_a_p.impl(xp, x, y) * (-ct),
+        "-1 n,n~": lambda xp, ct, x, y: gamma_density_p.impl(xp, x, y) * (-ct),
+        "01 n,n~": _gammaincc_1,
+        "00 n,n~": _gammaincc_2,
     },
     random_gamma_grad_p: {
-        "0- n,n": _random_gamma_grad_1,
-        "-1 n,n": _random_gamma_grad_2,
-        "01 n,n": _random_gamma_grad_3,
-        "00 n,n": _random_gamma_grad_4,
+        "0- n,n~": _random_gamma_grad_1,
+        "-1 n,n~": _random_gamma_grad_2,
+        "01 n,n~": _random_gamma_grad_3,
+        "00 n,n~": _random_gamma_grad_4,
     },
     gammaincinv_p: {
-        "0- n,n": lambda xp, ct, x, out: random_gamma_grad_p.impl(xp, x, out) * ct,
-        "-1 n,n": lambda xp, ct, x, out: ct / gamma_density_p.impl(xp, x, out),
-        "01 n,n": lambda xp, ct, x, out: (random_gamma_grad_p.impl(xp, x, out) * ct, ct / gamma_density_p.impl(xp, x, out)),
-        "00 n,n": _gammaincinv_1,
+        "0- n,n~": lambda xp, ct, x, out: random_gamma_grad_p.impl(xp, x, out) * ct,
+        "-1 n,n~": lambda xp, ct, x, out: ct / gamma_density_p.impl(xp, x, out),
+        "01 n,n~": _gammaincinv_1,
+        "00 n,n~": _gammaincinv_2,
     },
     gammainccinv_p: {
-        "0- n,n": lambda xp, ct, x, out: random_gamma_grad_p.impl(xp, x, out) * ct,
-        "-1 n,n": lambda xp, ct, x, out: (-ct) / gamma_density_p.impl(xp, x, out),
-        "01 n,n": _gammainccinv_1,
-        "00 n,n": _gammainccinv_2,
+        "0- n,n~": lambda xp, ct, x, out: random_gamma_grad_p.impl(xp, x, out) * ct,
+        "-1 n,n~": lambda xp, ct, x, out: (-ct) / gamma_density_p.impl(xp, x, out),
+        "01 n,n~": _gammainccinv_1,
+        "00 n,n~": _gammainccinv_2,
     },
     stdtr_v_p: {
-        "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="stdtr", orders=(2, 0)) * ct,
-        "-1 n,n": _stdtr_v_1,
-        "01 n,n": _stdtr_v_2,
-        "00 n,n": _stdtr_v_3,
+        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="stdtr", orders=(2, 0)) * ct,
+        "-1 n,n~": _stdtr_v_1,
+        "01 n,n~": _stdtr_v_2,
+        "00 n,n~": _stdtr_v_3,
     },
     stdtr_p: {
-        "0- n,n": lambda xp, ct, x, y: stdtr_v_p.impl(xp, x, y) * ct,
-        "-1 n,n": _stdtr_1,
-        "01 n,n": _stdtr_2,
-        "00 n,n": _stdtr_3,
+        "0- n,n~": lambda xp, ct, x, y: stdtr_v_p.impl(xp, x, y) * ct,
+        "-1 n,n~": _stdtr_1,
+        "01 n,n~": _stdtr_2,
+        "00 n,n~": _stdtr_3,
     },
     stdtrit_p: {
-        "0- n,n": _stdtrit_1,
-        "-1 n,n": _stdtrit_2,
-        "01 n,n": _stdtrit_3,
-        "00 n,n": _stdtrit_4,
+        "0- n,n~": _stdtrit_1,
+        "-1 n,n~": _stdtrit_2,
+        "01 n,n~": _stdtrit_3,
+        "00 n,n~": _stdtrit_4,
     },
 }

@@ -97,36 +97,36 @@ def _hyp0f1_2(xp: Any, ct: Any, x: Any) -> Any:
 
 PULLS: dict[Primitive, dict[str, Any]] = {
     log_over_excess_p: {
-        "0 n": _log_over_excess_1,
+        "0 n~": _log_over_excess_1,
     },
     expn_p: {
-        "-1 n,n": _expn_1,
+        "-1 n,n~": _expn_1,
     },
     sinhc_p: {
-        "0 n": _sinhc_1,
+        "0 n~": _sinhc_1,
     },
     elliptic_d_p: {
-        "0- n,n": _elliptic_d_1,
-        "-1 n,n": lambda xp, ct, x, y: (0.5 * sine_moment_p.impl(xp, x, y, power=2, root=3)) * ct,
-        "01 n,n": _elliptic_d_2,
-        "00 n,n": _elliptic_d_3,
+        "0- n,n~": _elliptic_d_1,
+        "-1 n,n~": lambda xp, ct, x, y: (0.5 * sine_moment_p.impl(xp, x, y, power=2, root=3)) * ct,
+        "01 n,n~": _elliptic_d_2,
+        "00 n,n~": _elliptic_d_3,
     },
     ellipkinc_p: {
-        "0- n,n": lambda xp, ct, x, y: ct / xp.sqrt(1.0 - (y * xp.square(xp.sin(x)))),
-        "-1 n,n": _ellipkinc_1,
-        "01 n,n": _ellipkinc_2,
-        "00 n,n": _ellipkinc_3,
+        "0- n,n~": lambda xp, ct, x, y: ct / xp.sqrt(1.0 - (y * xp.square(xp.sin(x)))),
+        "-1 n,n~": _ellipkinc_1,
+        "01 n,n~": _ellipkinc_2,
+        "00 n,n~": _ellipkinc_3,
     },
     ellipeinc_p: {
-        "0- n,n": lambda xp, ct, x, y: xp.sqrt(1.0 - (y * xp.square(xp.sin(x)))) * ct,
-        "-1 n,n": lambda xp, ct, x, y: ((-0.5) * elliptic_d_p.impl(xp, x, y)) * ct,
-        "01 n,n": _ellipeinc_1,
-        "00 n,n": _ellipeinc_2,
+        "0- n,n~": lambda xp, ct, x, y: xp.sqrt(1.0 - (y * xp.square(xp.sin(x)))) * ct,
+        "-1 n,n~": lambda xp, ct, x, y: ((-0.5) * elliptic_d_p.impl(xp, x, y)) * ct,
+        "01 n,n~": _ellipeinc_1,
+        "00 n,n~": _ellipeinc_2,
     },
     hyp0f1_p: {
-        "0- n,n": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="hyp0f1", orders=(1, 0)) * ct,
-        "-1 n,n": lambda xp, ct, x, y: (hyp0f1_p.impl(xp, x + 1.0, y) / x) * ct,
-        "01 n,n": _hyp0f1_1,
-        "00 n,n": _hyp0f1_2,
+        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="hyp0f1", orders=(1, 0)) * ct,
+        "-1 n,n~": lambda xp, ct, x, y: (hyp0f1_p.impl(xp, x + 1.0, y) / x) * ct,
+        "01 n,n~": _hyp0f1_1,
+        "00 n,n~": _hyp0f1_2,
     },
 }

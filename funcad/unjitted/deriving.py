@@ -80,6 +80,7 @@ class Text(NamedTuple):
     calls: dict[str, Primitive]
     begins: bool  # may a mask begin here?
     elementwise: bool  # it works on arrays of any rank, also of several
+    plain: bool  # what the rule's linear program keeps are operands and results themselves, which are read in that order
 
 
 def name_of(read: Any) -> str:
@@ -237,12 +238,15 @@ def _printed(
     shape = linear.jaxpr.outputs[0].aval.shape
     elementwise = all([is_elementwise(e.primitive) and e.outputs[0].aval.shape == shape for e in jaxpr.equations])
     needed = {linear_inputs.get(v) for v, u in zip(linear.known.inputs, used_inputs(linear.known)) if u}
-    reads: list[Any] = [code for name, code in codes.items() if name in used or code in needed]
+    kept = [linear_inputs.get(a) for a in linear.known.outputs if type(a) is Var]
+    reads: list[Any] = list(dict.fromkeys([code for code in kept if code is not None]))
+    reads += [c for name, c in codes.items() if c not in reads and (name in used or c in needed)]
+    plain = None not in kept and len(reads) == len(linear.known.outputs)
     if not (elementwise and is_elementwise(primitive)):
         reads.append("shapes")
     reads += ["params"] * bool(free)
     calls = {name: p for name, p in printer.calls.items() if name in used}
-    return Text(tuple(text), tuple(reads), tuple(linear.positions), calls, mask_begins(linear.jaxpr), elementwise)
+    return Text(tuple(text), tuple(reads), tuple(linear.positions), calls, mask_begins(linear.jaxpr), elementwise, plain)
 
 
 def is_elementwise(primitive: Primitive) -> bool:

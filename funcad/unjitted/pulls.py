@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from sys import modules
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,9 +126,9 @@ class Pull:
         narrow = self.run.run if self.wide else self.run
         if is_elementwise(self.primitive) and "shapes" not in self.reads:
             return _Fitting(narrow, 1) if self.wide else narrow
-        found = _written(self.primitive, self.pattern, self.avals, self.params, (), key_of_results((), True))
-        if found is not None and reads_of(found[0]) == self.reads:
-            return found[0]
+        found = written_ahead(self.primitive, self.pattern, self.avals, self.params, (), key_of_results((), True))
+        if found is not None and found.reads == self.reads:
+            return found.function
         return _BySizes(self, True)
 
     def masked(self, ct: Any, mask: Any, kept: Sequence[Any], wanted: int = EVERY) -> list[tuple[Any, Any]]:
@@ -320,9 +320,9 @@ class _BySizes:
         pull, primitive = self.pull, self.pull.primitive
         if primitive is not None:
             text, reads = key_of_results(given, self.columns), pull.reads
-            found = _written(primitive, pull.pattern, pull.avals, params, (), text)
-            if found is not None and reads_of(found[0]) == reads:
-                return found[0]
+            found = written_ahead(primitive, pull.pattern, pull.avals, params, (), text)
+            if found is not None and found.reads == reads:
+                return found.function
             try:
                 avals = pull.avals_of(shapes)
                 derived = text_of_pull(primitive, avals, pull.pattern, params, given=given, columns=self.columns, exact=True)
@@ -511,10 +511,9 @@ def _found(
     avals = avals_of(operands)
     ones = ones_of([shape_of(x) for x in (*operands, *outs)]) if primitive in BY_ONES else ()
     results = key_of_results((True,) * len(outs) if primitive.multiple else ())
-    written = _written(primitive, pattern, avals, params, ones, results)
-    if written is not None and not (wide and "shapes" in reads_of(written[0])):
-        function, begins = written
-        return _pull(primitive, params, avals, pattern, reads_of(function), function, begins, wide)
+    written = written_ahead(primitive, pattern, avals, params, ones, results)
+    if written is not None and not (wide and "shapes" in written.reads):
+        return _pull(primitive, params, avals, pattern, written.reads, written.function, written.begins, wide)
     if not is_elementwise(primitive) or primitive.multiple:
         return _BySizes
     small = [_of_rank_one(a, wide and first is not None) for a, first in zip(avals, pattern)]
@@ -582,10 +581,22 @@ _tables = table("unjitted.written pulls", "family of primitives: what was writte
 _CLASSES = {"f": "f", "c": "c", "i": "i", "u": "i", "b": "b"}
 
 
-def _written(
-    primitive: Primitive, pattern: Traced, avals: Sequence[Any], params: dict, ones: tuple, results: str
-) -> tuple[Any, bool] | None:
-    """(function, may a mask begin?) of a kind that a table has, if the primitive has the rule that it was written from."""
+class WrittenAhead(NamedTuple):
+    """What a table has of a kind: `function(xp, ct, *reads)`."""
+
+    function: Any
+    reads: tuple  # if `plain`, what the rule's linear program keeps, in its order, and then "shapes" or "params"
+    begins: bool
+    plain: bool
+
+
+def written_ahead(
+    primitive: Primitive, pattern: Traced, avals: Sequence[Any], params: dict, ones: tuple = (), results: str = ""
+) -> WrittenAhead | None:
+    """The pull of a kind that a table has, if the primitive has the rule that it was written from.
+
+    `ones` is `ones_of` the shapes of operands and results for the primitives of BY_ONES.
+    """
     kinds = _table_of(primitive)
     if kinds is None:
         return None
@@ -597,10 +608,10 @@ def _written(
             key = key_of_kind(primitive, pattern, of, ranks, params, ones) + results
         except Unprintable:
             return None
-        for begins in (False, True):
-            found = kinds.get(key + "!" * begins)
+        for marks in ("", "~", "!", "!~"):
+            found = kinds.get(key + marks)
             if found is not None:
-                return found, begins
+                return WrittenAhead(found, reads_of(found), "!" in marks, "~" not in marks)
     return None
 
 

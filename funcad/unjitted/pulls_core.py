@@ -116,12 +116,12 @@ tanh_p = transcendental.tanh
 tanh_linear_p = transcendental.tanh_linear
 
 
-def _div_1(xp: Any, ct: Any, y: Any, out: Any) -> Any:
+def _div_1(xp: Any, ct: Any, out: Any, y: Any) -> Any:
     v0 = ct / y
     return v0, out * (-v0)
 
 
-def _div_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+def _div_2(xp: Any, ct: Any, out: Any, x: Any) -> Any:
     v0 = ct / x
     return v0 + (out * (-v0))
 
@@ -134,15 +134,15 @@ def _turn_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return turn_p.impl(xp, ct, x) + (select_p.impl(xp, xp.equal(x, 0.0), nan, -(out / x)) * ct)
 
 
-def _abs_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+def _abs_1(xp: Any, ct: Any, out: Any, x: Any) -> Any:
     return conj_p.impl(xp, x) * convert_p.impl(xp, turn_p.impl(xp, ct, out), dtype=dtype("complex128"))
 
 
-def _abs_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+def _abs_2(xp: Any, ct: Any, out: Any, x: Any) -> Any:
     return conj_p.impl(xp, x) * convert_p.impl(xp, turn_p.impl(xp, ct, out), dtype=dtype("complex64"))
 
 
-def _sign_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+def _sign_1(xp: Any, ct: Any, out: Any, x: Any) -> Any:
     v0 = xp.absolute(x)
     v2 = xp.equal(x, 0.0)
     v5 = convert_p.impl(xp, select_p.impl(xp, xp.equal(v0, 0.0), 1.0, v0), dtype=dtype("complex128"))
@@ -152,7 +152,7 @@ def _sign_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return v7 + select_p.impl(xp, v2, 0.0, v13)
 
 
-def _sign_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+def _sign_2(xp: Any, ct: Any, out: Any, x: Any) -> Any:
     v0 = xp.absolute(x)
     v2 = xp.equal(x, 0.0)
     v5 = convert_p.impl(xp, select_p.impl(xp, xp.equal(v0, 0.0), 1.0, v0), dtype=dtype("complex64"))
@@ -659,12 +659,12 @@ def _dot_general_3(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((), ())))
 
 
-def _dot_general_4(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_4(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((), ())))
 
 
-def _dot_general_5(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_5(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((), ())))
 
@@ -677,12 +677,12 @@ def _dot_general_7(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_8(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_8(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
-def _dot_general_9(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_9(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (0,)), ((), ())))
 
@@ -700,12 +700,12 @@ def _dot_general_12(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_13(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_13(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((0,), (1,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((), ())))
 
 
-def _dot_general_14(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_14(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (1,)), ((), ())))
     return v2, transpose_p.impl(xp, v0, perm=(1, 0, 2))
@@ -720,12 +720,12 @@ def _dot_general_16(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_17(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_17(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (1,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
-def _dot_general_18(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_18(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((), ())))
     return v2, transpose_p.impl(xp, v0, perm=(1, 0, 2))
@@ -749,13 +749,13 @@ def _dot_general_22(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1))
 
 
-def _dot_general_23(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_23(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (0,)), ((), ())))
     return v2, transpose_p.impl(xp, v0, perm=(1, 0))
 
 
-def _dot_general_24(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_24(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
     v3 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (0,)), ((), ())))
     return v3, transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1))
@@ -780,13 +780,13 @@ def _dot_general_28(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_29(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_29(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (1,)), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(1, 0))
     return v2, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_30(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_30(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((), ())))
     return transpose_p.impl(xp, v2, perm=(0, 2, 1)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
@@ -806,13 +806,13 @@ def _dot_general_33(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (1,)), ((), ())))
 
 
-def _dot_general_34(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_34(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(1, 0))
     return v2, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_35(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_35(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(0, 2, 1))
     return v2, dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (1,)), ((), ())))
@@ -831,12 +831,12 @@ def _dot_general_38(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_39(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_39(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0, 1), (0, 1)), ((), ())))
 
 
-def _dot_general_40(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_40(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0, 1), (1, 2)), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((), ())))
     return v2, transpose_p.impl(xp, v0, perm=(1, 0, 2))
@@ -846,12 +846,12 @@ def _dot_general_41(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, x, dimension_numbers=(((1, 2), (0, 1)), ((), ())))
 
 
-def _dot_general_42(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_42(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0, 1), (0, 1)), ((), ())))
 
 
-def _dot_general_43(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_43(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, ct, x, dimension_numbers=(((1, 2), (0, 1)), ((), ())))
 
@@ -860,12 +860,12 @@ def _dot_general_44(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
 
 
-def _dot_general_45(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_45(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (0,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
-def _dot_general_46(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_46(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (0,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
 
@@ -888,12 +888,12 @@ def _dot_general_50(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_51(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_51(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_52(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_52(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2, 3)), transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
@@ -917,12 +917,12 @@ def _dot_general_56(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_57(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_57(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_58(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_58(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
@@ -1596,46 +1596,46 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     mul_p: {
         "0- n,n": lambda xp, ct, y: ct * y,
         "-1 n,n": lambda xp, ct, x: x * ct,
-        "01 n,n": lambda xp, ct, x, y: (ct * y, x * ct),
-        "00 n,n": lambda xp, ct, x: ct * (x + x),
+        "01 n,n": lambda xp, ct, y, x: (ct * y, x * ct),
+        "00 n,n~": lambda xp, ct, x: ct * (x + x),
     },
     div_p: {
         "0- n,n": lambda xp, ct, y: ct / y,
-        "-1 n,n": lambda xp, ct, y, out: (-(out / y)) * ct,
+        "-1 n,n~": lambda xp, ct, y, out: (-(out / y)) * ct,
         "01 n,n": _div_1,
         "00 n,n": _div_2,
     },
     integer_pow_p: {
-        "0 n n=-3": lambda xp, ct, x: ((-3.0) * integer_pow_p.impl(xp, x, n=-4)) * ct,
-        "0 n n=-2": lambda xp, ct, x: ((-2.0) * integer_pow_p.impl(xp, x, n=-3)) * ct,
-        "0 n n=-1": lambda xp, ct, x: ((-1.0) * integer_pow_p.impl(xp, x, n=-2)) * ct,
+        "0 n n=-3~": lambda xp, ct, x: ((-3.0) * integer_pow_p.impl(xp, x, n=-4)) * ct,
+        "0 n n=-2~": lambda xp, ct, x: ((-2.0) * integer_pow_p.impl(xp, x, n=-3)) * ct,
+        "0 n n=-1~": lambda xp, ct, x: ((-1.0) * integer_pow_p.impl(xp, x, n=-2)) * ct,
         "0 n n=1": lambda xp, ct: ct,
-        "0 n n=2": lambda xp, ct, x: (2.0 * x) * ct,
-        "0 n n=3": lambda xp, ct, x: (3.0 * integer_pow_p.impl(xp, x, n=2)) * ct,
-        "0 n n=4": lambda xp, ct, x: (4.0 * integer_pow_p.impl(xp, x, n=3)) * ct,
-        "0 n n=5": lambda xp, ct, x: (5.0 * integer_pow_p.impl(xp, x, n=4)) * ct,
-        "0 n n=6": lambda xp, ct, x: (6.0 * integer_pow_p.impl(xp, x, n=5)) * ct,
+        "0 n n=2~": lambda xp, ct, x: (2.0 * x) * ct,
+        "0 n n=3~": lambda xp, ct, x: (3.0 * integer_pow_p.impl(xp, x, n=2)) * ct,
+        "0 n n=4~": lambda xp, ct, x: (4.0 * integer_pow_p.impl(xp, x, n=3)) * ct,
+        "0 n n=5~": lambda xp, ct, x: (5.0 * integer_pow_p.impl(xp, x, n=4)) * ct,
+        "0 n n=6~": lambda xp, ct, x: (6.0 * integer_pow_p.impl(xp, x, n=5)) * ct,
     },
     square_p: {
-        "0 n": lambda xp, ct, x: (2.0 * x) * ct,
+        "0 n~": lambda xp, ct, x: (2.0 * x) * ct,
     },
     reciprocal_p: {
-        "0 n": lambda xp, ct, out: (out * out) * (-ct),
+        "0 n~": lambda xp, ct, out: (out * out) * (-ct),
     },
     sqrt_p: {
-        "0 n": lambda xp, ct, out: ct / (2.0 * out),
+        "0 n~": lambda xp, ct, out: ct / (2.0 * out),
     },
     rsqrt_p: {
-        "0 n": lambda xp, ct, x, out: ((-0.5) * (out / x)) * ct,
+        "0 n~": lambda xp, ct, x, out: ((-0.5) * (out / x)) * ct,
     },
     cbrt_p: {
-        "0 n": lambda xp, ct, out: ct / (3.0 * (out * out)),
+        "0 n~": lambda xp, ct, out: ct / (3.0 * (out * out)),
     },
     turn_p: {
         "0- n,n": lambda xp, ct, y: turn_p.impl(xp, ct, y),
-        "-1 n,n": lambda xp, ct, y, out: select_p.impl(xp, xp.equal(y, 0.0), nan, -(out / y)) * ct,
-        "01 n,n": _turn_1,
-        "00 n,n": _turn_2,
+        "-1 n,n~": lambda xp, ct, y, out: select_p.impl(xp, xp.equal(y, 0.0), nan, -(out / y)) * ct,
+        "01 n,n~": _turn_1,
+        "00 n,n~": _turn_2,
     },
     root_of_squares_p: {
         "0 n": lambda xp, ct, out: 0.5 * turn_p.impl(xp, ct, out),
@@ -1644,37 +1644,37 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n n=2": lambda xp, ct: ct,
         "01 n,n n=2": lambda xp, ct: (None, ct),
         "00 n,n n=2": lambda xp, ct: ct,
-        "-1 n,n n=3": lambda xp, ct, y: (1.5 * xp.sqrt(y)) * ct,
-        "01 n,n n=3": lambda xp, ct, y: (None, (1.5 * xp.sqrt(y)) * ct),
-        "00 n,n n=3": lambda xp, ct, x: (1.5 * xp.sqrt(x)) * ct,
-        "-1 n,n n=4": lambda xp, ct, x, y: (2.0 * exact_pow_p.impl(xp, x, y, n=2)) * ct,
-        "01 n,n n=4": lambda xp, ct, x, y: (None, (2.0 * exact_pow_p.impl(xp, x, y, n=2)) * ct),
-        "00 n,n n=4": lambda xp, ct, x: (2.0 * exact_pow_p.impl(xp, x, x, n=2)) * ct,
+        "-1 n,n n=3~": lambda xp, ct, y: (1.5 * xp.sqrt(y)) * ct,
+        "01 n,n n=3~": lambda xp, ct, y: (None, (1.5 * xp.sqrt(y)) * ct),
+        "00 n,n n=3~": lambda xp, ct, x: (1.5 * xp.sqrt(x)) * ct,
+        "-1 n,n n=4~": lambda xp, ct, x, y: (2.0 * exact_pow_p.impl(xp, x, y, n=2)) * ct,
+        "01 n,n n=4~": lambda xp, ct, x, y: (None, (2.0 * exact_pow_p.impl(xp, x, y, n=2)) * ct),
+        "00 n,n n=4~": lambda xp, ct, x: (2.0 * exact_pow_p.impl(xp, x, x, n=2)) * ct,
     },
     abs_p: {
-        "0 f": lambda xp, ct, x: xp.sign(x) * ct,
-        "0 complex128": _abs_1,
-        "0 complex64": _abs_2,
+        "0 f~": lambda xp, ct, x: xp.sign(x) * ct,
+        "0 complex128~": _abs_1,
+        "0 complex64~": _abs_2,
     },
     sign_p: {
-        "0 complex128!": _sign_1,
-        "0 complex64!": _sign_2,
+        "0 complex128!~": _sign_1,
+        "0 complex64!~": _sign_2,
     },
     copysign_p: {
-        "0- n,n!": _copysign_1,
-        "01 n,n!": _copysign_2,
-        "00 n,n!": _copysign_1,
+        "0- n,n!~": _copysign_1,
+        "01 n,n!~": _copysign_2,
+        "00 n,n!~": _copysign_1,
     },
     hypot_p: {
-        "0- n,n": lambda xp, ct, x, out: turn_p.impl(xp, x, out) * ct,
-        "-1 n,n": lambda xp, ct, y, out: turn_p.impl(xp, y, out) * ct,
-        "01 n,n": lambda xp, ct, x, y, out: (turn_p.impl(xp, x, out) * ct, turn_p.impl(xp, y, out) * ct),
-        "00 n,n": _hypot_1,
+        "0- n,n~": lambda xp, ct, x, out: turn_p.impl(xp, x, out) * ct,
+        "-1 n,n~": lambda xp, ct, y, out: turn_p.impl(xp, y, out) * ct,
+        "01 n,n~": lambda xp, ct, x, y, out: (turn_p.impl(xp, x, out) * ct, turn_p.impl(xp, y, out) * ct),
+        "00 n,n~": _hypot_1,
     },
     heaviside_p: {
-        "-1 n,n!": lambda xp, ct, x: select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0),
-        "01 n,n!": lambda xp, ct, x: (None, select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0)),
-        "00 n,n!": lambda xp, ct, x: select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0),
+        "-1 n,n!~": lambda xp, ct, x: select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0),
+        "01 n,n!~": lambda xp, ct, x: (None, select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0)),
+        "00 n,n!~": lambda xp, ct, x: select_p.impl(xp, xp.equal(x, 0.0), ct, 0.0),
     },
     nextafter_p: {
         "0- n,n": lambda xp, ct: ct,
@@ -1683,87 +1683,87 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     mod_p: {
         "0- n,n": lambda xp, ct: ct,
-        "-1 n,n": lambda xp, ct, x, y: xp.floor_divide(x, y) * (-ct),
-        "01 n,n": lambda xp, ct, x, y: (ct, xp.floor_divide(x, y) * (-ct)),
-        "00 n,n": lambda xp, ct, x: ct + (xp.floor_divide(x, x) * (-ct)),
+        "-1 n,n~": lambda xp, ct, x, y: xp.floor_divide(x, y) * (-ct),
+        "01 n,n~": lambda xp, ct, x, y: (ct, xp.floor_divide(x, y) * (-ct)),
+        "00 n,n~": lambda xp, ct, x: ct + (xp.floor_divide(x, x) * (-ct)),
     },
     fmod_p: {
         "0- n,n": lambda xp, ct: ct,
-        "-1 n,n": lambda xp, ct, x, y, out: xp.rint((x - out) / y) * (-ct),
-        "01 n,n": lambda xp, ct, x, y, out: (ct, xp.rint((x - out) / y) * (-ct)),
-        "00 n,n": lambda xp, ct, x, out: ct + (xp.rint((x - out) / x) * (-ct)),
+        "-1 n,n~": lambda xp, ct, x, y, out: xp.rint((x - out) / y) * (-ct),
+        "01 n,n~": lambda xp, ct, x, y, out: (ct, xp.rint((x - out) / y) * (-ct)),
+        "00 n,n~": lambda xp, ct, x, out: ct + (xp.rint((x - out) / x) * (-ct)),
     },
     maximum_p: {
-        "0- float64,float64!": _maximum_1,
-        "0- float32,float32!": _maximum_2,
-        "-1 float64,float64!": _maximum_3,
-        "-1 float32,float32!": _maximum_4,
-        "01 float64,float64!": _maximum_5,
-        "01 float32,float32!": _maximum_6,
-        "00 float64,float64!": _maximum_7,
-        "00 float32,float32!": _maximum_8,
-        "0- c,c!": _maximum_9,
-        "-1 c,c!": _maximum_10,
-        "01 c,c!": _maximum_11,
-        "00 c,c!": _maximum_12,
+        "0- float64,float64!~": _maximum_1,
+        "0- float32,float32!~": _maximum_2,
+        "-1 float64,float64!~": _maximum_3,
+        "-1 float32,float32!~": _maximum_4,
+        "01 float64,float64!~": _maximum_5,
+        "01 float32,float32!~": _maximum_6,
+        "00 float64,float64!~": _maximum_7,
+        "00 float32,float32!~": _maximum_8,
+        "0- c,c!~": _maximum_9,
+        "-1 c,c!~": _maximum_10,
+        "01 c,c!~": _maximum_11,
+        "00 c,c!~": _maximum_12,
     },
     minimum_p: {
-        "0- float64,float64!": _maximum_3,
-        "0- float32,float32!": _maximum_4,
-        "-1 float64,float64!": _maximum_1,
-        "-1 float32,float32!": _maximum_2,
-        "01 float64,float64!": _minimum_1,
-        "01 float32,float32!": _minimum_2,
-        "00 float64,float64!": _minimum_3,
-        "00 float32,float32!": _minimum_4,
-        "0- c,c!": _maximum_10,
-        "-1 c,c!": _maximum_9,
-        "01 c,c!": _minimum_5,
-        "00 c,c!": _minimum_6,
+        "0- float64,float64!~": _maximum_3,
+        "0- float32,float32!~": _maximum_4,
+        "-1 float64,float64!~": _maximum_1,
+        "-1 float32,float32!~": _maximum_2,
+        "01 float64,float64!~": _minimum_1,
+        "01 float32,float32!~": _minimum_2,
+        "00 float64,float64!~": _minimum_3,
+        "00 float32,float32!~": _minimum_4,
+        "0- c,c!~": _maximum_10,
+        "-1 c,c!~": _maximum_9,
+        "01 c,c!~": _minimum_5,
+        "00 c,c!~": _minimum_6,
     },
     fmax_p: {
-        "0- float64,float64!": _fmax_1,
-        "0- float32,float32!": _fmax_2,
-        "-1 float64,float64!": _fmax_3,
-        "-1 float32,float32!": _fmax_4,
-        "01 float64,float64!": _fmax_5,
-        "01 float32,float32!": _fmax_6,
-        "00 float64,float64!": _fmax_7,
-        "00 float32,float32!": _fmax_8,
-        "0- c,c!": _fmax_9,
-        "-1 c,c!": _fmax_10,
-        "01 c,c!": _fmax_11,
-        "00 c,c!": _fmax_12,
+        "0- float64,float64!~": _fmax_1,
+        "0- float32,float32!~": _fmax_2,
+        "-1 float64,float64!~": _fmax_3,
+        "-1 float32,float32!~": _fmax_4,
+        "01 float64,float64!~": _fmax_5,
+        "01 float32,float32!~": _fmax_6,
+        "00 float64,float64!~": _fmax_7,
+        "00 float32,float32!~": _fmax_8,
+        "0- c,c!~": _fmax_9,
+        "-1 c,c!~": _fmax_10,
+        "01 c,c!~": _fmax_11,
+        "00 c,c!~": _fmax_12,
     },
     fmin_p: {
-        "0- float64,float64!": _fmax_1,
-        "0- float32,float32!": _fmax_2,
-        "-1 float64,float64!": _fmax_3,
-        "-1 float32,float32!": _fmax_4,
-        "01 float64,float64!": _fmax_5,
-        "01 float32,float32!": _fmax_6,
-        "00 float64,float64!": _fmax_7,
-        "00 float32,float32!": _fmax_8,
-        "0- c,c!": _fmax_9,
-        "-1 c,c!": _fmax_10,
-        "01 c,c!": _fmax_11,
-        "00 c,c!": _fmax_12,
+        "0- float64,float64!~": _fmax_1,
+        "0- float32,float32!~": _fmax_2,
+        "-1 float64,float64!~": _fmax_3,
+        "-1 float32,float32!~": _fmax_4,
+        "01 float64,float64!~": _fmax_5,
+        "01 float32,float32!~": _fmax_6,
+        "00 float64,float64!~": _fmax_7,
+        "00 float32,float32!~": _fmax_8,
+        "0- c,c!~": _fmax_9,
+        "-1 c,c!~": _fmax_10,
+        "01 c,c!~": _fmax_11,
+        "00 c,c!~": _fmax_12,
     },
     clamp_p: {
-        "0-- n,n,n boundary_grad=0.0!": _clamp_1,
-        "-1- n,n,n boundary_grad=0.0!": _clamp_2,
-        "--2 n,n,n boundary_grad=0.0!": _clamp_3,
-        "01- n,n,n boundary_grad=0.0!": _clamp_4,
-        "0-2 n,n,n boundary_grad=0.0!": _clamp_5,
-        "-12 n,n,n boundary_grad=0.0!": _clamp_6,
-        "012 n,n,n boundary_grad=0.0!": _clamp_7,
-        "0-- n,n,n boundary_grad=1.0!": _clamp_8,
-        "-1- n,n,n boundary_grad=1.0!": _clamp_2,
-        "--2 n,n,n boundary_grad=1.0!": _clamp_3,
-        "01- n,n,n boundary_grad=1.0!": _clamp_9,
-        "0-2 n,n,n boundary_grad=1.0!": _clamp_10,
-        "-12 n,n,n boundary_grad=1.0!": _clamp_6,
-        "012 n,n,n boundary_grad=1.0!": _clamp_11,
+        "0-- n,n,n boundary_grad=0.0!~": _clamp_1,
+        "-1- n,n,n boundary_grad=0.0!~": _clamp_2,
+        "--2 n,n,n boundary_grad=0.0!~": _clamp_3,
+        "01- n,n,n boundary_grad=0.0!~": _clamp_4,
+        "0-2 n,n,n boundary_grad=0.0!~": _clamp_5,
+        "-12 n,n,n boundary_grad=0.0!~": _clamp_6,
+        "012 n,n,n boundary_grad=0.0!~": _clamp_7,
+        "0-- n,n,n boundary_grad=1.0!~": _clamp_8,
+        "-1- n,n,n boundary_grad=1.0!~": _clamp_2,
+        "--2 n,n,n boundary_grad=1.0!~": _clamp_3,
+        "01- n,n,n boundary_grad=1.0!~": _clamp_9,
+        "0-2 n,n,n boundary_grad=1.0!~": _clamp_10,
+        "-12 n,n,n boundary_grad=1.0!~": _clamp_6,
+        "012 n,n,n boundary_grad=1.0!~": _clamp_11,
     },
     ldexp_p: {
         "0- n,n": lambda xp, ct, y: ldexp_p.impl(xp, ct, y),
@@ -1773,7 +1773,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n,b": lambda xp, ct, y: ldexp_p.impl(xp, ct, y),
     },
     mantissa_p: {
-        "0 n": lambda xp, ct, x: ldexp_p.impl(xp, ct, -exponent_p.impl(xp, x)),
+        "0 n~": lambda xp, ct, x: ldexp_p.impl(xp, ct, -exponent_p.impl(xp, x)),
     },
     gather_p: {
         "0- float641,i1 batch_dims=0 unique=False!": _gather_1,
@@ -1815,24 +1815,24 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n3!": lambda xp, ct, shapes, params: basic_place_p.impl(xp, ct, index=params["index"], shape=shapes[0]),
     },
     stack_p: {
-        "0- n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
-        "0- n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)),
-        "-1 n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1,)),
-        "-1 n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)),
+        "0- n0,n0 axis=0~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
+        "0- n0,n0 axis=0 columns~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)),
+        "-1 n0,n0 axis=0~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1,)),
+        "-1 n0,n0 axis=0 columns~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)),
         "01 n0,n0 axis=0": _stack_1,
         "01 n0,n0 axis=0 columns": _stack_2,
-        "0-- n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
-        "0-- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)),
-        "-1- n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1,)),
-        "-1- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)),
-        "--2 n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(2,)),
-        "--2 n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2)),
-        "01- n0,n0,n0 axis=0": _stack_1,
-        "01- n0,n0,n0 axis=0 columns": _stack_2,
-        "0-2 n0,n0,n0 axis=0": _stack_3,
-        "0-2 n0,n0,n0 axis=0 columns": _stack_4,
-        "-12 n0,n0,n0 axis=0": _stack_5,
-        "-12 n0,n0,n0 axis=0 columns": _stack_6,
+        "0-- n0,n0,n0 axis=0~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
+        "0-- n0,n0,n0 axis=0 columns~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)),
+        "-1- n0,n0,n0 axis=0~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1,)),
+        "-1- n0,n0,n0 axis=0 columns~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)),
+        "--2 n0,n0,n0 axis=0~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(2,)),
+        "--2 n0,n0,n0 axis=0 columns~": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2)),
+        "01- n0,n0,n0 axis=0~": _stack_1,
+        "01- n0,n0,n0 axis=0 columns~": _stack_2,
+        "0-2 n0,n0,n0 axis=0~": _stack_3,
+        "0-2 n0,n0,n0 axis=0 columns~": _stack_4,
+        "-12 n0,n0,n0 axis=0~": _stack_5,
+        "-12 n0,n0,n0 axis=0 columns~": _stack_6,
         "012 n0,n0,n0 axis=0": _stack_7,
         "012 n0,n0,n0 axis=0 columns": _stack_8,
     },
@@ -2074,38 +2074,38 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axis=1 reverse=True columns": lambda xp, ct, shapes: cumsum_p.impl(xp, ct, axis=2, reverse=False),
     },
     cumprod_p: {
-        "0 n1 axis=0 reverse=False": _cumprod_1,
-        "0 n1 axis=0 reverse=False columns": _cumprod_2,
-        "0 n2 axis=0 reverse=False": _cumprod_1,
-        "0 n2 axis=0 reverse=False columns": _cumprod_3,
-        "0 n2 axis=1 reverse=False": _cumprod_4,
-        "0 n2 axis=1 reverse=False columns": _cumprod_5,
+        "0 n1 axis=0 reverse=False~": _cumprod_1,
+        "0 n1 axis=0 reverse=False columns~": _cumprod_2,
+        "0 n2 axis=0 reverse=False~": _cumprod_1,
+        "0 n2 axis=0 reverse=False columns~": _cumprod_3,
+        "0 n2 axis=1 reverse=False~": _cumprod_4,
+        "0 n2 axis=1 reverse=False columns~": _cumprod_5,
     },
     cummax_p: {
-        "0 n1 axis=0 reverse=False!": _cummax_1,
-        "0 n1 axis=0 reverse=False columns!": _cummax_2,
-        "0 n2 axis=0 reverse=False!": _cummax_1,
-        "0 n2 axis=0 reverse=False columns!": _cummax_3,
-        "0 n2 axis=1 reverse=False!": _cummax_4,
-        "0 n2 axis=1 reverse=False columns!": _cummax_5,
+        "0 n1 axis=0 reverse=False!~": _cummax_1,
+        "0 n1 axis=0 reverse=False columns!~": _cummax_2,
+        "0 n2 axis=0 reverse=False!~": _cummax_1,
+        "0 n2 axis=0 reverse=False columns!~": _cummax_3,
+        "0 n2 axis=1 reverse=False!~": _cummax_4,
+        "0 n2 axis=1 reverse=False columns!~": _cummax_5,
     },
     cummin_p: {
-        "0 n1 axis=0 reverse=False!": _cummax_1,
-        "0 n1 axis=0 reverse=False columns!": _cummax_2,
-        "0 n2 axis=0 reverse=False!": _cummax_1,
-        "0 n2 axis=0 reverse=False columns!": _cummax_3,
-        "0 n2 axis=1 reverse=False!": _cummax_4,
-        "0 n2 axis=1 reverse=False columns!": _cummax_5,
+        "0 n1 axis=0 reverse=False!~": _cummax_1,
+        "0 n1 axis=0 reverse=False columns!~": _cummax_2,
+        "0 n2 axis=0 reverse=False!~": _cummax_1,
+        "0 n2 axis=0 reverse=False columns!~": _cummax_3,
+        "0 n2 axis=1 reverse=False!~": _cummax_4,
+        "0 n2 axis=1 reverse=False columns!~": _cummax_5,
     },
     reduce_prod_p: {
-        "0 n1 axes=(0,)": _reduce_prod_1,
-        "0 n1 axes=(0,) columns": _reduce_prod_2,
-        "0 n2 axes=(0,)": _reduce_prod_3,
-        "0 n2 axes=(0,) columns": _reduce_prod_4,
-        "0 n2 axes=(1,)": _reduce_prod_5,
-        "0 n2 axes=(1,) columns": _reduce_prod_6,
-        "0 n2 axes=(0, 1)": _reduce_prod_7,
-        "0 n2 axes=(0, 1) columns": _reduce_prod_8,
+        "0 n1 axes=(0,)~": _reduce_prod_1,
+        "0 n1 axes=(0,) columns~": _reduce_prod_2,
+        "0 n2 axes=(0,)~": _reduce_prod_3,
+        "0 n2 axes=(0,) columns~": _reduce_prod_4,
+        "0 n2 axes=(1,)~": _reduce_prod_5,
+        "0 n2 axes=(1,) columns~": _reduce_prod_6,
+        "0 n2 axes=(0, 1)~": _reduce_prod_7,
+        "0 n2 axes=(0, 1) columns~": _reduce_prod_8,
     },
     reduce_max_p: {
         "0 n1 axes=(0,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0,)),
@@ -2172,34 +2172,34 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n3 perm=(2, 1, 0) columns": lambda xp, ct, shapes: transpose_p.impl(xp, ct, perm=(0, 3, 2, 1)),
     },
     concatenate_p: {
-        "0- n1,n1 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None),
-        "0- n1,n1 axis=0 columns": _concatenate_1,
-        "-1 n1,n1 axis=0": _concatenate_2,
-        "-1 n1,n1 axis=0 columns": _concatenate_3,
+        "0- n1,n1 axis=0~": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None),
+        "0- n1,n1 axis=0 columns~": _concatenate_1,
+        "-1 n1,n1 axis=0~": _concatenate_2,
+        "-1 n1,n1 axis=0 columns~": _concatenate_3,
         "01 n1,n1 axis=0": _concatenate_4,
         "01 n1,n1 axis=0 columns": _concatenate_5,
-        "0- n2,n2 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
-        "0- n2,n2 axis=0 columns": _concatenate_6,
-        "-1 n2,n2 axis=0": _concatenate_7,
+        "0- n2,n2 axis=0~": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
+        "0- n2,n2 axis=0 columns~": _concatenate_6,
+        "-1 n2,n2 axis=0~": _concatenate_7,
         "01 n2,n2 axis=0": _concatenate_8,
-        "0- n2,n2 axis=1": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
-        "0- n2,n2 axis=1 columns": _concatenate_6,
-        "-1 n2,n2 axis=1": _concatenate_9,
+        "0- n2,n2 axis=1~": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
+        "0- n2,n2 axis=1 columns~": _concatenate_6,
+        "-1 n2,n2 axis=1~": _concatenate_9,
         "01 n2,n2 axis=1": _concatenate_10,
-        "0-- n1,n1,n1 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None),
-        "0-- n1,n1,n1 axis=0 columns": _concatenate_1,
-        "-1- n1,n1,n1 axis=0": _concatenate_2,
-        "-1- n1,n1,n1 axis=0 columns": _concatenate_3,
-        "01- n1,n1,n1 axis=0": _concatenate_4,
-        "01- n1,n1,n1 axis=0 columns": _concatenate_5,
-        "0-- n2,n2,n2 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
-        "0-- n2,n2,n2 axis=0 columns": _concatenate_6,
-        "-1- n2,n2,n2 axis=0": _concatenate_7,
-        "01- n2,n2,n2 axis=0": _concatenate_8,
-        "0-- n2,n2,n2 axis=1": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
-        "0-- n2,n2,n2 axis=1 columns": _concatenate_6,
-        "-1- n2,n2,n2 axis=1": _concatenate_9,
-        "01- n2,n2,n2 axis=1": _concatenate_10,
+        "0-- n1,n1,n1 axis=0~": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None),
+        "0-- n1,n1,n1 axis=0 columns~": _concatenate_1,
+        "-1- n1,n1,n1 axis=0~": _concatenate_2,
+        "-1- n1,n1,n1 axis=0 columns~": _concatenate_3,
+        "01- n1,n1,n1 axis=0~": _concatenate_4,
+        "01- n1,n1,n1 axis=0 columns~": _concatenate_5,
+        "0-- n2,n2,n2 axis=0~": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
+        "0-- n2,n2,n2 axis=0 columns~": _concatenate_6,
+        "-1- n2,n2,n2 axis=0~": _concatenate_7,
+        "01- n2,n2,n2 axis=0~": _concatenate_8,
+        "0-- n2,n2,n2 axis=1~": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
+        "0-- n2,n2,n2 axis=1 columns~": _concatenate_6,
+        "-1- n2,n2,n2 axis=1~": _concatenate_9,
+        "01- n2,n2,n2 axis=1~": _concatenate_10,
     },
     rev_p: {
         "0 n1 axes=(0,)": lambda xp, ct, shapes: rev_p.impl(xp, ct, axes=(0,)),
@@ -2212,99 +2212,99 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axes=(0, 1) columns": lambda xp, ct, shapes: rev_p.impl(xp, ct, axes=(1, 2)),
     },
     sort_p: {
-        "0 float641 axis=0!": _sort_1,
-        "0 float641 axis=0 columns!": _sort_2,
-        "0 float321 axis=0!": _sort_3,
-        "0 float321 axis=0 columns!": _sort_4,
-        "0 complex1281 axis=0!": _sort_5,
-        "0 complex1281 axis=0 columns!": _sort_6,
-        "0 complex641 axis=0!": _sort_7,
-        "0 complex641 axis=0 columns!": _sort_8,
-        "0 float642 axis=0!": _sort_9,
-        "0 float642 axis=0 columns!": _sort_10,
-        "0 float322 axis=0!": _sort_11,
-        "0 float322 axis=0 columns!": _sort_12,
-        "0 complex1282 axis=0!": _sort_13,
-        "0 complex1282 axis=0 columns!": _sort_14,
-        "0 complex642 axis=0!": _sort_15,
-        "0 complex642 axis=0 columns!": _sort_16,
-        "0 float642 axis=1!": _sort_17,
-        "0 float642 axis=1 columns!": _sort_18,
-        "0 float322 axis=1!": _sort_19,
-        "0 float322 axis=1 columns!": _sort_20,
-        "0 complex1282 axis=1!": _sort_21,
-        "0 complex1282 axis=1 columns!": _sort_22,
-        "0 complex642 axis=1!": _sort_23,
-        "0 complex642 axis=1 columns!": _sort_24,
+        "0 float641 axis=0!~": _sort_1,
+        "0 float641 axis=0 columns!~": _sort_2,
+        "0 float321 axis=0!~": _sort_3,
+        "0 float321 axis=0 columns!~": _sort_4,
+        "0 complex1281 axis=0!~": _sort_5,
+        "0 complex1281 axis=0 columns!~": _sort_6,
+        "0 complex641 axis=0!~": _sort_7,
+        "0 complex641 axis=0 columns!~": _sort_8,
+        "0 float642 axis=0!~": _sort_9,
+        "0 float642 axis=0 columns!~": _sort_10,
+        "0 float322 axis=0!~": _sort_11,
+        "0 float322 axis=0 columns!~": _sort_12,
+        "0 complex1282 axis=0!~": _sort_13,
+        "0 complex1282 axis=0 columns!~": _sort_14,
+        "0 complex642 axis=0!~": _sort_15,
+        "0 complex642 axis=0 columns!~": _sort_16,
+        "0 float642 axis=1!~": _sort_17,
+        "0 float642 axis=1 columns!~": _sort_18,
+        "0 float322 axis=1!~": _sort_19,
+        "0 float322 axis=1 columns!~": _sort_20,
+        "0 complex1282 axis=1!~": _sort_21,
+        "0 complex1282 axis=1 columns!~": _sort_22,
+        "0 complex642 axis=1!~": _sort_23,
+        "0 complex642 axis=1 columns!~": _sort_24,
     },
     sin_p: {
-        "0 n": lambda xp, ct, x: ct * xp.cos(x),
+        "0 n~": lambda xp, ct, x: ct * xp.cos(x),
     },
     cos_p: {
-        "0 n": lambda xp, ct, x: ct * (-xp.sin(x)),
+        "0 n~": lambda xp, ct, x: ct * (-xp.sin(x)),
     },
     tan_p: {
-        "0 n": lambda xp, ct, out: ct * (1.0 + xp.square(out)),
+        "0 n~": lambda xp, ct, out: ct * (1.0 + xp.square(out)),
     },
     exp_p: {
         "0 n": lambda xp, ct, out: ct * out,
     },
     exp2_p: {
-        "0 n": lambda xp, ct, out: ct * (0.6931471805599453 * out),
+        "0 n~": lambda xp, ct, out: ct * (0.6931471805599453 * out),
     },
     expm1_p: {
-        "0 n": lambda xp, ct, out: ct * (out + 1.0),
+        "0 n~": lambda xp, ct, out: ct * (out + 1.0),
     },
     log_p: {
         "0 n": lambda xp, ct, x: ct / x,
     },
     log2_p: {
-        "0 n": lambda xp, ct, x: ct / (0.6931471805599453 * x),
+        "0 n~": lambda xp, ct, x: ct / (0.6931471805599453 * x),
     },
     log10_p: {
-        "0 n": lambda xp, ct, x: ct / (2.302585092994046 * x),
+        "0 n~": lambda xp, ct, x: ct / (2.302585092994046 * x),
     },
     log1p_p: {
-        "0 n": lambda xp, ct, x: ct / (1.0 + x),
+        "0 n~": lambda xp, ct, x: ct / (1.0 + x),
     },
     arcsin_p: {
-        "0 n": lambda xp, ct, x: over_root_p.impl(xp, x, a=(-1.0), b=1.0) * ct,
+        "0 n~": lambda xp, ct, x: over_root_p.impl(xp, x, a=(-1.0), b=1.0) * ct,
     },
     arccos_p: {
-        "0 n": lambda xp, ct, x: over_root_p.impl(xp, x, a=(-1.0), b=1.0) * (-ct),
+        "0 n~": lambda xp, ct, x: over_root_p.impl(xp, x, a=(-1.0), b=1.0) * (-ct),
     },
     arctan_p: {
-        "0 n": lambda xp, ct, x: ct / (1.0 + xp.square(x)),
+        "0 n~": lambda xp, ct, x: ct / (1.0 + xp.square(x)),
     },
     arctan2_p: {
-        "0- n,n": _arctan2_1,
-        "-1 n,n": _arctan2_2,
-        "01 n,n": _arctan2_3,
-        "00 n,n": _arctan2_4,
+        "0- n,n~": _arctan2_1,
+        "-1 n,n~": _arctan2_2,
+        "01 n,n~": _arctan2_3,
+        "00 n,n~": _arctan2_4,
     },
     sinh_p: {
-        "0 n": lambda xp, ct, x: ct * xp.cosh(x),
+        "0 n~": lambda xp, ct, x: ct * xp.cosh(x),
     },
     cosh_p: {
-        "0 n": lambda xp, ct, x: ct * xp.sinh(x),
+        "0 n~": lambda xp, ct, x: ct * xp.sinh(x),
     },
     tanh_p: {
         "0 n": lambda xp, ct, out: tanh_linear_p.impl(xp, ct, out),
     },
     arcsinh_p: {
-        "0 n": lambda xp, ct, x: over_root_p.impl(xp, x, a=1.0, b=1.0) * ct,
+        "0 n~": lambda xp, ct, x: over_root_p.impl(xp, x, a=1.0, b=1.0) * ct,
     },
     arccosh_p: {
-        "0 n": lambda xp, ct, x: over_root_p.impl(xp, x, a=1.0, b=(-1.0)) * ct,
+        "0 n~": lambda xp, ct, x: over_root_p.impl(xp, x, a=1.0, b=(-1.0)) * ct,
     },
     arctanh_p: {
-        "0 n": lambda xp, ct, x: ct / ((1.0 - x) * (1.0 + x)),
+        "0 n~": lambda xp, ct, x: ct / ((1.0 - x) * (1.0 + x)),
     },
     tanh_linear_p: {
         "0- n,n": lambda xp, ct, y: tanh_linear_p.impl(xp, ct, y),
-        "-1 n,n": lambda xp, ct, x, y: (((-2.0) * y) * x) * ct,
-        "01 n,n": lambda xp, ct, x, y: (tanh_linear_p.impl(xp, ct, y), (((-2.0) * y) * x) * ct),
-        "00 n,n": lambda xp, ct, x: tanh_linear_p.impl(xp, ct, x) + ((((-2.0) * x) * x) * ct),
+        "-1 n,n~": lambda xp, ct, x, y: (((-2.0) * y) * x) * ct,
+        "01 n,n~": lambda xp, ct, y, x: (tanh_linear_p.impl(xp, ct, y), (((-2.0) * y) * x) * ct),
+        "00 n,n~": lambda xp, ct, x: tanh_linear_p.impl(xp, ct, x) + ((((-2.0) * x) * x) * ct),
     },
     logistic_p: {
         "0 n": lambda xp, ct, out: logistic_linear_p.impl(xp, ct, out),
@@ -2314,9 +2314,9 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     logistic_linear_p: {
         "0- n,n": lambda xp, ct, y: logistic_linear_p.impl(xp, ct, y),
-        "-1 n,n": lambda xp, ct, x, y: ((1.0 - (2.0 * y)) * x) * ct,
-        "01 n,n": lambda xp, ct, x, y: (logistic_linear_p.impl(xp, ct, y), ((1.0 - (2.0 * y)) * x) * ct),
-        "00 n,n": lambda xp, ct, x: logistic_linear_p.impl(xp, ct, x) + (((1.0 - (2.0 * x)) * x) * ct),
+        "-1 n,n~": lambda xp, ct, x, y: ((1.0 - (2.0 * y)) * x) * ct,
+        "01 n,n~": lambda xp, ct, y, x: (logistic_linear_p.impl(xp, ct, y), ((1.0 - (2.0 * y)) * x) * ct),
+        "00 n,n~": lambda xp, ct, x: logistic_linear_p.impl(xp, ct, x) + (((1.0 - (2.0 * x)) * x) * ct),
     },
     difference_p: {
         "0- n,n": lambda xp, ct: ct,
@@ -2325,33 +2325,33 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "00 n,n": lambda xp, ct: ct + (-ct),
     },
     logaddexp_p: {
-        "0- f,f": lambda xp, ct, x, y: logistic_p.impl(xp, difference_p.impl(xp, x, y)) * ct,
-        "-1 f,f": lambda xp, ct, x, y: logistic_p.impl(xp, difference_p.impl(xp, y, x)) * ct,
-        "01 f,f": _logaddexp_1,
-        "00 f,f": _logaddexp_2,
-        "0- c,c": lambda xp, ct, x, y: complex_logistic_p.impl(xp, difference_p.impl(xp, x, y)) * ct,
-        "-1 c,c": lambda xp, ct, x, y: complex_logistic_p.impl(xp, difference_p.impl(xp, y, x)) * ct,
-        "01 c,c": _logaddexp_3,
-        "00 c,c": _logaddexp_4,
+        "0- f,f~": lambda xp, ct, x, y: logistic_p.impl(xp, difference_p.impl(xp, x, y)) * ct,
+        "-1 f,f~": lambda xp, ct, x, y: logistic_p.impl(xp, difference_p.impl(xp, y, x)) * ct,
+        "01 f,f~": _logaddexp_1,
+        "00 f,f~": _logaddexp_2,
+        "0- c,c~": lambda xp, ct, x, y: complex_logistic_p.impl(xp, difference_p.impl(xp, x, y)) * ct,
+        "-1 c,c~": lambda xp, ct, x, y: complex_logistic_p.impl(xp, difference_p.impl(xp, y, x)) * ct,
+        "01 c,c~": _logaddexp_3,
+        "00 c,c~": _logaddexp_4,
     },
     logaddexp2_p: {
-        "0- f,f": lambda xp, ct, x, y: logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y)) * ct,
-        "-1 f,f": lambda xp, ct, x, y: logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, y, x)) * ct,
-        "01 f,f": _logaddexp2_1,
-        "00 f,f": _logaddexp2_2,
-        "0- c,c": lambda xp, ct, x, y: complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y)) * ct,
-        "-1 c,c": lambda xp, ct, x, y: complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, y, x)) * ct,
-        "01 c,c": _logaddexp2_3,
-        "00 c,c": _logaddexp2_4,
+        "0- f,f~": lambda xp, ct, x, y: logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y)) * ct,
+        "-1 f,f~": lambda xp, ct, x, y: logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, y, x)) * ct,
+        "01 f,f~": _logaddexp2_1,
+        "00 f,f~": _logaddexp2_2,
+        "0- c,c~": lambda xp, ct, x, y: complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y)) * ct,
+        "-1 c,c~": lambda xp, ct, x, y: complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, y, x)) * ct,
+        "01 c,c~": _logaddexp2_3,
+        "00 c,c~": _logaddexp2_4,
     },
     sinc_p: {
-        "0 n order=0": lambda xp, ct, x: sinc_p.impl(xp, x, order=1) * ct,
-        "0 n order=1": lambda xp, ct, x: sinc_p.impl(xp, x, order=2) * ct,
+        "0 n order=0~": lambda xp, ct, x: sinc_p.impl(xp, x, order=1) * ct,
+        "0 n order=1~": lambda xp, ct, x: sinc_p.impl(xp, x, order=2) * ct,
     },
     pow_p: {
-        "0- n,n": _pow_1,
-        "-1 n,n": _pow_2,
-        "01 n,n": _pow_3,
-        "00 n,n": _pow_4,
+        "0- n,n~": _pow_1,
+        "-1 n,n~": _pow_2,
+        "01 n,n~": _pow_3,
+        "00 n,n~": _pow_4,
     },
 }

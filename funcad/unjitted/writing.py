@@ -338,7 +338,9 @@ def _agreed(
             return None, ""
         texts.append(text)
     text = texts[0]
-    return (text if not is_elementwise(primitive) or text.elementwise else None), key + "!" * text.begins
+    return (text if not is_elementwise(primitive) or text.elementwise else None), key + "!" * text.begins + "~" * (
+        not text.plain
+    )
 
 
 # -- the files
