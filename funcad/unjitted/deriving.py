@@ -114,10 +114,10 @@ def linear_of(
             if first is not None and first != i and avals[first] == aval:  # rules look whether two are one
                 values.append(values[first])
             else:
-                values.append(_input(outer, aval))
+                values.append(input_of(outer, aval))
             if first == i:
                 tangents[i] = inner.new_input(aval.update())
-        outs = [_input(outer, a) for a in out_avals]
+        outs = [input_of(outer, a) for a in out_avals]
         given = [None if i is None else tangents[i] for i in traced]
         found = rule_of(primitive, values, given, outs if primitive.multiple else outs[0], params, shape)
         results = found if primitive.multiple else [found]
@@ -142,7 +142,7 @@ def _without_lines(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple([e._replace(source=None) for e in prune(jaxpr).equations]), jaxpr.outputs)
 
 
-def _input(trace: AbstractTrace, aval: Any) -> Tracer:
+def input_of(trace: AbstractTrace, aval: Any) -> Tracer:
     if type(aval) is not LiteralAval:
         return trace.new_input(aval)
     variable = Var(aval)  # a LiteralAval, so that it may stand beside shaped operands, as the scalar does
@@ -203,7 +203,7 @@ def _batched(jaxpr: Jaxpr, names: dict[Any, str], arrays: dict[Any, Any]) -> tup
     try:
         mapped = [names.get(v, "").startswith("ct") for v in jaxpr.inputs]
         avals = [v.aval.batched(MANY) if m else v.aval for v, m in zip(jaxpr.inputs, mapped)]
-        inputs = [arrays[v] if v in arrays else _input(trace, a) for v, a in zip(jaxpr.inputs, avals)]
+        inputs = [arrays[v] if v in arrays else input_of(trace, a) for v, a in zip(jaxpr.inputs, avals)]
         outs, flags = batch_eval(jaxpr, MANY, list(inputs), mapped)
         if not all(flags):
             raise Unprintable("a cotangent that does not depend on those of the results")
