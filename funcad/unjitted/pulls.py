@@ -39,6 +39,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.families import broadcast_in_dim, reduce_sum, reshape
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted import deriving, pulls_core
+
 from funcad.unjitted.deriving import (  # isort: skip
     LinearTrace, Text, Traced, Unprintable, function_of, is_elementwise, linear_of, plain, recording, text_of_pull,
 )  # fmt: skip
