@@ -26,7 +26,7 @@ from funcad.ir.aval import SCALAR_AVALS, Atom, LiteralAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace, bind
-from funcad.ir.tracer import Tracer, concrete_value, value_key
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.masks.masked_rules import rule_of
 from funcad.masks.masks import CALM
 from funcad.memo import compared_by, remembers, table
@@ -35,8 +35,10 @@ from funcad.primitives.loop import add_values
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.partial import TangentTrace, drop_unused_residuals
+from funcad.transforms.partial import drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted.deriving import LinearTrace, input_of
+from funcad.unjitted.pulls import BY_ONES, ones_of, written_ahead
 from funcad.unjitted.structural import forgetting
 
 _MOST = 4096
@@ -60,27 +62,9 @@ def has_rows(primitive: Any) -> bool:
     return primitive.jvp is not None and not primitive.passive
 
 
-class LinearTrace(TangentTrace):
-    """Captures values of the backward pass as they are: a scalar may stand beside shaped operands there too."""
-
-    __slots__ = ()
-
-    def _capture(self, x: Any) -> tuple[Var, Any]:
-        entry = self.captured[value_key(x)] = Var(aval_of(x)), x
-        return entry
-
-
 def input_like(trace: AbstractTrace, value: Any) -> Tracer:
     """An input that stands for a value."""
     return input_of(trace, aval_of(value))
-
-
-def input_of(trace: AbstractTrace, aval: Any) -> Tracer:
-    if type(aval) is not LiteralAval:
-        return trace.new_input(aval)
-    variable = Var(aval)  # a LiteralAval, so that it may stand beside shaped operands, as the scalar does
-    trace.inputs.append(variable)
-    return Tracer(trace, variable)
 
 
 # -- cotangents by the numbers of the rows
@@ -143,31 +127,41 @@ class RowPull:
     """
 
     __slots__ = (
-        *("rest", "part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many", "asked"),
-        "late",
+        *("_rest", "_rule", "part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many"),
+        *("asked", "late"),
     )
 
     def __init__(
         self,
-        rest: Jaxpr,
+        rest: Jaxpr | None,
         part: _RulePart | None,
         sources: Sequence[int],
         there: Sequence[int],
         wide: bool = False,
     ):
-        self.rest = rest  # (kept, distinct tangents) -> tangents of the results
+        self._rest: Any = rest  # (kept, distinct tangents) -> tangents of the results
+        self._rule: Any = None  # of what was written ahead: how it is derived
         self.part = part  # what computes a part of what is kept, or None
         self.sources = tuple(sources)  # the numbers of what is kept, among operands, results, and what the parts computed
         self.there = tuple(there)  # the results that have tangents
         self.wide = wide  # NumPy broadcast the operands
         self.late: Jaxpr | None = None  # what is kept -> what `rest` reads, where that is computed on the way back
         self.many = len(there) > 1
-        self.begins = begins_in(rest)
+        self.begins = rest is not None and begins_in(rest)
         self.free = False  # of shapes
         self.asked = False  # did the rule ask whether a condition holds everywhere?
         self.square = False  # may the square of the result be known?
         self.derived: dict[Any, Any] = {}
         self.run: Any = self._several if self.many else self._first
+
+    @property
+    def rest(self) -> Jaxpr:
+        """The linear part of the rule; of what was written ahead it is derived where masks or outer traces ask for it."""
+        if self._rest is None:
+            derived = _derived([], *self._rule, ahead=False)
+            assert derived.part is None and derived.sources == self.sources
+            self._rest = derived.rest
+        return self._rest
 
     @property
     def n_kept(self) -> int:
@@ -600,7 +594,71 @@ class _Deciding(AbstractTrace):
         raise _Undecided
 
 
-def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool) -> Any:
+def _ahead(rule: tuple, wide: bool) -> Any:
+    """The pull of a table, if that reads what the rule keeps; None: it is to be derived."""
+    primitive, primals, rows, outs, params, shape = rule
+    if primitive.multiple or shape is not None:
+        return None
+    first: dict[Any, int] = {}
+    pattern = tuple([None if row is None else first.setdefault(row, i) for i, row in enumerate(rows)])
+    twice = [(i, j) for j, p in enumerate(primals) for i in range(j) if primals[i] is p]
+    if any(
+        [pattern[i] != pattern[j] for i, j in twice]
+    ):  # one value, of which tables know no more than that it is two operands
+        return None
+    avals = [aval_of(p) for p in primals]
+    ones = ones_of([a.shape for a in avals] + [aval_of(o).shape for o in outs]) if primitive in BY_ONES else ()
+    found = written_ahead(primitive, pattern, avals, params, ones)
+    if found is None or not found.plain:
+        return None
+    n = len(primals)
+    bound = [[a.shape for a in avals] if r == "shapes" else params for r in found.reads if type(r) is str]
+    sources = [r if r >= 0 else n + ~r for r in found.reads if type(r) is int]
+    pull = RowPull(None, None, sources, (0,), wide)  # type: ignore[arg-type]
+    like = {id(p): _like(a) for p, a in zip(primals, avals)}  # rules look whether two are one
+    examples, results = [like[id(p)] for p in primals], [_like(aval_of(o)) for o in outs]
+    pull._rule = (primitive, examples, rows, results, params, shape), wide
+    pull.begins, pull.free = found.begins, "shapes" not in found.reads
+    pull.square = primitive.square is not None
+    if primitive.adds is None:
+        pull.run = _Adding(found.function, len(sources), len(first), bound, wide)
+    return pull
+
+
+def _like(aval: Any) -> Any:
+    """A value of this aval that takes no memory."""
+    if type(aval) is not LiteralAval:
+        return np.broadcast_to(np.zeros((), aval.dtype), aval.shape)
+    number = aval.dtype.type(0)
+    return number.item() if aval.weak else number
+
+
+class _Adding:
+    """A written pull as rows run it: what it gives is added to the cotangents."""
+
+    __slots__ = ("function", "n", "m", "bound", "wide")
+
+    def __init__(self, function: Any, n: int, m: int, bound: list, wide: bool):
+        self.function, self.n, self.m, self.bound, self.wide = function, n, m, bound, wide
+
+    def __call__(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        found = self.function(np, ct, *kept[: self.n], *self.bound)
+        for j, c in enumerate((found,) if self.m == 1 else found):
+            if c is not None:
+                if self.wide:
+                    c = fit(c, kept[self.n + 1 + j])
+                n = numbers[j]
+                if cts[n] is None:
+                    cts[n] = c
+                else:
+                    cts.add(n, c)
+
+
+def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool, ahead: bool = True) -> Any:
+    if ahead and rule and not answers:
+        found = _ahead(rule, wide)
+        if found is not None:
+            return found
     outer, inner = _Deciding(answers), LinearTrace("linearize")
     saved, state.source = state.source, state.source or user_source()  # what is derived has no lines
     try:

@@ -29,7 +29,8 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.partial import TangentTrace
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.kinds import LinearTrace, input_like
+from funcad.unjitted.deriving import LinearTrace
+from funcad.unjitted.kinds import input_like
 from funcad.unjitted.linearizing import NO_LOCKS
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, compiled
 
