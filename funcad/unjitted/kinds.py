@@ -37,8 +37,8 @@ from funcad.primitives.shape import broadcast_to, reshape
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.deriving import LinearTrace, input_of
-from funcad.unjitted.pulls import BY_ONES, ones_of, written_ahead
+from funcad.unjitted.deriving import LinearTrace, input_of, recording
+from funcad.unjitted.pulls import BY_ONES, WrittenAhead, ones_of, written_ahead
 from funcad.unjitted.structural import forgetting
 
 _MOST = 4096
@@ -127,7 +127,7 @@ class RowPull:
     """
 
     __slots__ = (
-        *("_rest", "_rule", "part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many"),
+        *("_rest", "part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many"),
         *("asked", "late"),
     )
 
@@ -140,7 +140,6 @@ class RowPull:
         wide: bool = False,
     ):
         self._rest: Any = rest  # (kept, distinct tangents) -> tangents of the results
-        self._rule: Any = None  # of what was written ahead: how it is derived
         self.part = part  # what computes a part of what is kept, or None
         self.sources = tuple(sources)  # the numbers of what is kept, among operands, results, and what the parts computed
         self.there = tuple(there)  # the results that have tangents
@@ -156,11 +155,7 @@ class RowPull:
 
     @property
     def rest(self) -> Jaxpr:
-        """The linear part of the rule; of what was written ahead it is derived where masks or outer traces ask for it."""
-        if self._rest is None:
-            derived = _derived([], *self._rule, ahead=False)
-            assert derived.part is None and derived.sources == self.sources
-            self._rest = derived.rest
+        """The linear part of the rule."""
         return self._rest
 
     @property
@@ -563,7 +558,7 @@ def _found(
         if found is UNKNOWN:
             found = _derived(answers, rule, wide)
             found = node.ways[answer] = found if not (free and found) or found.free else False
-            if type(found) is RowPull:
+            if isinstance(found, RowPull):
                 found.asked = True
         node = found
     if not node:
@@ -595,34 +590,118 @@ class _Deciding(AbstractTrace):
 
 
 def _ahead(rule: tuple, wide: bool) -> Any:
-    """The pull of a table, if that reads what the rule keeps; None: it is to be derived."""
+    """The pull of a table, if it reads no more than the rule would keep; None: it is to be derived."""
     primitive, primals, rows, outs, params, shape = rule
-    if primitive.multiple or shape is not None:
+    if primitive.multiple or primitive.adds is not None or shape is not None:
         return None
     first: dict[Any, int] = {}
     pattern = tuple([None if row is None else first.setdefault(row, i) for i, row in enumerate(rows)])
-    twice = [(i, j) for j, p in enumerate(primals) for i in range(j) if primals[i] is p]
-    if any(
-        [pattern[i] != pattern[j] for i, j in twice]
-    ):  # one value, of which tables know no more than that it is two operands
-        return None
+    if len(primals) > 1:
+        ids = list(map(id, primals))
+        # one value, of which tables know no more than that it is two operands
+        if len(set(ids)) < len(ids) and any([pattern[i] != pattern[ids.index(p)] for i, p in enumerate(ids)]):
+            return None
     avals = [aval_of(p) for p in primals]
     ones = ones_of([a.shape for a in avals] + [aval_of(o).shape for o in outs]) if primitive in BY_ONES else ()
     found = written_ahead(primitive, pattern, avals, params, ones)
-    if found is None or not found.plain:
+    if found is None:
         return None
-    n = len(primals)
-    bound = [[a.shape for a in avals] if r == "shapes" else params for r in found.reads if type(r) is str]
-    sources = [r if r >= 0 else n + ~r for r in found.reads if type(r) is int]
-    pull = RowPull(None, None, sources, (0,), wide)  # type: ignore[arg-type]
-    like = {id(p): _like(a) for p, a in zip(primals, avals)}  # rules look whether two are one
-    examples, results = [like[id(p)] for p in primals], [_like(aval_of(o)) for o in outs]
-    pull._rule = (primitive, examples, rows, results, params, shape), wide
-    pull.begins, pull.free = found.begins, "shapes" not in found.reads
-    pull.square = primitive.square is not None
-    if primitive.adds is None:
-        pull.run = _Adding(found.function, len(sources), len(first), bound, wide)
-    return pull
+    # what is computed of one operand or result alone may wait until the way back: its text reads that
+    values = [r for r in found.reads if type(r) is int]
+    if not found.plain and not (primitive.emit is not None and len(values) == 1 and len(values) == len(found.reads)):
+        return None
+    return WrittenPull(found, values, rule, pattern, avals, ones, len(first), wide)
+
+
+class WrittenPull(RowPull):
+    """A pull that a table has; the linear part of its rule is derived where masks or linear programs ask for it."""
+
+    __slots__ = ("function", "bound", "rule", "kind", "recorded")
+
+    def __init__(
+        self, found: WrittenAhead, values: list[int], rule: tuple, pattern: tuple, avals: list, ones: tuple, m: int, wide: bool
+    ):
+        primitive, primals, rows, outs, params, _ = rule
+        n = len(primals)
+        super().__init__(None, None, [r if r >= 0 else n + ~r for r in values], (0,), wide)
+        self.begins, self.free = found.begins, "shapes" not in found.reads
+        self.square = primitive.square is not None
+        self.function: Any = found.function
+        shapes = tuple([a.shape for a in avals])
+        self.bound: Any = tuple([shapes if r == "shapes" else params for r in found.reads if type(r) is str])
+        ids = list(map(id, primals))
+        self.rule: Any = primitive, [ids.index(i) for i in ids], avals, rows, [aval_of(o) for o in outs], params
+        self.kind: Any = pattern, ones, found.reads
+        self.recorded: Any = None
+        self.run = self._adding(found.function, m)
+
+    def _adding(self, function: Any, m: int, fit: Any = fit) -> Any:
+        """The function as rows run it: what it gives is added to the cotangents."""
+        n, bound, wide = len(self.sources), self.bound, self.wide
+
+        def run(cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+            found = function(np, ct, *(kept[:n] if wide else kept), *bound)
+            for j, c in enumerate((found,) if m == 1 else found):
+                if c is not None:
+                    if wide:
+                        c = fit(c, kept[n + 1 + j])
+                    number = numbers[j]
+                    if cts[number] is None:
+                        cts[number] = c
+                    else:
+                        cts.add(number, c)
+
+        return run
+
+    @property
+    def rest(self) -> Jaxpr:
+        if self._rest is None:
+            primitive, alike, avals, rows, outs, params = self.rule
+            like = [_like(a) for a in avals]
+            examples = [like[i] for i in alike]  # rules look whether two are one
+            rule = primitive, examples, rows, [_like(a) for a in outs], params, None
+            derived = _derived([], rule, self.wide, self.sources)
+            assert derived.part is None and derived.sources == self.sources
+            self.late = derived.late
+            self._rest = derived.rest
+        return self._rest
+
+    def transpose(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        self.traced(cts, given, numbers, kept)
+
+    def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        if Tracer not in map(type, given) and Tracer not in map(type, kept):
+            self.run(cts, given[0], numbers, kept)
+            return
+        if self.recorded is None:
+            self.recorded = self._adding(recording(self.function), len(numbers))
+        if self.wide and "impl" in self.function.__code__.co_names:  # what is recorded has operands of one shape
+            n = self.n_kept
+            kept = [*[broadcast_to(k, kept[n]) for k in kept[:n]], *kept[n:]]
+        self.recorded(cts, given[0], numbers, kept)
+
+    def columns(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        run = self.derived.get("columns")
+        if run is None:
+            function: Any = self.function
+            if not self.free or self.rule[0].emit is None:
+                pattern, ones, reads = self.kind
+                found = written_ahead(self.rule[0], pattern, self.rule[2], self.rule[-1], ones, " columns")
+                function = found.function if found is not None and found.reads == reads else None
+            run = False if function is None else self._adding(function, len(numbers), fit_columns)
+            self.derived["columns"] = run
+        if run is False:
+            self.rest  # noqa: B018 what is computed late is known then
+            super().columns(cts, given, numbers, kept, size)
+        else:
+            run(cts, given[0], numbers, kept)
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        self.rest  # noqa: B018 what is computed late is known then
+        return super().tangents(kept, ts)
+
+
+compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
 
 
 def _like(aval: Any) -> Any:
@@ -633,36 +712,16 @@ def _like(aval: Any) -> Any:
     return number.item() if aval.weak else number
 
 
-class _Adding:
-    """A written pull as rows run it: what it gives is added to the cotangents."""
-
-    __slots__ = ("function", "n", "m", "bound", "wide")
-
-    def __init__(self, function: Any, n: int, m: int, bound: list, wide: bool):
-        self.function, self.n, self.m, self.bound, self.wide = function, n, m, bound, wide
-
-    def __call__(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
-        found = self.function(np, ct, *kept[: self.n], *self.bound)
-        for j, c in enumerate((found,) if self.m == 1 else found):
-            if c is not None:
-                if self.wide:
-                    c = fit(c, kept[self.n + 1 + j])
-                n = numbers[j]
-                if cts[n] is None:
-                    cts[n] = c
-                else:
-                    cts.add(n, c)
-
-
-def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool, ahead: bool = True) -> Any:
-    if ahead and rule and not answers:
+def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool, reads: tuple[int, ...] | None = None) -> Any:
+    """The pull, or a question, found by the rule or in the tables; `reads`: by the rule, and it keeps these alone."""
+    if reads is None and not answers:
         found = _ahead(rule, wide)
         if found is not None:
             return found
     outer, inner = _Deciding(answers), LinearTrace("linearize")
     saved, state.source = state.source, state.source or user_source()  # what is derived has no lines
     try:
-        return _cut(outer, inner, answers, wide, rule)
+        return _cut(outer, inner, answers, wide, rule, reads)
     except Exception:  # whatever it is, it happens again where the operation stands
         return False
     finally:
@@ -677,6 +736,7 @@ def _cut(
     answers: Sequence[tuple[bool, int]],
     wide: bool,
     rule: tuple,
+    reads: tuple[int, ...] | None,
 ) -> Any:
     """The part of a rule after what has been computed for its answers."""
     primitive, primals, rows, outs, params, shape = rule
@@ -726,8 +786,10 @@ def _cut(
     fresh = list(dict.fromkeys([a for a in atoms if a not in numbers]))
     part = _RulePart(outer, equations, fresh, numbers) if fresh else None
     # what is computed element by element of no more than it gives may wait until the way back
-    if part is not None and not answers and _by_elements(equations) and _is_cheap_to_keep(part, atoms, fresh, numbers):
-        reads = list(dict.fromkeys([*part.reads, *[numbers[a] for a in atoms if a in numbers]]))
+    if part is not None and reads is None and not answers and _by_elements(equations):
+        if _is_cheap_to_keep(part, atoms, fresh, numbers):
+            reads = tuple(dict.fromkeys([*part.reads, *[numbers[a] for a in atoms if a in numbers]]))
+    if part is not None and reads is not None:
         of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}
         pull = RowPull(rest, None, reads, there, wide)
         plain = tuple([e._replace(source=None) for e in equations])

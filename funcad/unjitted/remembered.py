@@ -211,11 +211,11 @@ def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str],
     """The lines that write a row of the same pull."""
     pull, numbers, kept, own, plain = step.row
     three = ", ".join([f"({', '.join(each)},)" for each in (xs, ps, ts)])
-    if type(pull) is RowPull and pull.asked:  # the pull is another one if an answer is
+    if isinstance(pull, RowPull) and pull.asked:  # the pull is another one if an answer is
         return [f" r{i} = tape.written(primitive{i}, {three}, params{i}, bits{i}, shape{i}, o{i}, source)"]
     lines, reads, n = [], [], len(xs)
     scope |= {f"pull{i}": pull, f"plain{i}": plain}
-    if type(pull) is not RowPull:
+    if not isinstance(pull, RowPull):
         rest = kept
     else:
         rest = kept[pull.n_kept :]

@@ -42,7 +42,7 @@ from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
-from funcad.unjitted.kinds import ByProgram, RowPull, has_rows, kind_of, kinds, pull_by_elements, pull_of
+from funcad.unjitted.kinds import ByProgram, has_rows, kind_of, kinds, pull_by_elements, pull_of
 from funcad.unjitted.outside import COPIED, Outside
 
 _EXACT = 2**53  # integers up to here are floats
@@ -467,7 +467,7 @@ class Tape:
             which += 4
         key = primitive, kp, kq, which, shape is None
         pull: Any = kinds.get(key)
-        if type(pull) is not RowPull or pull.part is not None:
+        if not pull or pull.part is not None:
             rows = _ROWS[which & 3]
             pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None, outer)
             if not pull:
@@ -546,7 +546,7 @@ class Tape:
                         deliver(primitive, (p,))
         key = primitive, kind, bits
         pull: Any = kinds.get(key)
-        if type(pull) is RowPull and pull.part is None:
+        if pull and pull.part is None:
             kept = []
             for i in pull.sources:
                 if i:
@@ -619,7 +619,7 @@ class Tape:
             t, u = numbers
             key = primitive, p.shape, p.dtype.char, q.shape, q.dtype.char, t is None, u is None, t == u, p is q, bits
         pull: Any = kinds.get(key)
-        if type(pull) is not RowPull or pull.part is not None:
+        if not pull or pull.part is not None:
             rows = (0,) if len(primals) == 1 else _ROWS[1 if t is None else 0 if u is None else 3 if t == u else 2]
             pull, known = pull_of(key, primitive, primals, rows, [out], params, None)
             if not pull:
