@@ -594,8 +594,11 @@ def written_ahead(
         return None
     ranks = [len(a.shape) for a in avals]
     classes = [_CLASSES[a.dtype.kind] for a in avals]
-    names = [a.dtype.name if c in "fc" else c for a, c in zip(avals, classes)]
-    for of in (["n" if c in "fc" else c for c in classes], classes, names):
+    for precise in range(3):  # all inexact dtypes are one, or real and complex, or each its own
+        if precise == 0:
+            of = ["n" if c in "fc" else c for c in classes]
+        else:
+            of = classes if precise == 1 else [a.dtype.name if c in "fc" else c for a, c in zip(avals, classes)]
         try:
             key = key_of_kind(primitive, pattern, of, ranks, params, ones) + results
         except Unprintable:

@@ -1,8 +1,8 @@
 """What a function of NumPy's wrote on a tape for operands of some kinds is written again, without asking the function.
 
 Idea: most of what an un-jitted operation costs is the question what it amounts to: promotion, axes, shapes, which primitive
-with which parameters. For a function declared `by_kind` the answer depends on types, shapes, strides, dtypes, options. So the
-first call is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of their operands
+with which parameters. For a function declared `by_kind` the answer depends on types, shapes, strides, dtypes, options. So a
+call that has come some times is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of their operands
 was. Later calls with operands of the same kinds run the primitives and write the rows.
 
 Invariants: rows are the ones that the function would write, each primitive runs once, at the user's line, with NumPy's
@@ -37,11 +37,13 @@ _STATIC = frozenset([int, str, bool, type(None), type])
 _FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
 _NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
 _COMPUTED = frozenset([np.ndarray, np.float64, np.float32])  # of other types one object may stand for many values
+_SIGHTS = 3  # of a call that is not watched yet: to watch it costs as much as some calls
 _memo = table(
     "unjitted.remembered",
-    "kinds of operands: a _Call, or False where it cannot be written again",
+    "kinds of operands: a _Call, False where it cannot be written again, or how often it came",
     _MOST,
-    lambda held, new: held is False or new is False or alike(held, new),  # by chance a constant is equal to an operand
+    # by chance a constant is equal to an operand
+    lambda held, new: type(held) is not _Call or type(new) is not _Call or alike(held, new),
 )
 
 
@@ -135,10 +137,10 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         key.append(trace.turned)  # while it is, squares may be known
         known = tuple(key)
         found = _memo.get(known)
-        if found is None:
-            return _watch(known, trace, operands, function, args, kwargs)
         if found is False:
             return function(*args, **kwargs)
+        if found is None or type(found) is int:
+            return _watch(known, found or 0, trace, operands, function, args, kwargs)
         return found.again(trace.tape, operands)
 
     def of_one(x: Tracer) -> Any:
@@ -148,10 +150,10 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
             return function(x)
         known = function, p.shape, p.strides, p.dtype, trace.turned
         found = _memo.get(known)
-        if found is None:
-            return _watch(known, trace, [x], function, (x,), {})
         if found is False:
             return function(x)
+        if found is None or type(found) is int:
+            return _watch(known, found or 0, trace, [x], function, (x,), {})
         return found.again(tape, (x,))
 
     return call
@@ -243,8 +245,16 @@ def _code(text: str) -> Any:  # the same for all shapes
     return compile(text, GENERATED, "exec")
 
 
-def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call the function, and remember what it wrote; not if one object is a traced value's and a constant, which may differ."""
+def _watch(
+    key: tuple, sights: int, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any
+) -> Any:
+    """Call the function, and when this has come often remember what it wrote.
+
+    Not if one object is a traced value's and a constant, which may differ.
+    """
+    if sights < _SIGHTS:
+        _remember(key, sights + 1)
+        return function(*args, **kwargs)
     primals = {id(a.primal) for a in operands if type(a) is Tracer}
     if not primals.isdisjoint([id(a) for a in _flat((*args, *kwargs.values())) if type(a) is not Tracer]):
         return function(*args, **kwargs)
@@ -256,10 +266,15 @@ def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., 
         result = function(*args, **kwargs)
         if trace.tape is tape:  # otherwise the tape was given up, which says nothing of the next call
             plain = trace.doubtful is doubtful and "looked" not in tape.notes
-            _memo.put(key, plain and _call_of(tape, n, operands, result))
+            _remember(key, plain and _call_of(tape, n, operands, result))
     finally:
         tape.notes = state.checked = None
     return result
+
+
+def _remember(key: tuple, what: Any) -> None:
+    _memo.pop(key, None)
+    _memo.put(key, what)
 
 
 def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: dict) -> Any:
