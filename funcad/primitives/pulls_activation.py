@@ -4,17 +4,14 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import activation, comparison, families, transcendental
+from funcad.primitives import activation, families, transcendental
 
 log_cosh_p = activation.log_cosh
 log_softmax_p = activation.log_softmax
 log_softmax_transposed_p = activation.log_softmax_transposed
-logsumexp_p = activation.logsumexp
-relu_p = activation.relu
 softmax_p = activation.softmax
 softmax_linear_p = activation.softmax_linear
 softplus_p = activation.softplus
-select_p = comparison.select
 broadcast_in_dim_p = families.broadcast_in_dim
 reduce_sum_p = families.reduce_sum_p
 complex_logistic_p = transcendental.complex_logistic_p
@@ -172,68 +169,33 @@ def _log_softmax_3(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     return log_softmax_transposed_p.impl(xp, ct, v0, axis=2)
 
 
-def _logsumexp_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    return softmax_p.impl(xp, x, axis=0) * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=())
-
-
-def _logsumexp_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v0 = softmax_p.impl(xp, x, axis=0)
-    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
-    return v2 * broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
-
-
-def _logsumexp_3(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    return softmax_p.impl(xp, x, axis=0) * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1,))
-
-
-def _logsumexp_4(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v0 = softmax_p.impl(xp, x, axis=0)
-    v1 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
-    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    return v2 * v1
-
-
-def _logsumexp_5(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    return softmax_p.impl(xp, x, axis=1) * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,))
-
-
-def _logsumexp_6(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v0 = softmax_p.impl(xp, x, axis=1)
-    v1 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
-    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    return v2 * v1
-
-
 PULLS: dict[Primitive, dict[str, Any]] = {
-    relu_p: {
-        "0 n!~": lambda xp, ct, out: select_p.impl(xp, xp.greater(out, 0.0), ct, 0.0),
-    },
     softplus_p: {
-        "0 f~": lambda xp, ct, x: logistic_p.impl(xp, x) * ct,
-        "0 c~": lambda xp, ct, x: complex_logistic_p.impl(xp, x) * ct,
+        "0 f": lambda xp, ct, x: logistic_p.impl(xp, x) * ct,
+        "0 c": lambda xp, ct, x: complex_logistic_p.impl(xp, x) * ct,
     },
     log_cosh_p: {
-        "0 n~": lambda xp, ct, x: xp.tanh(x) * ct,
+        "0 n": lambda xp, ct, x: xp.tanh(x) * ct,
     },
     softmax_linear_p: {
         "0- n1,n1 axis=0": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=0),
         "0- n1,n1 axis=0 columns": _softmax_linear_1,
-        "-1 n1,n1 axis=0~": _softmax_linear_2,
-        "-1 n1,n1 axis=0 columns~": _softmax_linear_3,
-        "01 n1,n1 axis=0~": _softmax_linear_4,
-        "01 n1,n1 axis=0 columns~": _softmax_linear_5,
+        "-1 n1,n1 axis=0": _softmax_linear_2,
+        "-1 n1,n1 axis=0 columns": _softmax_linear_3,
+        "01 n1,n1 axis=0": _softmax_linear_4,
+        "01 n1,n1 axis=0 columns": _softmax_linear_5,
         "0- n2,n2 axis=0": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=0),
         "0- n2,n2 axis=0 columns": _softmax_linear_6,
-        "-1 n2,n2 axis=0~": _softmax_linear_7,
-        "-1 n2,n2 axis=0 columns~": _softmax_linear_8,
-        "01 n2,n2 axis=0~": _softmax_linear_9,
-        "01 n2,n2 axis=0 columns~": _softmax_linear_10,
+        "-1 n2,n2 axis=0": _softmax_linear_7,
+        "-1 n2,n2 axis=0 columns": _softmax_linear_8,
+        "01 n2,n2 axis=0": _softmax_linear_9,
+        "01 n2,n2 axis=0 columns": _softmax_linear_10,
         "0- n2,n2 axis=1": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=1),
         "0- n2,n2 axis=1 columns": _softmax_linear_11,
-        "-1 n2,n2 axis=1~": _softmax_linear_12,
-        "-1 n2,n2 axis=1 columns~": _softmax_linear_13,
-        "01 n2,n2 axis=1~": _softmax_linear_14,
-        "01 n2,n2 axis=1 columns~": _softmax_linear_15,
+        "-1 n2,n2 axis=1": _softmax_linear_12,
+        "-1 n2,n2 axis=1 columns": _softmax_linear_13,
+        "01 n2,n2 axis=1": _softmax_linear_14,
+        "01 n2,n2 axis=1 columns": _softmax_linear_15,
     },
     softmax_p: {
         "0 n1 axis=0": lambda xp, ct, out, shapes: softmax_linear_p.impl(xp, ct, out, axis=0),
@@ -250,13 +212,5 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axis=0 columns": _log_softmax_2,
         "0 n2 axis=1": lambda xp, ct, out, shapes: log_softmax_transposed_p.impl(xp, ct, out, axis=1),
         "0 n2 axis=1 columns": _log_softmax_3,
-    },
-    logsumexp_p: {
-        "0 n1 axis=0~": _logsumexp_1,
-        "0 n1 axis=0 columns~": _logsumexp_2,
-        "0 n2 axis=0~": _logsumexp_3,
-        "0 n2 axis=0 columns~": _logsumexp_4,
-        "0 n2 axis=1~": _logsumexp_5,
-        "0 n2 axis=1 columns~": _logsumexp_6,
     },
 }

@@ -3,24 +3,14 @@
 
 from typing import Any
 
-from numpy import dtype
-
 from funcad.ir.primitive import Primitive
 from funcad.primitives import contraction, conversion, families, linear_systems, shape
 
 dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
-convert_p = conversion.convert_p
-imag_p = conversion.imag
-make_complex_p = conversion.make_complex
-broadcast_in_dim_p = families.broadcast_in_dim
 reshape_p = families.reshape
-adjugate_p = linear_systems.adjugate
 cholesky_p = linear_systems.cholesky
-det_p = linear_systems.det
 inv_p = linear_systems.inv_p
-log_abs_det_p = linear_systems.log_abs_det_p
-slogdet_p = linear_systems.slogdet
 solve_p = linear_systems.solve
 triangle_p = linear_systems.triangle_p
 triangular_inverse_p = linear_systems.triangular_inverse_p
@@ -99,67 +89,6 @@ def _inv_2(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, out, -ct, dimension_numbers=(((0,), (1,)), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(1, 0, 2))
     return dot_general_p.impl(xp, v2, out, dimension_numbers=(((2,), (1,)), ((), ())))
-
-
-def _det_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v2 = broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=())
-    return transpose_p.impl(xp, adjugate_p.impl(xp, x), perm=(1, 0)) * v2
-
-
-def _det_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v1 = transpose_p.impl(xp, adjugate_p.impl(xp, x), perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
-    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    return v3 * v2
-
-
-def _slogdet_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v2 = broadcast_in_dim_p.impl(xp, ct[1], shape=shapes[0], axes=())
-    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v2,)
-
-
-def _slogdet_2(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
-    v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
-    v8 = convert_p.impl(xp, ct[1], dtype=dtype("complex128")) + v7
-    v9 = broadcast_in_dim_p.impl(xp, v8, shape=shapes[0], axes=())
-    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v9,)
-
-
-def _slogdet_3(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
-    v6 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
-    v7 = broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=())
-    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v7,)
-
-
-def _slogdet_4(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
-    v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex128"))
-    v3 = broadcast_in_dim_p.impl(xp, v2, shape=shapes[0], axes=())
-    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v3,)
-
-
-def _slogdet_5(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
-    v7 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
-    v8 = convert_p.impl(xp, ct[1], dtype=dtype("complex64")) + v7
-    v9 = broadcast_in_dim_p.impl(xp, v8, shape=shapes[0], axes=())
-    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v9,)
-
-
-def _slogdet_6(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
-    v2 = convert_p.impl(xp, ct[1], dtype=dtype("complex64"))
-    v3 = broadcast_in_dim_p.impl(xp, v2, shape=shapes[0], axes=())
-    return (transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v3,)
-
-
-def _log_abs_det_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v2 = broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=())
-    return transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0)) * v2
-
-
-def _log_abs_det_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    v1 = transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
-    v2 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
-    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
-    return v3 * v2
 
 
 def _cholesky_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
@@ -409,29 +338,11 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 strict=True": _inv_1,
         "0 n2 strict=True columns": _inv_2,
     },
-    det_p: {
-        "0 n2~": _det_1,
-        "0 n2 columns~": _det_2,
-    },
-    slogdet_p: {
-        "0 f2 11~": _slogdet_1,
-        "0 f2 01~": _slogdet_1,
-        "0 complex1282 11~": _slogdet_2,
-        "0 complex1282 10~": _slogdet_3,
-        "0 complex1282 01~": _slogdet_4,
-        "0 complex642 11~": _slogdet_5,
-        "0 complex642 10~": _slogdet_3,
-        "0 complex642 01~": _slogdet_6,
-    },
-    log_abs_det_p: {
-        "0 n2~": _log_abs_det_1,
-        "0 n2 columns~": _log_abs_det_2,
-    },
     cholesky_p: {
-        "0 f2!~": _cholesky_1,
-        "0 f2 columns!~": _cholesky_2,
-        "0 c2!~": _cholesky_3,
-        "0 c2 columns!~": _cholesky_4,
+        "0 f2!": _cholesky_1,
+        "0 f2 columns!": _cholesky_2,
+        "0 c2!": _cholesky_3,
+        "0 c2 columns!": _cholesky_4,
     },
     triangular_solve_p: {
         "0- n2,n2 lower=False transposed=False unit_diagonal=False!": _triangular_solve_1,

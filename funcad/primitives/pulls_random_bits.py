@@ -10,6 +10,6 @@ erf_inverse_p = random_bits.erf_inverse
 
 PULLS: dict[Primitive, dict[str, Any]] = {
     erf_inverse_p: {
-        "0 n~": lambda xp, ct, out: (0.8862269254527579 * xp.exp(xp.square(out))) * ct,
+        "0 n": lambda xp, ct, out: (0.8862269254527579 * xp.exp(xp.square(out))) * ct,
     },
 }

@@ -3,188 +3,14 @@
 
 from typing import Any
 
-from numpy import complex128, dtype
+from numpy import dtype
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import conversion, special_bessel, special_table
+from funcad.primitives import conversion, special_bessel
 
 convert_p = conversion.convert_p
-iv_p = special_bessel.iv
-iv_order_p = special_bessel.iv_order_p
-ive_p = special_bessel.ive
-ive_order_p = special_bessel.ive_order_p
-jv_p = special_bessel.jv
-jv_order_p = special_bessel.jv_order_p
-jve_p = special_bessel.jve
-kv_p = special_bessel.kv
-kv_order_p = special_bessel.kv_order_p
-kve_p = special_bessel.kve
-kve_order_p = special_bessel.kve_order_p
 modfresnelm_p = special_bessel.modfresnelm_p
-modfresnelm_phase_p = special_bessel.modfresnelm_phase_p
 modfresnelp_p = special_bessel.modfresnelp_p
-modfresnelp_phase_p = special_bessel.modfresnelp_phase_p
-modstruve_p = special_bessel.modstruve
-struve_p = special_bessel.struve
-yv_p = special_bessel.yv
-yv_order_p = special_bessel.yv_order_p
-yve_p = special_bessel.yve
-special_derivative_p = special_table.numeric_p
-
-
-def _jv_order_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v8 = (0.5 * (jv_order_p.impl(xp, x - 1.0, y) - jv_order_p.impl(xp, x + 1.0, y))) * ct
-    return special_derivative_p.impl(xp, x, y, name="jv", orders=(2, 0)) * ct, v8
-
-
-def _jv_order_2(xp: Any, ct: Any, x: Any) -> Any:
-    v8 = (0.5 * (jv_order_p.impl(xp, x - 1.0, x) - jv_order_p.impl(xp, x + 1.0, x))) * ct
-    return (special_derivative_p.impl(xp, x, x, name="jv", orders=(2, 0)) * ct) + v8
-
-
-def _yv_order_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v8 = (0.5 * (yv_order_p.impl(xp, x - 1.0, y) - yv_order_p.impl(xp, x + 1.0, y))) * ct
-    return special_derivative_p.impl(xp, x, y, name="yv", orders=(2, 0)) * ct, v8
-
-
-def _yv_order_2(xp: Any, ct: Any, x: Any) -> Any:
-    v8 = (0.5 * (yv_order_p.impl(xp, x - 1.0, x) - yv_order_p.impl(xp, x + 1.0, x))) * ct
-    return (special_derivative_p.impl(xp, x, x, name="yv", orders=(2, 0)) * ct) + v8
-
-
-def _iv_order_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v8 = (0.5 * (iv_order_p.impl(xp, x - 1.0, y) + iv_order_p.impl(xp, x + 1.0, y))) * ct
-    return special_derivative_p.impl(xp, x, y, name="iv", orders=(2, 0)) * ct, v8
-
-
-def _iv_order_2(xp: Any, ct: Any, x: Any) -> Any:
-    v8 = (0.5 * (iv_order_p.impl(xp, x - 1.0, x) + iv_order_p.impl(xp, x + 1.0, x))) * ct
-    return (special_derivative_p.impl(xp, x, x, name="iv", orders=(2, 0)) * ct) + v8
-
-
-def _ive_order_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v7 = xp.sign(y) * out
-    return ((0.5 * (ive_order_p.impl(xp, x - 1.0, y) + ive_order_p.impl(xp, x + 1.0, y))) - v7) * ct
-
-
-def _ive_order_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v7 = xp.sign(y) * out
-    v11 = ((0.5 * (ive_order_p.impl(xp, x - 1.0, y) + ive_order_p.impl(xp, x + 1.0, y))) - v7) * ct
-    return special_derivative_p.impl(xp, x, y, name="ive", orders=(2, 0)) * ct, v11
-
-
-def _ive_order_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v7 = xp.sign(x) * out
-    v11 = ((0.5 * (ive_order_p.impl(xp, x - 1.0, x) + ive_order_p.impl(xp, x + 1.0, x))) - v7) * ct
-    return (special_derivative_p.impl(xp, x, x, name="ive", orders=(2, 0)) * ct) + v11
-
-
-def _kv_order_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v9 = (0.5 * (kv_order_p.impl(xp, x - 1.0, y) + kv_order_p.impl(xp, x + 1.0, y))) * (-ct)
-    return special_derivative_p.impl(xp, x, y, name="kv", orders=(2, 0)) * ct, v9
-
-
-def _kv_order_2(xp: Any, ct: Any, x: Any) -> Any:
-    v9 = (0.5 * (kv_order_p.impl(xp, x - 1.0, x) + kv_order_p.impl(xp, x + 1.0, x))) * (-ct)
-    return (special_derivative_p.impl(xp, x, x, name="kv", orders=(2, 0)) * ct) + v9
-
-
-def _kve_order_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    return (out - (0.5 * (kve_order_p.impl(xp, x - 1.0, y) + kve_order_p.impl(xp, x + 1.0, y)))) * ct
-
-
-def _kve_order_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v9 = (out - (0.5 * (kve_order_p.impl(xp, x - 1.0, y) + kve_order_p.impl(xp, x + 1.0, y)))) * ct
-    return special_derivative_p.impl(xp, x, y, name="kve", orders=(2, 0)) * ct, v9
-
-
-def _kve_order_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v9 = (out - (0.5 * (kve_order_p.impl(xp, x - 1.0, x) + kve_order_p.impl(xp, x + 1.0, x)))) * ct
-    return (special_derivative_p.impl(xp, x, x, name="kve", orders=(2, 0)) * ct) + v9
-
-
-def _jv_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v8 = (0.5 * (jv_p.impl(xp, x - 1.0, y) - jv_p.impl(xp, x + 1.0, y))) * ct
-    return jv_order_p.impl(xp, x, y) * ct, v8
-
-
-def _jv_2(xp: Any, ct: Any, x: Any) -> Any:
-    v8 = (0.5 * (jv_p.impl(xp, x - 1.0, x) - jv_p.impl(xp, x + 1.0, x))) * ct
-    return (jv_order_p.impl(xp, x, x) * ct) + v8
-
-
-def _yv_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v8 = (0.5 * (yv_p.impl(xp, x - 1.0, y) - yv_p.impl(xp, x + 1.0, y))) * ct
-    return yv_order_p.impl(xp, x, y) * ct, v8
-
-
-def _yv_2(xp: Any, ct: Any, x: Any) -> Any:
-    v8 = (0.5 * (yv_p.impl(xp, x - 1.0, x) - yv_p.impl(xp, x + 1.0, x))) * ct
-    return (yv_order_p.impl(xp, x, x) * ct) + v8
-
-
-def _iv_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v8 = (0.5 * (iv_p.impl(xp, x - 1.0, y) + iv_p.impl(xp, x + 1.0, y))) * ct
-    return iv_order_p.impl(xp, x, y) * ct, v8
-
-
-def _iv_2(xp: Any, ct: Any, x: Any) -> Any:
-    v8 = (0.5 * (iv_p.impl(xp, x - 1.0, x) + iv_p.impl(xp, x + 1.0, x))) * ct
-    return (iv_order_p.impl(xp, x, x) * ct) + v8
-
-
-def _kv_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v9 = (0.5 * (kv_p.impl(xp, x - 1.0, y) + kv_p.impl(xp, x + 1.0, y))) * (-ct)
-    return kv_order_p.impl(xp, x, y) * ct, v9
-
-
-def _kv_2(xp: Any, ct: Any, x: Any) -> Any:
-    v9 = (0.5 * (kv_p.impl(xp, x - 1.0, x) + kv_p.impl(xp, x + 1.0, x))) * (-ct)
-    return (kv_order_p.impl(xp, x, x) * ct) + v9
-
-
-def _ive_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    return ((0.5 * (ive_p.impl(xp, x - 1.0, y) + ive_p.impl(xp, x + 1.0, y))) - (xp.sign(y) * out)) * ct
-
-
-def _ive_2(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v11 = ((0.5 * (ive_p.impl(xp, x - 1.0, y) + ive_p.impl(xp, x + 1.0, y))) - (xp.sign(y) * out)) * ct
-    return ive_order_p.impl(xp, x, y) * ct, v11
-
-
-def _ive_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v11 = ((0.5 * (ive_p.impl(xp, x - 1.0, x) + ive_p.impl(xp, x + 1.0, x))) - (xp.sign(x) * out)) * ct
-    return (ive_order_p.impl(xp, x, x) * ct) + v11
-
-
-def _kve_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v9 = (out - (0.5 * (kve_p.impl(xp, x - 1.0, y) + kve_p.impl(xp, x + 1.0, y)))) * ct
-    return kve_order_p.impl(xp, x, y) * ct, v9
-
-
-def _kve_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v9 = (out - (0.5 * (kve_p.impl(xp, x - 1.0, x) + kve_p.impl(xp, x + 1.0, x)))) * ct
-    return (kve_order_p.impl(xp, x, x) * ct) + v9
-
-
-def _struve_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v7 = (struve_p.impl(xp, x - 1.0, y) - ((x / y) * out)) * ct
-    return special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0)) * ct, v7
-
-
-def _struve_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v7 = (struve_p.impl(xp, x - 1.0, x) - ((x / x) * out)) * ct
-    return (special_derivative_p.impl(xp, x, x, name="struve", orders=(1, 0)) * ct) + v7
-
-
-def _modstruve_1(xp: Any, ct: Any, x: Any, y: Any, out: Any) -> Any:
-    v7 = (modstruve_p.impl(xp, x - 1.0, y) - ((x / y) * out)) * ct
-    return special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0)) * ct, v7
-
-
-def _modstruve_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v7 = (modstruve_p.impl(xp, x - 1.0, x) - ((x / x) * out)) * ct
-    return (special_derivative_p.impl(xp, x, x, name="modstruve", orders=(1, 0)) * ct) + v7
 
 
 def _modfresnelp_1(xp: Any, ct: Any, x: Any) -> Any:
@@ -197,17 +23,6 @@ def _modfresnelp_2(xp: Any, ct: Any, x: Any) -> Any:
     return convert_p.impl(xp, v5, dtype=dtype("float32"))
 
 
-def _modfresnelp_phase_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v2 = (complex(0.0, 2.0) * convert_p.impl(xp, x, dtype=dtype("complex128"))) * out
-    v5 = (-(v2 + complex128(complex(0.3989422804014327, (-0.39894228040143265))))) * ct
-    return convert_p.impl(xp, v5, dtype=dtype("float64"))
-
-
-def _modfresnelp_phase_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v1 = (complex(0.0, 2.0) * x) * out
-    return (-(v1 + complex128(complex(0.3989422804014327, (-0.39894228040143265))))) * ct
-
-
 def _modfresnelm_1(xp: Any, ct: Any, x: Any) -> Any:
     v4 = -xp.exp(complex((-0.0), (-1.0)) * convert_p.impl(xp, xp.square(x), dtype=dtype("complex128")))
     return convert_p.impl(xp, v4 * ct, dtype=dtype("float64"))
@@ -218,130 +33,15 @@ def _modfresnelm_2(xp: Any, ct: Any, x: Any) -> Any:
     return convert_p.impl(xp, v4 * ct, dtype=dtype("float32"))
 
 
-def _modfresnelm_phase_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v2 = (complex(0.0, (-2.0)) * convert_p.impl(xp, x, dtype=dtype("complex128"))) * out
-    v5 = (-(v2 + complex128(complex(0.3989422804014327, 0.39894228040143265)))) * ct
-    return convert_p.impl(xp, v5, dtype=dtype("float64"))
-
-
-def _modfresnelm_phase_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    v1 = (complex(0.0, (-2.0)) * x) * out
-    return (-(v1 + complex128(complex(0.3989422804014327, 0.39894228040143265)))) * ct
-
-
 PULLS: dict[Primitive, dict[str, Any]] = {
-    jv_order_p: {
-        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="jv", orders=(2, 0)) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (jv_order_p.impl(xp, x - 1.0, y) - jv_order_p.impl(xp, x + 1.0, y))) * ct,
-        "01 n,n~": _jv_order_1,
-        "00 n,n~": _jv_order_2,
-    },
-    yv_order_p: {
-        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="yv", orders=(2, 0)) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (yv_order_p.impl(xp, x - 1.0, y) - yv_order_p.impl(xp, x + 1.0, y))) * ct,
-        "01 n,n~": _yv_order_1,
-        "00 n,n~": _yv_order_2,
-    },
-    iv_order_p: {
-        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="iv", orders=(2, 0)) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (iv_order_p.impl(xp, x - 1.0, y) + iv_order_p.impl(xp, x + 1.0, y))) * ct,
-        "01 n,n~": _iv_order_1,
-        "00 n,n~": _iv_order_2,
-    },
-    ive_order_p: {
-        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="ive", orders=(2, 0)) * ct,
-        "-1 n,n~": _ive_order_1,
-        "01 n,n~": _ive_order_2,
-        "00 n,n~": _ive_order_3,
-    },
-    kv_order_p: {
-        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="kv", orders=(2, 0)) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (kv_order_p.impl(xp, x - 1.0, y) + kv_order_p.impl(xp, x + 1.0, y))) * (-ct),
-        "01 n,n~": _kv_order_1,
-        "00 n,n~": _kv_order_2,
-    },
-    kve_order_p: {
-        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="kve", orders=(2, 0)) * ct,
-        "-1 n,n~": _kve_order_1,
-        "01 n,n~": _kve_order_2,
-        "00 n,n~": _kve_order_3,
-    },
-    jv_p: {
-        "0- n,n~": lambda xp, ct, x, y: jv_order_p.impl(xp, x, y) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (jv_p.impl(xp, x - 1.0, y) - jv_p.impl(xp, x + 1.0, y))) * ct,
-        "01 n,n~": _jv_1,
-        "00 n,n~": _jv_2,
-    },
-    jve_p: {
-        "0- n,n~": lambda xp, ct, x, y: jv_order_p.impl(xp, x, y) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (jv_p.impl(xp, x - 1.0, y) - jv_p.impl(xp, x + 1.0, y))) * ct,
-        "01 n,n~": _jv_1,
-        "00 n,n~": _jv_2,
-    },
-    yv_p: {
-        "0- n,n~": lambda xp, ct, x, y: yv_order_p.impl(xp, x, y) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (yv_p.impl(xp, x - 1.0, y) - yv_p.impl(xp, x + 1.0, y))) * ct,
-        "01 n,n~": _yv_1,
-        "00 n,n~": _yv_2,
-    },
-    yve_p: {
-        "0- n,n~": lambda xp, ct, x, y: yv_order_p.impl(xp, x, y) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (yv_p.impl(xp, x - 1.0, y) - yv_p.impl(xp, x + 1.0, y))) * ct,
-        "01 n,n~": _yv_1,
-        "00 n,n~": _yv_2,
-    },
-    iv_p: {
-        "0- n,n~": lambda xp, ct, x, y: iv_order_p.impl(xp, x, y) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (iv_p.impl(xp, x - 1.0, y) + iv_p.impl(xp, x + 1.0, y))) * ct,
-        "01 n,n~": _iv_1,
-        "00 n,n~": _iv_2,
-    },
-    kv_p: {
-        "0- n,n~": lambda xp, ct, x, y: kv_order_p.impl(xp, x, y) * ct,
-        "-1 n,n~": lambda xp, ct, x, y: (0.5 * (kv_p.impl(xp, x - 1.0, y) + kv_p.impl(xp, x + 1.0, y))) * (-ct),
-        "01 n,n~": _kv_1,
-        "00 n,n~": _kv_2,
-    },
-    ive_p: {
-        "0- n,n~": lambda xp, ct, x, y: ive_order_p.impl(xp, x, y) * ct,
-        "-1 n,n~": _ive_1,
-        "01 n,n~": _ive_2,
-        "00 n,n~": _ive_3,
-    },
-    kve_p: {
-        "0- n,n~": lambda xp, ct, x, y: kve_order_p.impl(xp, x, y) * ct,
-        "-1 n,n~": lambda xp, ct, x, y, out: (out - (0.5 * (kve_p.impl(xp, x - 1.0, y) + kve_p.impl(xp, x + 1.0, y)))) * ct,
-        "01 n,n~": _kve_1,
-        "00 n,n~": _kve_2,
-    },
-    struve_p: {
-        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0)) * ct,
-        "-1 n,n~": lambda xp, ct, x, y, out: (struve_p.impl(xp, x - 1.0, y) - ((x / y) * out)) * ct,
-        "01 n,n~": _struve_1,
-        "00 n,n~": _struve_2,
-    },
-    modstruve_p: {
-        "0- n,n~": lambda xp, ct, x, y: special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0)) * ct,
-        "-1 n,n~": lambda xp, ct, x, y, out: (modstruve_p.impl(xp, x - 1.0, y) - ((x / y) * out)) * ct,
-        "01 n,n~": _modstruve_1,
-        "00 n,n~": _modstruve_2,
-    },
     modfresnelp_p: {
-        "0 float64~": _modfresnelp_1,
-        "0 float32~": _modfresnelp_2,
-        "0 c~": lambda xp, ct, x: (-xp.exp(complex(0.0, 1.0) * xp.square(x))) * ct,
-    },
-    modfresnelp_phase_p: {
-        "0 float64~": _modfresnelp_phase_1,
-        "0 complex128~": _modfresnelp_phase_2,
+        "0 float64": _modfresnelp_1,
+        "0 float32": _modfresnelp_2,
+        "0 c": lambda xp, ct, x: (-xp.exp(complex(0.0, 1.0) * xp.square(x))) * ct,
     },
     modfresnelm_p: {
-        "0 float64~": _modfresnelm_1,
-        "0 float32~": _modfresnelm_2,
-        "0 c~": lambda xp, ct, x: (-xp.exp(complex((-0.0), (-1.0)) * xp.square(x))) * ct,
-    },
-    modfresnelm_phase_p: {
-        "0 float64~": _modfresnelm_phase_1,
-        "0 complex128~": _modfresnelm_phase_2,
+        "0 float64": _modfresnelm_1,
+        "0 float32": _modfresnelm_2,
+        "0 c": lambda xp, ct, x: (-xp.exp(complex((-0.0), (-1.0)) * xp.square(x))) * ct,
     },
 }

@@ -56,6 +56,15 @@ class LinearTrace(TangentTrace):
         return entry
 
 
+class _Unasked(AbstractTrace):
+    """Rules that ask whether a condition holds everywhere have a text for each answer: those are found on values (kinds.py)."""
+
+    __slots__ = ()
+
+    def decide(self, condition: Tracer) -> bool:
+        raise Unprintable("the rule asks for values")
+
+
 class Linear(NamedTuple):
     """The rule of an operation: `jaxpr` maps (kept, tangents) to tangents of the results `there`, and `known` maps what it
     captures, the operands and the results to what is kept."""
@@ -80,7 +89,7 @@ class Text(NamedTuple):
     calls: dict[str, Primitive]
     begins: bool  # may a mask begin here?
     elementwise: bool  # it works on arrays of any rank, also of several
-    plain: bool  # what the rule's linear program keeps are operands and results themselves, which are read in that order
+    plain: bool  # it computes element by element, and reads no more memory than a row of the rule would keep
 
 
 def name_of(read: Any) -> str:
@@ -105,7 +114,7 @@ def linear_of(
     primitive: Primitive, avals: Sequence[Any], traced: Traced, params: dict, out_avals: Sequence[Any], shape: Any = None
 ) -> Linear | None:
     """The rule for operands of these avals; None if it gives no tangent. The caller closes `outer`."""
-    outer, inner = AbstractTrace("the backward pass"), LinearTrace("linearize")
+    outer, inner = _Unasked("the backward pass"), LinearTrace("linearize")
     try:
         values: list[Tracer] = []
         tangents: dict[int, Tracer] = {}
@@ -156,15 +165,12 @@ def text_of_pull(
     traced: Traced,
     params: dict,
     *,
-    given: Sequence[bool] = (),
     columns: bool = False,
     free: Sequence[str] = (),
-    exact: bool = False,
 ) -> Text | None:
     """The pull of an operation on operands of these avals; None if the rule gives no tangent.
 
-    `given` says, of a primitive with several results, which have a cotangent; `columns`: each cotangent is many, along a
-    leading axis; `free` are the parameters that the text may name and must not hold; `exact`: it is for these sizes alone.
+    `columns`: the cotangent is many, along a leading axis; `free` are the parameters that the text may name and must not hold.
     """
     found = primitive.abstract_eval(*avals, **params)
     out_avals = list(found) if primitive.multiple else [found]
@@ -176,7 +182,7 @@ def text_of_pull(
         outer = linear.outer
         try:
             seeds = {i: outer.new_input(v.aval.update()) for i, v in zip(linear.there, linear.jaxpr.outputs)}
-            cts = [seeds[i] if not given or given[i] else None for i in linear.there]
+            cts = [seeds[i] for i in linear.there]
             n = len(linear.positions)
             flags = [False] * len(linear.kept) + [True] * n
             cotangents = transpose_eval(linear.jaxpr, flags, [*linear.kept, *[None] * n], cts, all_linear=True)
@@ -193,7 +199,7 @@ def text_of_pull(
             jaxpr, names, arrays = _batched(jaxpr, names, arrays)
     finally:
         state.source = saved
-    shapes = None if exact else [a.shape for a in avals]
+    shapes = [a.shape for a in avals]
     return _printed(primitive, shapes, {name: params[name] for name in free}, names, codes, jaxpr, arrays, linear, cotangents)
 
 
@@ -215,7 +221,7 @@ def _batched(jaxpr: Jaxpr, names: dict[Any, str], arrays: dict[Any, Any]) -> tup
 
 
 def _printed(
-    primitive: Primitive, shapes: Sequence[tuple[int, ...]] | None, free: dict[str, Any], names: dict[Any, str],
+    primitive: Primitive, shapes: Sequence[tuple[int, ...]], free: dict[str, Any], names: dict[Any, str],
     codes: dict[str, Any], jaxpr: Jaxpr, arrays: dict[Any, Any], linear: Linear, cotangents: Sequence[Any],
 ) -> Text | None:  # fmt: skip
     printer = _Printer(names, shapes, free)
@@ -238,15 +244,23 @@ def _printed(
     shape = linear.jaxpr.outputs[0].aval.shape
     elementwise = all([is_elementwise(e.primitive) and e.outputs[0].aval.shape == shape for e in jaxpr.equations])
     needed = {linear_inputs.get(v) for v, u in zip(linear.known.inputs, used_inputs(linear.known)) if u}
-    kept = [linear_inputs.get(a) for a in linear.known.outputs if type(a) is Var]
-    reads: list[Any] = list(dict.fromkeys([code for code in kept if code is not None]))
-    reads += [c for name, c in codes.items() if c not in reads and (name in used or c in needed)]
-    plain = None not in kept and len(reads) == len(linear.known.outputs)
+    kept = {a: linear_inputs.get(a) for a in linear.known.outputs if type(a) is Var}
+    reads: list[Any] = list(dict.fromkeys([code for code in kept.values() if code is not None]))
+    more = [c for name, c in codes.items() if c not in reads and (name in used or c in needed)]
+    sizes = {code: _bytes(v.aval) for v, code in linear_inputs.items()}
+    late = all([e.primitive.emit is not None and "shape" not in e.params for e in linear.known.equations])
+    computed = [_bytes(v.aval) for v, code in kept.items() if code is None]
+    plain = not more or late and sum([sizes[c] for c in more]) <= sum(computed)
+    reads += more
     if not (elementwise and is_elementwise(primitive)):
         reads.append("shapes")
     reads += ["params"] * bool(free)
     calls = {name: p for name, p in printer.calls.items() if name in used}
     return Text(tuple(text), tuple(reads), tuple(linear.positions), calls, mask_begins(linear.jaxpr), elementwise, plain)
+
+
+def _bytes(aval: Any) -> int:
+    return aval.size * aval.dtype.itemsize
 
 
 def is_elementwise(primitive: Primitive) -> bool:
@@ -268,7 +282,7 @@ def mask_begins(linear: Jaxpr) -> bool:
 class _Printer:
     """Equations as Python: a line for each, (names of the results, expression)."""
 
-    def __init__(self, names: dict[Any, str], shapes: Sequence[tuple[int, ...]] | None, free: dict[str, Any]):
+    def __init__(self, names: dict[Any, str], shapes: Sequence[tuple[int, ...]], free: dict[str, Any]):
         self.names = names
         self.shapes = shapes
         self.free = free
@@ -330,7 +344,7 @@ class _Printer:
         return self.sizes(value) if key in _SIZES and type(value) is tuple else plain(value)
 
     def sizes(self, shape: tuple) -> str:
-        for i, known in enumerate(self.shapes or ()):
+        for i, known in enumerate(self.shapes):
             if shape and known == shape:
                 return f"shapes[{i}]"
         return "(" + "".join([self.size(n) + ", " for n in shape]).rstrip(" ").removesuffix("," if len(shape) > 1 else "") + ")"
@@ -340,8 +354,6 @@ class _Printer:
             return plain(n)
         if n % MANY == 0:
             return f"{self.many}.shape[0]" + f" * {self.size(n // MANY)}" * (n != MANY)
-        if self.shapes is None:
-            return repr(n)
         known = [(f"shapes[{i}][{j}]", m) for i, shape in enumerate(self.shapes) for j, m in enumerate(shape)]
         for name, m in known:
             if m == n:
@@ -437,13 +449,6 @@ WORDS: dict[str, Any] = {
     "inf": inf, "nan": nan, "prod": prod, "dtype": np.dtype,
     **{np.dtype(c).name: np.dtype(c).type for c in "bhilBHILefdFD"}, "bool_": np.bool_,
 }  # fmt: skip
-
-
-def function_of(text: Text, reads: Sequence[Any] | None = None) -> Any:
-    """The text as a function."""
-    known: dict[str, Any] = {**WORDS, **text.calls}
-    exec(compile(source_of(text, "pull", reads), "<funcad pull>", "exec"), known)
-    return known["pull"]
 
 
 class _Recorded:

@@ -120,15 +120,15 @@ def fit_columns(ct: Any, shape: tuple[int, ...]) -> Any:
 # once (`columns`), each when it is first wanted.
 
 
-class RowPull:
+class Pull:
     """Of rows of one kind: `run(cts, ct, numbers, kept)` adds to the cotangents of the operands.
 
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
     """
 
     __slots__ = (
-        *("_rest", "part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many"),
-        *("asked", "late"),
+        *("rest", "part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many"),
+        *("asked", "late", "consts"),
     )
 
     def __init__(
@@ -139,12 +139,14 @@ class RowPull:
         there: Sequence[int],
         wide: bool = False,
     ):
-        self._rest: Any = rest  # (kept, distinct tangents) -> tangents of the results
+        self.rest: Any = rest  # (kept, distinct tangents) -> tangents of the results
         self.part = part  # what computes a part of what is kept, or None
         self.sources = tuple(sources)  # the numbers of what is kept, among operands, results, and what the parts computed
         self.there = tuple(there)  # the results that have tangents
         self.wide = wide  # NumPy broadcast the operands
-        self.late: Jaxpr | None = None  # what is kept -> what `rest` reads, where that is computed on the way back
+        # consts and what is kept -> what `rest` reads, where that is computed on the way back
+        self.late: Jaxpr | None = None
+        self.consts: list[Any] = []
         self.many = len(there) > 1
         self.begins = rest is not None and begins_in(rest)
         self.free = False  # of shapes
@@ -152,11 +154,6 @@ class RowPull:
         self.square = False  # may the square of the result be known?
         self.derived: dict[Any, Any] = {}
         self.run: Any = self._several if self.many else self._first
-
-    @property
-    def rest(self) -> Jaxpr:
-        """The linear part of the rule."""
-        return self._rest
 
     @property
     def n_kept(self) -> int:
@@ -273,8 +270,9 @@ class RowPull:
         outer = AbstractTrace("the backward pass")
         saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines
         try:
-            kept = [input_of(outer, v.aval) for v in (self.late or rest).inputs[:n]]
-            read = kept if self.late is None else eval_jaxpr(self.late, kept)
+            inputs = (self.late or rest).inputs[len(self.consts) :]
+            kept = [input_of(outer, v.aval) for v in inputs[:n]]
+            read = kept if self.late is None else eval_jaxpr(self.late, [*self.consts, *kept])
             seeds = [None if gone else outer.new_input(o.aval.update()) for o, gone in zip(rest.outputs, absent)]
             known = [False] * len(read) + [True] * m
             found = transpose_eval(rest, known, [*read, *[None] * m], seeds, all_linear=True)
@@ -314,7 +312,7 @@ class RowPull:
             ts = [broadcast_to(t, shape) for t in ts]
             kept = [broadcast_to(k, shape) for k in kept[: len(self.sources)]]
         if self.late is not None:
-            kept = eval_jaxpr(self.late, kept)
+            kept = eval_jaxpr(self.late, [*self.consts, *kept])
         if self.free:
             return eval_jaxpr(self.rest, [*kept, *ts])
         trace, source, rest = ts[0].owner, state.source or user_source(), self.rest
@@ -327,10 +325,10 @@ class RowPull:
         return [Tracer(trace, atoms[o], None, None, source) for o in rest.outputs]
 
 
-compared_by[RowPull] = lambda pull: (pull.rest, pull.sources, pull.there)
+compared_by[Pull] = lambda pull: (pull.rest, pull.sources, pull.there)
 
 
-class ByProgram(RowPull):
+class ByProgram(Pull):
     """Of one row: what its rule recorded when it ran on the values, transposed as it is."""
 
     __slots__ = ()
@@ -558,7 +556,7 @@ def _found(
         if found is UNKNOWN:
             found = _derived(answers, rule, wide)
             found = node.ways[answer] = found if not (free and found) or found.free else False
-            if isinstance(found, RowPull):
+            if isinstance(found, Pull):
                 found.asked = True
         node = found
     if not node:
@@ -606,23 +604,17 @@ def _ahead(rule: tuple, wide: bool) -> Any:
     found = written_ahead(primitive, pattern, avals, params, ones)
     if found is None:
         return None
-    # what is computed of one operand or result alone may wait until the way back: its text reads that
-    values = [r for r in found.reads if type(r) is int]
-    if not found.plain and not (primitive.emit is not None and len(values) == 1 and len(values) == len(found.reads)):
-        return None
-    return WrittenPull(found, values, rule, pattern, avals, ones, len(first), wide)
+    return WrittenPull(found, rule, pattern, avals, ones, len(first), wide)
 
 
-class WrittenPull(RowPull):
+class WrittenPull(Pull):
     """A pull that a table has; the linear part of its rule is derived where masks or linear programs ask for it."""
 
-    __slots__ = ("function", "bound", "rule", "kind", "recorded")
+    __slots__ = ("function", "bound", "rule", "kind", "recorded", "by_rule")
 
-    def __init__(
-        self, found: WrittenAhead, values: list[int], rule: tuple, pattern: tuple, avals: list, ones: tuple, m: int, wide: bool
-    ):
+    def __init__(self, found: WrittenAhead, rule: tuple, pattern: tuple, avals: list, ones: tuple, m: int, wide: bool):
         primitive, primals, rows, outs, params, _ = rule
-        n = len(primals)
+        n, values = len(primals), [r for r in found.reads if type(r) is int]
         super().__init__(None, None, [r if r >= 0 else n + ~r for r in values], (0,), wide)
         self.begins, self.free = found.begins, "shapes" not in found.reads
         self.square = primitive.square is not None
@@ -633,6 +625,7 @@ class WrittenPull(RowPull):
         self.rule: Any = primitive, [ids.index(i) for i in ids], avals, rows, [aval_of(o) for o in outs], params
         self.kind: Any = pattern, ones, found.reads
         self.recorded: Any = None
+        self.by_rule: Any = None
         self.run = self._adding(found.function, m)
 
     def _adding(self, function: Any, m: int, fit: Any = fit) -> Any:
@@ -653,21 +646,16 @@ class WrittenPull(RowPull):
 
         return run
 
-    @property
-    def rest(self) -> Jaxpr:
-        if self._rest is None:
+    def linear(self) -> Pull:
+        """The pull by the rule, which reads the same."""
+        if self.by_rule is None:
             primitive, alike, avals, rows, outs, params = self.rule
             like = [_like(a) for a in avals]
             examples = [like[i] for i in alike]  # rules look whether two are one
             rule = primitive, examples, rows, [_like(a) for a in outs], params, None
-            derived = _derived([], rule, self.wide, self.sources)
-            assert derived.part is None and derived.sources == self.sources
-            self.late = derived.late
-            self._rest = derived.rest
-        return self._rest
-
-    def transpose(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
-        self.traced(cts, given, numbers, kept)
+            found = self.by_rule = _derived([], rule, self.wide, self.sources)
+            found.free = self.free
+        return self.by_rule
 
     def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
         if Tracer not in map(type, given) and Tracer not in map(type, kept):
@@ -686,19 +674,17 @@ class WrittenPull(RowPull):
             function: Any = self.function
             if not self.free or self.rule[0].emit is None:
                 pattern, ones, reads = self.kind
-                found = written_ahead(self.rule[0], pattern, self.rule[2], self.rule[-1], ones, " columns")
+                found = written_ahead(self.rule[0], pattern, self.rule[2], self.rule[-1], ones, True)
                 function = found.function if found is not None and found.reads == reads else None
             run = False if function is None else self._adding(function, len(numbers), fit_columns)
             self.derived["columns"] = run
         if run is False:
-            self.rest  # noqa: B018 what is computed late is known then
-            super().columns(cts, given, numbers, kept, size)
+            self.linear().columns(cts, given, numbers, kept, size)
         else:
             run(cts, given[0], numbers, kept)
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        self.rest  # noqa: B018 what is computed late is known then
-        return super().tangents(kept, ts)
+        return self.linear().tangents(kept, ts)
 
 
 compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
@@ -789,14 +775,16 @@ def _cut(
     if part is not None and reads is None and not answers and _by_elements(equations):
         if _is_cheap_to_keep(part, atoms, fresh, numbers):
             reads = tuple(dict.fromkeys([*part.reads, *[numbers[a] for a in atoms if a in numbers]]))
-    if part is not None and reads is not None:
+    if reads is not None:
         of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}
-        pull = RowPull(rest, None, reads, there, wide)
+        pull = Pull(rest, None, reads, there, wide)
         plain = tuple([e._replace(source=None) for e in equations])
-        pull.late = prune(Jaxpr(tuple([of_number[n] for n in reads]), plain, tuple(atoms)))
+        captured = dict(outer.captured.values())
+        pull.consts = list(captured.values())
+        pull.late = prune(Jaxpr((*captured, *[of_number[n] for n in reads]), plain, tuple(atoms)))
     else:
         numbers |= {a: number + i for i, a in enumerate(fresh)}
-        pull = RowPull(rest, part, [numbers[a] for a in atoms], there, wide)
+        pull = Pull(rest, part, [numbers[a] for a in atoms], there, wide)
     pull.free = _by_elements(equations) and _by_elements(rest.equations)
     pull.square = primitive.square is not None
     return pull

@@ -2,8 +2,8 @@
 
 Idea: most of what an un-jitted operation costs is the question what it amounts to: promotion, axes, shapes, which primitive
 with which parameters. For a function declared `by_kind` the answer depends on types, shapes, strides, dtypes, options. So a
-call that has come some times is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of their operands
-was. Later calls with operands of the same kinds run the primitives and write the rows.
+call that came some times is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of
+their operands was. Later calls with operands of the same kinds run the primitives and write the rows.
 
 Invariants: rows are the ones that the function would write, each primitive runs once, at the user's line, with NumPy's
 warnings. A call is remembered only if every array and every number that is known by its type went into a row as it is, so
@@ -29,7 +29,7 @@ from funcad.memo import alike, remembers, table
 from funcad.passes.subprograms import params_key
 from funcad.unjitted.element_rows import READ
 from funcad.unjitted.following import with_value
-from funcad.unjitted.kinds import RowPull
+from funcad.unjitted.kinds import Pull
 
 _MOST = 4096  # calls that are remembered
 _MOST_OPERANDS = 64
@@ -213,11 +213,11 @@ def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str],
     """The lines that write a row of the same pull."""
     pull, numbers, kept, own, plain = step.row
     three = ", ".join([f"({', '.join(each)},)" for each in (xs, ps, ts)])
-    if isinstance(pull, RowPull) and pull.asked:  # the pull is another one if an answer is
+    if isinstance(pull, Pull) and pull.asked:  # the pull is another one if an answer is
         return [f" r{i} = tape.written(primitive{i}, {three}, params{i}, bits{i}, shape{i}, o{i}, source)"]
     lines, reads, n = [], [], len(xs)
     scope |= {f"pull{i}": pull, f"plain{i}": plain}
-    if not isinstance(pull, RowPull):
+    if not isinstance(pull, Pull):
         rest = kept
     else:
         rest = kept[pull.n_kept :]
