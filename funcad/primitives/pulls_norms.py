@@ -4,13 +4,14 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import arithmetic, families, norms
+from funcad.primitives import arithmetic, families, norms, transcendental
 
 integer_pow_p = arithmetic.integer_pow_p
 turn_p = arithmetic.turn
 broadcast_in_dim_p = families.broadcast_in_dim
 norm_p = norms.norm
 rooted_p = norms.rooted_p
+pow_p = transcendental.pow_p
 
 
 def _norm_1(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
@@ -66,7 +67,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 f2 axes=(0, 1) columns": _norm_7,
     },
     rooted_p: {
-        "0 n p=1.5": lambda xp, ct, out: 0.6666666666666666 * turn_p.impl(xp, ct, xp.power(out, 0.5)),
+        "0 n p=1.5": lambda xp, ct, out: 0.6666666666666666 * turn_p.impl(xp, ct, pow_p.impl(xp, out, 0.5)),
         "0 n p=3.0": lambda xp, ct, out: 0.3333333333333333 * turn_p.impl(xp, ct, integer_pow_p.impl(xp, out, n=2)),
     },
 }

@@ -4,8 +4,12 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import comparison, special_gamma
+from funcad.primitives import arithmetic, comparison, special_gamma
 
+abs_p = arithmetic.abs_
+and_p = comparison.and_
+eq_p = comparison.eq
+le_p = comparison.le
 select_p = comparison.select
 erf_p = special_gamma.erf
 erfc_p = special_gamma.erfc
@@ -34,57 +38,57 @@ def _owens_t_2(xp: Any, ct: Any, x: Any) -> Any:
 
 
 def _xlogy_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v7 = (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(y, 0.0)), 1.0, y)) * ct
-    return xp.log(y) * ct, v7
+    v4 = x / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, x, 0.0), eq_p.impl(xp, y, 0.0)), 1.0, y)
+    return xp.log(y) * ct, v4 * ct
 
 
 def _xlogy_2(xp: Any, ct: Any, x: Any) -> Any:
-    v0 = xp.equal(x, 0.0)
-    return (xp.log(x) * ct) + ((x / select_p.impl(xp, xp.bitwise_and(v0, v0), 1.0, x)) * ct)
+    v0 = eq_p.impl(xp, x, 0.0)
+    return (xp.log(x) * ct) + ((x / select_p.impl(xp, and_p.impl(xp, v0, v0), 1.0, x)) * ct)
 
 
 def _xlog1py_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v0 = 1.0 + y
-    v8 = (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(v0, 0.0)), 1.0, v0)) * ct
-    return xp.log1p(y) * ct, v8
+    v5 = x / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, x, 0.0), eq_p.impl(xp, v0, 0.0)), 1.0, v0)
+    return xp.log1p(y) * ct, v5 * ct
 
 
 def _xlog1py_2(xp: Any, ct: Any, x: Any) -> Any:
     v0 = 1.0 + x
-    v8 = (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(v0, 0.0)), 1.0, v0)) * ct
-    return (xp.log1p(x) * ct) + v8
+    v5 = x / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, x, 0.0), eq_p.impl(xp, v0, 0.0)), 1.0, v0)
+    return (xp.log1p(x) * ct) + (v5 * ct)
 
 
 def _rel_entr_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v10 = (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(y, 0.0)), 1.0, y)) * (-ct)
-    return (xp.log(x / y) + 1.0) * ct, v10
+    v4 = x / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, x, 0.0), eq_p.impl(xp, y, 0.0)), 1.0, y)
+    return (xp.log(x / y) + 1.0) * ct, v4 * (-ct)
 
 
 def _rel_entr_2(xp: Any, ct: Any, x: Any) -> Any:
-    v0 = xp.equal(x, 0.0)
-    v9 = (x / select_p.impl(xp, xp.bitwise_and(v0, v0), 1.0, x)) * (-ct)
+    v0 = eq_p.impl(xp, x, 0.0)
+    v9 = (x / select_p.impl(xp, and_p.impl(xp, v0, v0), 1.0, x)) * (-ct)
     return ((xp.log(x / x) + 1.0) * ct) + v9
 
 
 def _kl_div_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v5 = 1.0 - (x / select_p.impl(xp, xp.bitwise_and(xp.equal(x, 0.0), xp.equal(y, 0.0)), 1.0, y))
-    return xp.log(x / y) * ct, v5 * ct
+    v4 = x / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, x, 0.0), eq_p.impl(xp, y, 0.0)), 1.0, y)
+    return xp.log(x / y) * ct, (1.0 - v4) * ct
 
 
 def _kl_div_2(xp: Any, ct: Any, x: Any) -> Any:
-    v0 = xp.equal(x, 0.0)
-    return (xp.log(x / x) * ct) + ((1.0 - (x / select_p.impl(xp, xp.bitwise_and(v0, v0), 1.0, x))) * ct)
+    v0 = eq_p.impl(xp, x, 0.0)
+    return (xp.log(x / x) * ct) + ((1.0 - (x / select_p.impl(xp, and_p.impl(xp, v0, v0), 1.0, x))) * ct)
 
 
 def _huber_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
-    v0 = xp.absolute(y)
-    v1 = xp.less_equal(v0, x)
+    v0 = abs_p.impl(xp, y)
+    v1 = le_p.impl(xp, v0, x)
     return select_p.impl(xp, v1, 0.0 * x, v0 - x) * ct, select_p.impl(xp, v1, y, x * xp.sign(y)) * ct
 
 
 def _huber_2(xp: Any, ct: Any, x: Any) -> Any:
-    v0 = xp.absolute(x)
-    v1 = xp.less_equal(v0, x)
+    v0 = abs_p.impl(xp, x)
+    v1 = le_p.impl(xp, v0, x)
     v9 = select_p.impl(xp, v1, x, x * xp.sign(x)) * ct
     return (select_p.impl(xp, v1, 0.0 * x, v0 - x) * ct) + v9
 
@@ -92,25 +96,25 @@ def _huber_2(xp: Any, ct: Any, x: Any) -> Any:
 def _pseudo_huber_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v0 = y * x
     v1 = xp.hypot(x, y)
-    v3 = xp.equal(v1, 0.0)
+    v3 = eq_p.impl(xp, v1, 0.0)
     v7 = xp.square(y)
     v8 = v1 + x
-    v13 = v7 / select_p.impl(xp, xp.bitwise_and(xp.equal(v7, 0.0), xp.equal(v8, 0.0)), 1.0, v8)
-    v14 = xp.square(v13)
-    v20 = (v0 / select_p.impl(xp, xp.bitwise_and(xp.equal(v0, 0.0), v3), 1.0, v1)) * ct
-    return (v14 / select_p.impl(xp, xp.bitwise_and(xp.equal(v14, 0.0), v3), 1.0, v1)) * ct, v20
+    v12 = select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, v7, 0.0), eq_p.impl(xp, v8, 0.0)), 1.0, v8)
+    v14 = xp.square(v7 / v12)
+    v20 = (v0 / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, v0, 0.0), v3), 1.0, v1)) * ct
+    return (v14 / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, v14, 0.0), v3), 1.0, v1)) * ct, v20
 
 
 def _pseudo_huber_2(xp: Any, ct: Any, x: Any) -> Any:
     v0 = x * x
     v1 = xp.hypot(x, x)
-    v3 = xp.equal(v1, 0.0)
+    v3 = eq_p.impl(xp, v1, 0.0)
     v7 = xp.square(x)
     v8 = v1 + x
-    v13 = v7 / select_p.impl(xp, xp.bitwise_and(xp.equal(v7, 0.0), xp.equal(v8, 0.0)), 1.0, v8)
-    v14 = xp.square(v13)
-    v20 = (v0 / select_p.impl(xp, xp.bitwise_and(xp.equal(v0, 0.0), v3), 1.0, v1)) * ct
-    return ((v14 / select_p.impl(xp, xp.bitwise_and(xp.equal(v14, 0.0), v3), 1.0, v1)) * ct) + v20
+    v12 = select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, v7, 0.0), eq_p.impl(xp, v8, 0.0)), 1.0, v8)
+    v14 = xp.square(v7 / v12)
+    v20 = (v0 / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, v0, 0.0), v3), 1.0, v1)) * ct
+    return ((v14 / select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, v14, 0.0), v3), 1.0, v1)) * ct) + v20
 
 
 PULLS: dict[Primitive, dict[str, Any]] = {

@@ -279,6 +279,11 @@ def mask_begins(linear: Jaxpr) -> bool:
     return False
 
 
+def _is_ufunc(primitive: Any) -> bool:
+    """Is it what NumPy's function of this name is on traced values, too? Several primitives may compute by one function."""
+    return primitive.ufunc is not None and primitive.emit is not None and primitive.ufunc.__name__ == primitive.name
+
+
 class _Printer:
     """Equations as Python: a line for each, (names of the results, expression)."""
 
@@ -304,7 +309,7 @@ class _Printer:
             text, loose = f"{given[0]} {_INFIX[primitive.name]} {given[1]}", True
         elif primitive.name == "neg" and primitive.ufunc is np.negative:
             text, loose = f"-{given[0]}", True
-        elif primitive.ufunc is not None and primitive.emit is not None and not params and len(given) == primitive.ufunc.nin:
+        elif _is_ufunc(primitive) and not params and len(given) == primitive.ufunc.nin:
             text = f"xp.{primitive.ufunc.__name__}({', '.join(given)})"
         else:
             called = re.sub(r"\W", "_", primitive.name) + "_p"

@@ -40,6 +40,7 @@ sub_p = arithmetic.sub
 turn_p = arithmetic.turn
 basic_index_p = basic_indexing.basic_index_p
 stack_p = basic_indexing.stack_p
+eq_p = comparison.eq
 select_p = comparison.select
 dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
@@ -96,11 +97,11 @@ def _div_2(xp: Any, ct: Any, out: Any, x: Any) -> Any:
 
 
 def _turn_1(xp: Any, ct: Any, y: Any, out: Any) -> Any:
-    return turn_p.impl(xp, ct, y), select_p.impl(xp, xp.equal(y, 0.0), nan, -(out / y)) * ct
+    return turn_p.impl(xp, ct, y), select_p.impl(xp, eq_p.impl(xp, y, 0.0), nan, -(out / y)) * ct
 
 
 def _turn_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
-    return turn_p.impl(xp, ct, x) + (select_p.impl(xp, xp.equal(x, 0.0), nan, -(out / x)) * ct)
+    return turn_p.impl(xp, ct, x) + (select_p.impl(xp, eq_p.impl(xp, x, 0.0), nan, -(out / x)) * ct)
 
 
 def _hypot_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
@@ -781,9 +782,9 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n n=2": lambda xp, ct: ct,
         "01 n,n n=2": lambda xp, ct: (None, ct),
         "00 n,n n=2": lambda xp, ct: ct,
-        "-1 n,n n=3": lambda xp, ct, y: (1.5 * xp.sqrt(y)) * ct,
-        "01 n,n n=3": lambda xp, ct, y: (None, (1.5 * xp.sqrt(y)) * ct),
-        "00 n,n n=3": lambda xp, ct, x: (1.5 * xp.sqrt(x)) * ct,
+        "-1 n,n n=3": lambda xp, ct, y: (1.5 * root_of_squares_p.impl(xp, y)) * ct,
+        "01 n,n n=3": lambda xp, ct, y: (None, (1.5 * root_of_squares_p.impl(xp, y)) * ct),
+        "00 n,n n=3": lambda xp, ct, x: (1.5 * root_of_squares_p.impl(xp, x)) * ct,
         "00 n,n n=4": lambda xp, ct, x: (2.0 * exact_pow_p.impl(xp, x, x, n=2)) * ct,
     },
     abs_p: {
