@@ -19,14 +19,14 @@ from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.lane_trace import as_truth
 from funcad.errors import FuncadError
 from funcad.host.where import setting, state, tracing
-from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left, untwinned
 from funcad.jitted.path_segments import Leaf
 from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
 from funcad.reads.code_reads import content, is_library, reads_of
-from funcad.reads.places import Guards
+from funcad.reads.places import Guards, Place, path_of
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
 from funcad.tree.same import again
@@ -75,6 +75,10 @@ class Attempt(NamedTuple):
             guards = guards.joined(self.found.settle(f, moved, run.unseen))
         return guards if guards.places else None
 
+    def sees_orders(self, jaxpr: Jaxpr) -> bool:
+        """May the program be another one where the keys of dicts among the arguments come in another order?"""
+        return self.run is None or self.run.orders or keeps_functions(jaxpr)
+
     def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:
         leaf = Leaf(outputs)
         leaf.out_tree, leaf.consts = self.store.tree, consts
@@ -90,9 +94,10 @@ class Attempts:
     paths in its cache have this, and would keep it alive.
     """
 
-    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned", "unseen")
+    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned", "unseen", "given")
 
-    def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
+    def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str], given: Sequence[Place] = ()):
+        self.given = given  # places of further arguments, after the leaves
         self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
         chosen = [core.is_static(i, len(args)) for i in range(len(args))]
         of = core.knows_self
@@ -109,7 +114,7 @@ class Attempts:
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[tuple, dict]:
         """The function's own, of these leaves."""
-        return self.merged(*self.in_tree.unflatten(leaves))
+        return self.merged(*self.in_tree.unflatten(list(leaves)[: self.in_tree.num_leaves]))
 
     def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         statics = [(label, held()) for label, held in self.statics]
@@ -133,27 +138,44 @@ class Attempts:
         given.commits = True  # see jit_writes.py
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         flat = flat if run is None else run.storing(flat)
+        flat = _taking(flat, run, self.given) if self.given else flat
         return Attempt(flat, store, writes, given, self.in_tree, self.title, found, run)
+
+
+def _taking(flat: Callable[..., list], run: TwinRun | None, places: Sequence[Place]) -> Callable[..., list]:
+    """The flat function, which takes the numbers at these places after its leaves."""
+
+    def taking(*leaves: Any) -> list:
+        n = len(leaves) - len(places)
+        if run is not None:
+            run.given = dict(zip(map(path_of, places), leaves[n:]))
+        return flat(*leaves[:n])
+
+    return taking
 
 
 class TwinRun:
     """One run of a function's twin, and what it stored."""
 
-    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing")
+    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing", "orders", "given")
 
     def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[bool]):
         self.statics, self.inputs, self.known = statics, inputs, known
         self.guards: Guards | None = None
+        self.given: dict[Any, Any] = {}
         self.unseen = False  # did code of the user's run that is no twin?
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
         self.advancing: set[str] = set()  # labels of what is read and stored
+        self.orders = True  # did it see in which order the keys of dicts among its arguments came?
 
     def of(self, f: Any, args: tuple, kwargs: dict) -> Any:
         """The result of f, whose stores are taken back and noted."""
         running = _running()
         observer = running.begin(f, self.statics, self.inputs)  # anew: the function may be started again
         observer.trace, observer.untwinned = state.running, untwinned
+        observer.orders.begin(args, kwargs)
+        observer.given = dict(self.given)
         try:
             with running.under(observer, self.known) as twin:
                 result = twin(f)(*args, **kwargs)
@@ -163,10 +185,17 @@ class TwinRun:
                     raise observer.unplaced
                 self.stores, self.outputs = observer.stores.taken()
                 self.advancing = observer.stores.advancing
+                if observer.stores.variables and any(map(_calls_back, state.running.equations)):
+                    raise Refusal("a context variable is set, and what the program calls may read it", "")
             if observer.storing:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
             self.guards, self.unseen = observer.guards(), observer.unseen
+            observer.orders.handed(result)
+            self.orders = observer.orders.seen or self.unseen
             return result
+        except Refusal as refusal:
+            refusal.outside = (observer.guards() or Guards([])).listed()
+            raise
         except Exception as error:
             if observer.stores.some and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
                 raise Raised(error) from error
@@ -203,6 +232,10 @@ def keeps_functions(jaxpr: Jaxpr) -> bool:
     if answer is None:
         answer = jaxpr.memo.setdefault("keeps_functions", any([_keeps_functions(e) for e in jaxpr.equations if e.params]))
     return bool(answer)
+
+
+def _calls_back(equation: Equation) -> bool:
+    return equation_has_effects(equation) or bool(equation.params) and _keeps_functions(equation)
 
 
 def _keeps_functions(equation: Equation) -> bool:

@@ -9,14 +9,15 @@ their memory, and NumPy does not warn. What a trace cannot do, and f could, is a
 Traps: the first call traces where something else is traced around it; over processes, whose calls must be alike; on a device;
 where arrays are so large that a run costs more than a trace; where a trace is to tell something (`guards=False`,
 `not_compiled="raise"`, the audit, checks of numbers); where arguments are donated or of classes of the user's; where f says
-`constant`, which is of the first call. An array that f writes and returns is the caller's own.
+`constant`, which is of the first call, or warns, of a line that is so many calls up.
+An array that f writes and returns is the caller's own.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
 from funcad.host.where import is_internal, open_traces, outside, state
 from funcad.jitted.attempts import Attempts
+from funcad.memo import remembers
 from funcad.primitives.axis_env import over_processes, processes_here
+from funcad.reads.code_reads import content
 
 OBSERVES = True
 LARGE = 1 << 20  # bytes of the arrays among the arguments
@@ -44,7 +47,7 @@ def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) ->
     if state.checked is not None or state.abstract is not None or (core.not_compiled or config.not_compiled) == "raise":
         return False
     code = getattr(core.f, "__code__", None)
-    if code is not None and (is_internal(code.co_filename) or _says_constant(code)):
+    if code is not None and (is_internal(code.co_filename) or _traces(core.f, set())):
         return False
     if not _is_plain(given):
         return False
@@ -60,8 +63,24 @@ def _is_plain(x: Any) -> bool:
     return kind in _PLAIN or x is None or issubclass(kind, np.generic)
 
 
-def _says_constant(code: CodeType) -> bool:
-    return "constant" in code.co_names or any([type(c) is CodeType and _says_constant(c) for c in code.co_consts])
+def _traces(f: Any, met: set[Any]) -> bool:
+    """Does f, or what it calls by name, say `constant`, or warn of a line that is so many calls up (`stacklevel`)?"""
+    f = f.__func__ if type(f) is MethodType else f
+    if type(f) is not FunctionType or f in met or is_internal(f.__code__.co_filename):
+        return False
+    met.add(f)
+    names, levels = _names_in(f.__code__)
+    if levels or not names.isdisjoint(("constant", "warn")):
+        return True
+    return any([_traces(x, met) for x in (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names))])
+
+
+@remembers(512)
+def _names_in(code: CodeType) -> tuple[frozenset[str], bool]:
+    """The names in a code and in those nested in it, and whether a keyword `stacklevel` is given in one."""
+    nested = [_names_in(c) for c in code.co_consts if type(c) is CodeType]
+    levels = any([type(c) is tuple and "stacklevel" in c for c in code.co_consts])
+    return frozenset(code.co_names).union(*[names for names, _ in nested]), levels or any([level for _, level in nested])
 
 
 def _unsaid() -> Callable[[str, int], None]:

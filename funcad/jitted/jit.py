@@ -42,17 +42,28 @@ from funcad.jitted.jit_parameters import check_parameters, check_placement, indi
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import REFUSALS, Recorder
-from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
+from funcad.jitted.path_report import PathsExplanation, UnjittedExplanation, one_program, path_taken
 from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
+from funcad.reads.places import path_of, value_at
 from funcad.reads.refusals import Raised, Refusal, Unplaced, warn_once
 from funcad.reads.stores import lock, write_back
 from funcad.tree.same import itself
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, called, check_leaves, dress_as, is_method, is_no_argument, name_of, own_memory, positional_names,
+    Remade,
+    api,
+    binds,
+    called,
+    check_leaves,
+    dress_as,
+    is_method,
+    is_no_argument,
+    name_of,
+    own_memory,
+    positional_names,
     sees_order,
 )
 
@@ -228,7 +239,7 @@ class Jitted(Remade):
         `config.engine = "cuda"` the kernels, registers and bytes, too, and by `.at(bandwidth)` the time; see help(found).
 
         `.outside` lists what the function reads beside its arguments and stores there, with what is done with it at each call
-        ("read", "compared" or "stored") and the line. One that is not compiled raises NotCompiledWarning, with the reason.
+        ("read", "compared" or "stored") and the line. Of one whose calls run un-jitted, `.reason` says why, and where.
 
         >>> import numpy as np, funcad
         >>> with funcad.config.set(engine="numpy"):
@@ -237,11 +248,22 @@ class Jitted(Remade):
         ('numpy', [['neg', 'exp', 'mul']])
         """
         core = self._core_for(args)
-        leaves, entry = core.looked_at(args, kwargs)
+        refused, name = core.cache.refused, name_of(core.f)
+        try:
+            leaves, entry = core.traced(args, kwargs)[:2]
+        except Raised as raised:
+            raise raised.__cause__ from None  # type: ignore[misc]
+        except Refusal as refusal:
+            return UnjittedExplanation(name, str(refusal), refusal.outside)
+        except FuncadError:
+            if refused is None:
+                raise
+            entry = None
+        if refused is not None:  # by what only a call comes to
+            return UnjittedExplanation(name, refused, entry.watched.listed() if entry and entry.watched else [])
         if entry.paths is not None:
-            return PathsExplanation(entry, name_of(core.f))
-        entry = entry.as_of_now(core.f)
-        return explained(entry, leaves, name_of(core.f))
+            return PathsExplanation(entry, name)
+        return explained(entry.as_of_now(core.f), leaves, name)
 
     @api
     def profile(self, *args: Any, **kwargs: Any) -> Any:
@@ -417,7 +439,7 @@ class Core:
         inside = state.abstract is not None and not isinstance(state.abstract, LaneTrace)  # lanes that raise run apart
         if effects or state.checked or inside or self._donated_ids(args, kwargs):
             return False
-        if entry.stores:
+        if entry.stores and entry.paths is None:
             return True  # what f stores before the error is Python's too
         return isinstance(error, REFUSALS) and (entry.paths is None or isinstance(error, NotTheSame))
 
@@ -496,6 +518,22 @@ class Core:
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""
+        if entry.given and state.observer is not None:  # whose program takes the numbers
+            return state.observer.runs_as(self.f)(*args, **kwargs)
+        if entry.given:
+            with lock:
+                if entry.watched is None or not entry.watched.holds(self.f):  # another thread has stored meanwhile
+                    return self._call(args, kwargs, 1)
+                happened: list[Any] = []
+                donated = self._donated_ids(args, kwargs)
+                further = [value_at(place, self.f) for place in entry.given]
+                leaves = [*leaves, *further]
+                try:
+                    with setting(happened=(happened, [])):
+                        return entry.paths.call(self, leaves, args, kwargs, donated)
+                except Exception as error:
+                    self._stored_before(args, kwargs, happened, error)
+                    raise
         if state.observer is not None:
             state.observer.also(entry.watched, self.f)
         donated = self._donated_ids(args, kwargs)
@@ -504,6 +542,11 @@ class Core:
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
         return entry.paths.call(self, leaves, args, kwargs, donated)
+
+    def _stored_before(self, args: tuple, kwargs: dict, happened: list, error: Exception) -> None:
+        """A call has raised after effects: f itself runs once more, which stores what it stores before that, and raises it."""
+        if happened and not state.checked and state.abstract is None:
+            run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -583,6 +626,7 @@ class Core:
         leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         orders = in_tree.orders, tuple(kwargs) if self.ordered and len(kwargs) > 1 else None
+        orders = None if orders == (None, None) else orders
         key = Signature(in_tree, orders, shapes, statics, self.programs, axes_key(), state.default_device, array_type(leaves))
         try:
             key, entry = self.cache.get(key, leaves, self.f)
@@ -598,11 +642,13 @@ class Core:
                 if entry is None:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
-                        ran = result is not None and key._replace(answers=()) in self.cache.observed
+                        ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
                         entry = self._trace(args, kwargs, in_tree, avals, leaves, result, ran)
                         if any_tracer(entry.consts):
                             report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
                         else:
+                            if orders is not None:
+                                key, _ = self.cache.find_among(orders if entry.ordered else None, key, leaves, self.f)
                             self.cache.put(key, entry)
                             successors(self.cache, key, entry)
         elif config.audit and entry.paths is None:
@@ -624,7 +670,8 @@ class Core:
     def looked_at(self, args: tuple, kwargs: dict) -> tuple[list, Entry]:
         """The leaves and the program for somebody who wants to see it: that there is none is an error."""
         try:
-            return self.traced(args, kwargs)[:2]
+            leaves, entry, _ = self.traced(args, kwargs)
+            return [*leaves, *[value_at(place, self.f) for place in entry.given]], entry
         except Raised as raised:
             raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
@@ -634,7 +681,10 @@ class Core:
         self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None, ran: bool = False
     ) -> Entry:
         """A program of f. `ran`: f has run on values of the signature, so that what a trace cannot do is no error of f's."""
+        takes = self.guards and result is not None and state.observer is None and has_twin(self.f)
         while (numbers := self.cache.inputs()) and has_twin(self.f):
+            if takes and (given := self.cache.given(self.f)):
+                return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
             try:
                 return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves)
             except Unplaced as error:  # Python needs the value of this one
@@ -643,19 +693,53 @@ class Core:
                 self.cache.refuse(numbers)
         recorder = Recorder(leaves) if self.guards and result is not None else None
         try:
+            if takes and (given := self.cache.given(self.f)):
+                return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
             return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result, recorder)
         except FuncadError as error:
             if ran and recorder is not None and not recorder.started:
                 raise Raised(error) from error
             raise
 
+    def _taking(self, given: tuple, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: Any) -> Entry:
+        """Paths that take the numbers at these places as further arguments; a program, if Python asks for no value of them."""
+        n, happened = len(result), []
+        with lock:
+            further = [value_at(place, self.f) for place in given]
+            recorder = Recorder([*leaves, *further])
+            avals_of_all = [*avals, *map(aval_of, further)]
+            try:
+                with setting(happened=(happened, [])):
+                    recorded = result, recorder, given
+                    entry = self._traced_with(set(), args, kwargs, in_tree, avals_of_all, recorder.leaves, *recorded)
+            except Exception as error:
+                self._stored_before(args, kwargs, happened, error)
+                raise
+        if not recorder.started:
+            labels = {place.label for place in given}
+            try:
+                return self._traced_with(labels, args, kwargs, in_tree, avals, leaves)
+            except Unplaced as error:
+                label = error.label or given[0].label
+                raise Refusal(f"{label} advances, and Python needs its value", "") from None
+            except Exception as error:
+                raise Raised(error) from error
+        entry.given = given
+        places = set(map(path_of, given))
+        if len(result) > n and entry.watched is not None:
+            compared = [w for w in entry.watched.places if w.check == "scalar"]
+            if any([path_of(w) in places for w in compared]):
+                label = given[0].label
+                self.refused(Refusal(f"{label} advances, and code that has no source reads it", ""))
+        return entry
+
     def _traced_with(
         self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, *recorded: Any
     ) -> Entry:
         """`recorded`: where the result goes, and the recorder, if tracing may need values."""
-        result, recorder = recorded or (None, None)
+        result, recorder, given = (*recorded, *(None, None, ())[len(recorded) :])
         counters["traces"] += 1
-        attempt = Attempts(self, args, kwargs, in_tree, numbers)
+        attempt = Attempts(self, args, kwargs, in_tree, numbers, given)
         first = attempt(self.f, leaves)
         failed: Exception | None = None
         try:
@@ -681,10 +765,11 @@ class Core:
                 jaxpr.memo["fast_math"] = True  # read by the passes
             entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
         entry.code = getattr(self.f, "__code__", None)
+        entry.ordered = first.sees_orders(jaxpr) or self.ordered and len(kwargs) > 1 or entry.paths is not None
         entry.watched = first.settle(self.f, self.cache.moved, jaxpr)
         if first.run is not None:
             entry.stores = tuple(first.run.stores)
-            label = self.cache.advance(first.run.advancing)
+            label = self.cache.advance(first.run.advancing, first.run.guards, bool(given))
             if label is not None:
                 refusal = Refusal(f"{label} advances, and Python needs its value", "")
                 if not result:

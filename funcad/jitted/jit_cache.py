@@ -29,7 +29,7 @@ from funcad.errors import FuncadError
 from funcad.ir.jaxpr import Jaxpr
 from funcad.memo import CacheLine, after_switch, further, line_of, weak_table
 from funcad.primitives.axis_env import over_processes
-from funcad.reads.places import Guards, held_weakly
+from funcad.reads.places import Guards, Place, evaluated, held_weakly, is_number, needed, path_of
 from funcad.reads.refusals import Raised
 from funcad.reads.stores import Store
 from funcad.show.compile_log import html_table
@@ -60,7 +60,7 @@ class Signature(NamedTuple):
     """What a program was traced for: the key of the cache."""
 
     in_tree: Any  # structure of (args, kwargs) without statics
-    orders: Any  # in which the keys of dicts among them came, which f can see (`TreeDef.orders`)
+    orders: Any  # in which the keys of dicts among them came (`TreeDef.orders`); None: f cannot see it
     avals: tuple  # (shape, dtype, weak) of each leaf
     statics: Any
     options: tuple  # what `jit` was given that changes programs
@@ -112,7 +112,7 @@ class Entry:
     """One traced program."""
 
     __slots__ = ("jaxpr", "_consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
-    __slots__ += ("paths", "watched", "stores", "code", "weak", "living")
+    __slots__ += ("paths", "watched", "stores", "code", "weak", "living", "ordered", "given")
     watched: Guards | None  # what it depends on beside the arguments
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
@@ -125,9 +125,11 @@ class Entry:
         self.returned = writes.returned if writes is not None else {}  # outputs that are one of them -> which leaf
         self.asked = tuple(sorted(given.asked))  # the leaves whose strides the program depends on
         asks = self.asked or "asked" in jaxpr.memo
-        self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None
+        self.answers = self._answers(given.values[: in_tree.num_leaves], "asked" in jaxpr.memo) if asks else None
         self.paths: Any = None  # in the place of one program, if the function asked for values (paths.py)
         self.watched = None
+        self.given: tuple[Place, ...] = ()  # places of numbers that its paths take after the leaves
+        self.ordered = True  # does it hold only for dicts whose keys come in this order?
         self.code: Any = None  # of f, where it is a function: its code can be exchanged
         self.stores: tuple[Store, ...] = ()  # what is written back, whose values are the outputs after all others
         self.living: tuple[Any, ...] = ()  # weak references to what must live, see Cache.put
@@ -192,13 +194,14 @@ class Cache:
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
     __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
-    __slots__ += ("dead", "dropped", "observed", "first_calls", "__weakref__")
+    __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
         self.changes: Counter[str] = Counter()  # how often numbers changed that programs read
         self.concrete: set[str] = set()  # of these: Python needs their values
         self.proven: set[str] = set()  # of these: they were inputs
+        self.places: dict[str, Place] = {}  # where programs have read what they advance
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
         self.observed: OrderedDict[Signature, None] = OrderedDict()  # signatures whose first call ran un-jitted
@@ -240,9 +243,17 @@ class Cache:
     def find(self, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
         """The program of a call and its key, to which belongs what programs of the same avals asked and were told.
 
-        Programs for other values of what f reads beside its arguments come one after the other.
+        Programs for other values of what f reads beside its arguments come one after the other, those that hold for every
+        order of the keys of dicts before the others.
         """
-        key = key._replace(answers=()) if key.answers else key
+        if key.orders is None:
+            return self.find_among(None, key, leaves, f)
+        found, last = [self.find_among(orders, key, leaves, f) for orders in (None, key.orders)]
+        return found if found[1] is not None or last[1] is None and len(found[0].answers) > len(last[0].answers) else last
+
+    def find_among(self, orders: Any, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
+        """`find` among the programs for this order, or if it is None, for every one."""
+        key = key._replace(answers=(), orders=orders) if key.answers or key.orders is not orders else key
         entry, changed = self.entries.get(key), []
         while entry is not None:
             if not entry.fits():
@@ -274,6 +285,7 @@ class Cache:
 
     def observe(self, key: Signature) -> bool:
         """Is this the first call of a signature? It counts as observed, no longer as a miss."""
+        key = key._replace(orders=None)
         with self.lock:
             if key in self.observed or key.answers:
                 return False
@@ -287,7 +299,7 @@ class Cache:
     def forget(self, key: Signature) -> None:
         """The first call of a signature failed: the next one is the first."""
         with self.lock:
-            self.observed.pop(key, None)
+            self.observed.pop(key._replace(orders=None), None)
 
     def note_changes(self, key: Signature, f: Any) -> None:
         """Before a trace: which numbers changed that the program before read."""
@@ -299,11 +311,29 @@ class Cache:
         """The numbers that have changed so often that they are to be inputs of programs."""
         return {label for label, n in self.changes.items() if n >= 2} - self.concrete
 
-    def advance(self, labels: set[str]) -> str | None:
+    def given(self, f: Any) -> tuple[Place, ...]:
+        """The places of the numbers that advance, and of which Python needs the values: paths take them as arguments."""
+        if self.concrete.isdisjoint(self.places):
+            return ()
+        labels = self.concrete | self.inputs()
+        places = [self.places[label] for label in sorted(labels) if label in self.places]
+        return tuple([w for w, x, _ in evaluated(needed(places), f) if w in places and is_number(x)])
+
+    def advance(self, labels: set[str], guards: Guards | None, given: bool) -> str | None:
         """What a function reads and stores is to be an input; gives one of which Python needs the value."""
-        for label in labels - self.concrete:
+        before = {label: path_of(place) for label, place in self.places.items()}
+        if guards is not None:
+            for place in guards.places:
+                if place.label in labels and place.check == "scalar":
+                    self.places[place.label] = place
+        for label in labels:
             self.changes[label] += 2
-        return next(iter(labels & self.concrete), None)
+            now = self.places.get(label)
+            moved = now is not None and path_of(now) != before.get(label)
+            most = MOST_STATES if moved else 4 if given else 2
+            if self.changes[label] > most and (given or label in self.concrete):
+                return label
+        return None
 
     def refuse(self, numbers: set[str]) -> None:
         """A trace with these as inputs failed: those that never were inputs are none from now on, or all."""
@@ -353,7 +383,7 @@ class Cache:
             self.observed.clear()
             self.sizes = {}
             self.advised, self.refused, self.refuser = False, None, None
-            for seen in (self.moved, self.changes, self.concrete, self.proven):
+            for seen in (self.moved, self.changes, self.concrete, self.proven, self.places):
                 seen.clear()
             self._count_from_zero()
             derived = list(self.derived.values())

@@ -216,7 +216,10 @@ class _Writer:
             if keys:  # they are nearly always the same objects; and in this order, which counts
                 first, *others = [f"[{i}] is {self.constant(key)}" for i, key in enumerate(keys)]
                 alike = " and ".join([f"(_keys := [*{name}]){first}", *[f"_keys{other}" for other in others]])
-                self.structure.append(f"({alike} or _same((*_keys,), {self.constant(keys)}))")
+                if self.entry.ordered:
+                    self.structure.append(f"({alike} or _same((*_keys,), {self.constant(keys)}))")
+                else:
+                    self.structure.append(f"({alike} or _same({{*_keys}}, {self.constant({*keys})}))")
             for key, child in zip(part._meta, children):
                 item = f"{name}[{self.constant(key)}]"
                 is_number = child is LEAF and type(value[key]) in SCALAR_AVALS  # read once

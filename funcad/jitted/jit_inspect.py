@@ -155,7 +155,7 @@ class Compiled:
                 f"compiled {self.name} takes the dynamic arguments that it was lowered for (static ones are part of it).\n"
                 + tree.describe_difference(in_tree, entry.in_tree, "(args, kwargs)", "(args, kwargs) of lower")
             )
-        if in_tree.orders != entry.in_tree.orders:
+        if entry.ordered and in_tree.orders != entry.in_tree.orders:
             raise TypeError(
                 f"compiled {self.name} was lowered for dicts whose keys come in another order, which the function can see.\n"
                 "Remedy: call the jitted function itself; or give the keys in the order that they had in lower."

@@ -142,7 +142,7 @@ def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterat
         for label, a, b in zip(labels_of(new.in_tree, names), new.avals, old.avals):
             if a != b:
                 yield f"{label}: {_aval(a)}, before {_aval(b)}{_weakness(a, b)}"
-        if new.orders != old.orders:
+        if None not in (new.orders, old.orders) and new.orders != old.orders:
             yield "the keys of a dict come in another order, which the function can see"
     if new.statics != old.statics:
         yield from _static_differences(new.statics, old.statics)

@@ -60,7 +60,7 @@ def successors(cache: Cache, key: Signature, entry: Entry) -> None:
         numbers = numbers or paths.numbers
         successor = Entry(_without_program(numbers), [], entry.in_tree, None, given)
         successor.paths = Paths(core, paths.attempt, given, numbers)
-        successor.watched, successor.code = entry.watched, entry.code
+        successor.watched, successor.code, successor.given = entry.watched, entry.code, entry.given
         cache.put(key, successor)
         successors(cache, key, successor)
         core.upgrade(entry)

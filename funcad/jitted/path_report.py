@@ -46,7 +46,10 @@ class Path(NamedTuple):
 def outside(entry: Entry) -> list[dict[str, str]]:
     """What the program reads beside its arguments and stores there: what, how, and the line."""
     found = entry.watched.listed() if entry.watched is not None else []
-    found += [(store.label, "stored", "") for store in entry.stores]
+    return as_data([*found, *[(store.label, "stored", "") for store in entry.stores]])
+
+
+def as_data(found: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
     return [dict(zip(("what", "how", "line"), one)) for one in found]
 
 
@@ -74,6 +77,19 @@ class PathsExplanation:
             lines.append(f"and {n - MOST_SHOWN} more")
         lines += importlib.import_module("funcad.backends.explain").outside_lines(self.outside)
         return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+class UnjittedExplanation:
+    """Why the calls of a jitted function run un-jitted: `.reason`, with the line; what it read before that, `.outside`."""
+
+    def __init__(self, name: str, reason: str, read: Sequence[tuple[str, str, str]]):
+        self.name, self.reason, self.outside = name, reason, as_data(read)
+
+    def __str__(self) -> str:
+        lines = importlib.import_module("funcad.backends.explain").outside_lines(self.outside)
+        return "\n".join([f"jit of {self.name} is not compiled, its calls run un-jitted: {self.reason}", *lines])
 
     __repr__ = __str__
 

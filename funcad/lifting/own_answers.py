@@ -75,7 +75,9 @@ def is_certified(name: str) -> bool:
     """Were value and derivatives of that function compared, on the version that is installed?"""
     library, _, rest = name.partition(".")
     module, _, short = rest.rpartition(".")
-    return short in CERTIFIED.get(f"{library}.{module}".rstrip("."), "").split() and is_compared(library)
+    return short in CERTIFIED.get(f"{library}.{module}".rstrip("."), "").split() and is_compared(
+        library
+    )
 
 
 def is_compared(library: str) -> bool:
@@ -155,7 +157,9 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
                 error.add_note(f"funcad: {label} runs by its own code, on traced values.")
             raise
 
-    functools.update_wrapper(by_own_code, f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+    functools.update_wrapper(
+        by_own_code, f, assigned=("__name__", "__qualname__", "__doc__"), updated=()
+    )
     return by_own_code
 
 

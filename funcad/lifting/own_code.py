@@ -116,7 +116,9 @@ _MAKERS = {*_FILLS, "full", "full_like", "array", "copy", "eye", "identity"}
 def maker(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
     """The rule of NumPy's function of that name; what it makes anew takes traced values when it is written."""
     if name == "broadcast_arrays":
-        return lambda *args, **kwargs: type(out := rule(*args, **kwargs))(map(lent, out)) if is_traced(args) else rule(*args)
+        return lambda *args, **kwargs: (
+            type(out := rule(*args, **kwargs))(map(lent, out)) if is_traced(args) else rule(*args)
+        )
     if name not in _MAKERS:
         return rule
     fill, empty = _FILLS.get(name), name.startswith("empty")
@@ -264,7 +266,9 @@ def _as_strided(
     places[held - held.min()] = np.arange(held.size).reshape(held.shape)
     asked = asked - held.min()
     if asked.size and (asked.min() < 0 or asked.max() >= places.size or (places[asked] < 0).any()):
-        raise ValueError(f"as_strided{where_am_i()} reaches beyond the memory of a traced array of shape {x.shape}")
+        raise ValueError(
+            f"as_strided{where_am_i()} reaches beyond the memory of a traced array of shape {x.shape}"
+        )
     return np.take(np.reshape(x, (-1,)), places[asked])
 
 
@@ -505,7 +509,12 @@ def current(f: types.FunctionType) -> Callable[..., Any]:
 
 
 def _function(f: types.FunctionType, code: types.CodeType, names: _Names) -> Callable[..., Any]:
-    stored = [i.argval for c in all_codes(code) for i in get_instructions(c) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")]
+    stored = [
+        i.argval
+        for c in all_codes(code)
+        for i in get_instructions(c)
+        if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")
+    ]
     if stored:
         return _refusing(f"{f.__module__}.{stored[0]}")
     cells = None if f.__closure__ is None else tuple([types.CellType() for _ in f.__closure__])
@@ -522,7 +531,9 @@ def _function(f: types.FunctionType, code: types.CodeType, names: _Names) -> Cal
         except ValueError:  # an empty cell
             pass
     run.__defaults__ = None if f.__defaults__ is None else tuple([stand_in(d) for d in f.__defaults__])
-    run.__kwdefaults__ = None if f.__kwdefaults__ is None else {k: stand_in(d) for k, d in f.__kwdefaults__.items()}
+    run.__kwdefaults__ = (
+        None if f.__kwdefaults__ is None else {k: stand_in(d) for k, d in f.__kwdefaults__.items()}
+    )
     for name, value in vars(f).items():
         if name not in ("__wrapped__", "_implementation"):
             run.__dict__[name] = value
@@ -555,7 +566,9 @@ _FINITE = frozenset(
 
 def _iterates(f: types.FunctionType, code: types.CodeType) -> int | None:
     """The line of a loop that ends when values have converged: a `while`, or a `for` that breaks."""
-    if f"{f.__module__}.{f.__qualname__}" in _FINITE or not any(["BACKWARD" in i.opname for i in get_instructions(code)]):
+    if f"{f.__module__}.{f.__qualname__}" in _FINITE or not any(
+        ["BACKWARD" in i.opname for i in get_instructions(code)]
+    ):
         return None
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
@@ -563,7 +576,11 @@ def _iterates(f: types.FunctionType, code: types.CodeType) -> int | None:
         return code.co_firstlineno
     for loop in ast.walk(tree):
         if isinstance(loop, (ast.While, ast.For)):
-            inner = [n for n in ast.walk(loop) if isinstance(n, ast.If) and any(isinstance(s, ast.Break) for s in n.body)]
+            inner = [
+                n
+                for n in ast.walk(loop)
+                if isinstance(n, ast.If) and any(isinstance(s, ast.Break) for s in n.body)
+            ]
             tests = [n.test for n in inner] + ([loop.test] if isinstance(loop, ast.While) else [])
             if any([_asks_values(test, loop) for test in tests]):
                 return code.co_firstlineno + loop.lineno - 1
@@ -648,7 +665,9 @@ def lifted_class(kind: type) -> type:
         return kind
     found = _classes.get(kind)
     if found is None:
-        plain = {k: v for k, v in vars(kind).items() if _member(v, False) is _SAME and not isinstance(v, _SLOTS)}
+        plain = {
+            k: v for k, v in vars(kind).items() if _member(v, False) is _SAME and not isinstance(v, _SLOTS)
+        }
         found = _classes[kind] = type(kind)(kind.__name__, tuple(map(lifted_class, kind.__bases__)), plain)
         for name, member in vars(kind).items():
             new = _member(member)
@@ -741,7 +760,12 @@ def _of_numpy() -> dict[int, Any]:
     for theirs, own in ((np, ours), (np.linalg, ours.linalg), (np.fft, ours.fft)):
         for name in dir(theirs):
             f, rule = vars(theirs).get(name), getattr(own, name, None)
-            if not callable(f) or isinstance(f, (type, np.ufunc)) or not callable(rule) or isinstance(rule, type):
+            if (
+                not callable(f)
+                or isinstance(f, (type, np.ufunc))
+                or not callable(rule)
+                or isinstance(rule, type)
+            ):
                 continue
             rule = maker(name, rule) if theirs is np else rule
             found[id(f)] = found[id(getattr(f, "_implementation", f))] = rule
@@ -807,7 +831,10 @@ def _holds_functions(x: Any) -> bool:
     held = x.values() if type(x) is dict else x
     return any(
         [
-            isinstance(v, types.FunctionType) and library_of(v) in LIBRARIES or type(v) in (tuple, list) and _holds_functions(v)
+            isinstance(v, types.FunctionType)
+            and library_of(v) in LIBRARIES
+            or type(v) in (tuple, list)
+            and _holds_functions(v)
             for v in held
         ]
     )

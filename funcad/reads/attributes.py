@@ -9,6 +9,7 @@ Trap: what a library's object answers is read again by asking again, which a pro
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import types
 import weakref
@@ -94,6 +95,8 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
         if found is not MISSING:
             return found
     if place is None:
+        if name == "old_value" and kind is contextvars.Token:
+            observer.refuse("old_value tells what a context variable held before the call")
         return getattr(x, name)
     if id(x) in observer.later and not callable(getattr(x, name, None)):
         observer.refuse(f"{place.label}.{name} is read after the function has moved it")

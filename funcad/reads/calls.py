@@ -49,6 +49,7 @@ from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
 from funcad.reads.replays import replayed, spoken, told_key
+from funcad.reads.stores import held_before
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
@@ -165,6 +166,7 @@ def _class(observer: Observer, f: type) -> Any:
     """A class of the user's: what its `__init__` does is seen."""
     begin = f.__init__
     if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
+        observer.orders.seen = observer.orders.seen or issubclass(f, CONTAINERS) and bool(observer.orders.dicts)
         return f
     base = raw_of(f, "__init__")[0]
     place = observer.origin.get(id(base)) or observer.found_nowhere(base, base.__name__)
@@ -236,6 +238,8 @@ class LibraryCall:
         observer, f = self.observer, self.f
         if type(f) is np.ufunc and not kwargs and _NUMBERS.issuperset(map(type, args)):  # which it computes with, and no more
             return tracing.door_of(f)(*args)
+        owner = getattr(f, "__self__", None)
+        observer.orders.asked(f, owner, args, kwargs)
         answer = _answers.get(f if type(f) in _HASHABLE else _named(f))
         if answer is not None:
             found = answer(observer, args, kwargs)
@@ -246,7 +250,6 @@ class LibraryCall:
         if type(f) is weakref.ref:
             place = observer.origin.get(id(f))
             return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
-        owner = getattr(f, "__self__", None)
         if args and type(args[0]) is Tracer and (f is builtins.hash or issubclass(type(owner), dict)):
             args = (told_key(observer, args[0]), *args[1:])
         if type(owner) is str and owner is not f:  # "{}".format(x)
@@ -480,11 +483,8 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         observer.refuse(f"{place.label} moves on")
     if _top(kind) in _SHARED and kind is not threading.local:
         observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
-    if kind is contextvars.ContextVar and name != "get":
-        observer.refuse(f"{place.label}.{name} changes what others read")
     if kind is contextvars.ContextVar:
-        get = observer.place(place, "attribute", "get", place.label)
-        return observer.read(get, "call", None, f"{place.label}.get()", f(*args))
+        return _of_variable(observer, place, f, owner, name, args)
     if issubclass(kind, os._Environ) or issubclass(kind, (dict, types.MappingProxyType)):
         return _of_mapping(observer, f, owner, name, args, kwargs)
     if issubclass(kind, (bytearray, memoryview, array.array)) and name not in _READING:
@@ -500,6 +500,26 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
     elif _top(kind) != "funcad" and not isinstance(owner, type):
         observer.spread(owner, 3)
     return MISSING
+
+
+def _of_variable(observer: Observer, place: Any, f: Any, variable: Any, name: str, args: tuple) -> Any:
+    """A context variable: what f has set itself is nobody else's concern, if it is set back before f returns."""
+    own = observer.stores.variables.get(variable)
+    is_own = own is not None and variable.get(MISSING) is not held_before(own[1])
+    if name == "set":
+        token = f(*args)
+        if not is_own:
+            observer.stores.variables[variable] = place, token, observer.users_line()
+        return token
+    if name != "get" and (own is None or observer.of(args[0]) is not None):
+        observer.refuse(f"{place.label} is set back to what it was before the call")
+    found = variable.get(MISSING)
+    if name != "get" or is_own:
+        return f(*args)
+    if found is MISSING:
+        observer.missing(place, "set", None, f"{place.label}.get()")
+        return f(*args)
+    return observer.read(place, "set", None, f"{place.label}.get()", found)
 
 
 def _entry_of(x: Any) -> tuple[str, Callable[[Any, Any], Any]]:

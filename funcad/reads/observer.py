@@ -31,6 +31,7 @@ from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, draws, is_imported, is_library
+from funcad.reads.key_orders import KeyOrders
 from funcad.reads.places import (
     INPUTS,
     Guards,
@@ -45,6 +46,7 @@ from funcad.reads.places import (
     key_of,
     keys_of,
     needed,
+    path_of,
     reference,
 )  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
@@ -78,6 +80,7 @@ class Observer:
         self.constants: set[Place] = set()  # what stays as it is now, because the user says so
         self.last: Place | None = None  # where the last value was loaded, if it was met there for the first time
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
+        self.given: dict[Any, Any] = {}  # places (`path_of`) of what the program takes as further arguments -> these
         self.placed: list[Place] = []  # the inputs, in the order in which the program has them
         self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
@@ -98,6 +101,7 @@ class Observer:
         self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
         self.libraries: dict[int, Any] = {}  # modules of which functions, classes and numbers were read
         self.outside = outside()
+        self.orders = KeyOrders()  # of the function's arguments, see TwinRun
         self.root = self.place(None, "root", None, "")
         self._begin(f, self.root)
         for label, x in statics:
@@ -226,6 +230,15 @@ class Observer:
             if before is not x and not (is_scalar(before) and same(x, before)) and kind is not types.MethodType:
                 self.refuse(f"{label} changes while the function runs")
             return x
+        if (
+            self.given
+            and is_number(x)
+            and place not in self.constants
+            and (found := self.given.get(path_of(place))) is not None
+        ):
+            place.check, place.known, place.source = "given", kind, user_source(3)
+            self.values[place] = found
+            return found
         if label in self.inputs and place not in self.constants and (is_number(x) or kind is np.ndarray):
             return self._input(place, x)
         self.values[place] = x
@@ -415,7 +428,10 @@ class Observer:
 
     def is_input(self, x: Any) -> bool:
         """Does x stand for what is read again at each call?"""
-        return type(x) is Tracer and (id(x) in self.tracers or id(x) in self.arrays)
+        if type(x) is not Tracer:
+            return False
+        read = id(x) in self.tracers or id(x) in self.arrays
+        return read or any([x is y for y in self.given.values()])
 
     def derived(self, x: Any) -> None:
         """x was computed of numbers that are inputs, and stands for a number of Python's as they do."""
@@ -427,6 +443,8 @@ class Observer:
 
     def not_placed(self, x: Any = None) -> Unplaced:
         """A number that was to be an input goes where Python needs its value. The user's `except Exception` may take this."""
+        if self.given:
+            self.refuse("a number that the function advances is read where nobody sees it")
         place = self.tracers.get(id(x)) or self.arrays.get(id(x))
         self.unplaced = self.unplaced or Unplaced(place.label if place is not None else "")
         return self.unplaced
@@ -452,6 +470,7 @@ class Observer:
     def forget(self) -> None:
         """The run has ended: nothing of the user's is held from now on."""
         self.function = lambda: None
+        self.orders.begin()
         self.trace = self.last = self.refused = self.unplaced = None
         stores = self.stores.before, self.stores.names
         for table in (*stores, *[x for x in vars(self).values() if type(x) in (dict, list, set) and x is not self.inputs]):

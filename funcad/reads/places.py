@@ -128,6 +128,10 @@ CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
         lambda x, known: type(x) is int and -(2**63) <= x < 2**63,
         "(type({x}) is int and -9223372036854775808 <= {x} <= 9223372036854775807)",
     ),
+    "given": (  # an argument of the program's, of which Python asks
+        lambda x, known: type(x) is known and (known is not int or -(2**63) <= x < 2**63),
+        "(type({x}) is {k} and ({k} is not int or -9223372036854775808 <= {x} <= 9223372036854775807))",
+    ),
     "code": (lambda x, known: x.__code__ is known, "{x}.__code__ is {k}"),
     "class": (lambda x, known: known() is type(x), "{k}() is type({x})"),
     "items": (lambda x, known: type(x) is known[0] and len(x) == known[1], "(type({x}) is {k}[0] and len({x}) == {k}[1])"),
@@ -165,6 +169,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "length": (lambda x, key: len(x), "len({p})"),
     "memory": (lambda x, key: memoryview(x).tobytes(), "memoryview({p}).tobytes()"),
     "call": (lambda x, key: x(), "{p}()"),
+    "set": (lambda x, key: x.get(MISSING), "{p}.get(_M)"),  # of a context variable
     "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere
 }
 
@@ -211,6 +216,11 @@ def key_of(key: Any) -> Any:
 def value_at(place: Place, f: Any) -> Any:
     """What is at a place now."""
     return STEPS[place.step][0](f if place.parent is None else value_at(place.parent, f), place.key)
+
+
+def path_of(place: Place | None) -> Any:
+    """By what places of two runs are the same."""
+    return None if place is None else (path_of(place.parent), place.step, key_of(place.key))
 
 
 def needed(places: Sequence[Place]) -> list[Place]:
@@ -343,7 +353,7 @@ class Guards:
         found = {}
         for w in self.places:
             if w.label and w.check not in (None, "alias"):
-                how = "read" if w.check in (*INPUTS, "array") else "compared"
+                how = "read" if w.check in (*INPUTS, "array", "given") else "compared"
                 found.setdefault(w.label, (w.label, how, w.source.short() if w.source is not None else ""))
         return list(found.values())
 

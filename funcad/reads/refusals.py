@@ -56,6 +56,7 @@ class Refusal(BaseException):
     def __init__(self, reason: str, where: str, code: CodeType | None = None):
         super().__init__(f"{reason}, at {where}" if where else reason)
         self.code = code  # that does it; None: the function's own
+        self.outside: list[tuple[str, str, str]] = []  # what f had read before, as `Guards.listed` has it
 
 
 class Raised(Refusal):

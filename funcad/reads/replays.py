@@ -95,6 +95,7 @@ def spoken(observer: Observer, x: Any) -> Any:
         if id(x) in observer.tracers:
             raise observer.not_placed(x)
         return shown_value(x) if state.abstract is observer.trace else x
+    observer.orders.handed(x)
     if type(x) in (list, tuple, dict) and any([type(v) is Tracer for v in tree.leaves(x)]):
         return tree.map(lambda v: spoken(observer, v), x)
     observer.content(x)

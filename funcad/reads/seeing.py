@@ -185,7 +185,10 @@ class Seen(Hooks):
 
     def spread(self, value: Any) -> Any:
         observer = state.observer
-        return value if observer is None else observer.handed(value)
+        if observer is None:
+            return value
+        observer.orders.opened(value)
+        return observer.handed(value)
 
     def enter(self, manager: Any, depth: int) -> Any:
         observer = state.observer
@@ -251,6 +254,7 @@ class Seen(Hooks):
         if observer is not None:
             if type(value) is Tracer:
                 return as_truth(self._number(observer, value))
+            observer.orders.handed(value)
             observer.content(value)
         return value
 
@@ -380,6 +384,7 @@ def iterated(x: Any, depth: int) -> Any:
     kind = type(x)
     if observer is None or kind is Tracer:
         return x
+    observer.orders.opened(x, depth)
     if not is_library(kind) and not isinstance(x, type):
         method = method_of(observer, kind, "__iter__")
         if method is not None:
@@ -461,6 +466,8 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     if first in _PLAIN and second in _PLAIN:
         return op(a, b)
     name = op.__name__.strip("_")
+    if name in ("or", "ior", "add", "iadd", "mod", "mul"):
+        observer.orders.handed(a, b)
     if name[:1] == "i" and issubclass(first, (list, set, dict, collections.deque, np.ndarray)) and second is not Tracer:
         observer.stores.method(a, name, (b,))
         sides = [(b, first)]

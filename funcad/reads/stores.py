@@ -82,6 +82,7 @@ class Stores:
         # of globals and cells: the table or the cell, what it held, and the input that stands there until it is bound
         self.names: dict[Place, tuple[Any, Any, Any]] = {}
         self.by_method: set[int] = set()  # of these: not item by item
+        self.variables: dict[Any, tuple[Place, Any, Any]] = {}  # context variables: the place, the first token, the line
         self.told: set[Place] = set()  # of containers whose items are all guarded, as they were before
         self.advancing: set[str] = set()  # labels of what was read and then stored
         self.changed_at: dict[Any, Any] = {}  # a name's place, or an object's identity: the user's line that changed it first
@@ -101,7 +102,7 @@ class Stores:
             return
         self.names[place] = table, before, MISSING
         self.changed_at[place] = self.observer.users_line()
-        if place.label in self.observer.inputs and before is not MISSING:
+        if (place.label in self.observer.inputs or self.observer.given) and before is not MISSING:
             found = self.observer.read(place.parent, place.step, place.key, place.label, before)
             if type(found) is Tracer:
                 self.names[place] = table, before, found
@@ -231,6 +232,9 @@ class Stores:
         """What is to be written back, and the outputs that it is made of."""
         stores: list[Store] = []
         outputs: list[Any] = []
+        for variable, (place, token, at) in self.variables.items():
+            if variable.get(MISSING) is not held_before(token):
+                self.observer.refuse(f"{place.label} is set, and not set back", at)
 
         def put(place: Place, how: str, key: Any, label: str, before: Any, now: Any) -> None:
             step = {"cell": "cell", "global": "item"}.get(how, how)
@@ -271,6 +275,7 @@ class Stores:
     def _made(self, label: str, value: Any, at: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         """The outputs of which a stored value is made, and how."""
         plain = is_scalar(value) and not is_a(value, np.generic)
+        self.observer.orders.handed(value)
         if value is MISSING or plain or isinstance(value, type) and value is not Tracer:
             return [], lambda _: value
         if self.observer.origin.get(id(value)) is not None and not is_a(value, np.ndarray):
@@ -294,6 +299,9 @@ class Stores:
 
     def undo(self) -> None:
         """What was there before holds again what it held."""
+        for variable, (_, token, _) in self.variables.items():
+            if variable.get(MISSING) is not held_before(token):
+                variable.reset(token)
         for place, (table, before, _) in self.names.items():
             _put(table, "cell" if type(table) is types.CellType else "item", place.key, before)
         for at, (x, _, before) in self.before.items():
@@ -305,6 +313,11 @@ class Stores:
                 for name in {**before, **now}:
                     if now.get(name, MISSING) is not before.get(name, MISSING):
                         _put(x, "attribute", name, before.get(name, MISSING))
+
+
+def held_before(token: Any) -> Any:
+    """What a context variable held before it was set; MISSING if nothing."""
+    return MISSING if token.old_value is token.MISSING else token.old_value
 
 
 def _is_below(place: Place | None, other: Place) -> bool:

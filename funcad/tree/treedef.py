@@ -189,9 +189,10 @@ class TreeDef:
 
     @property
     def orders(self) -> Any:
-        """The orders in which the keys of dicts came, at any depth; None if all came sorted."""
+        """The orders in which the keys of dicts came, at any depth; None if there is no dict of several keys."""
         inner = () if self._flat else tuple([child.orders for child in self._children])
-        return (self._order, inner) if self._order is not None or any([order is not None for order in inner]) else None
+        several = self._kind in (DICT, DEFAULT_DICT) and len(self._children) > 1
+        return (self._order, inner) if several or any([order is not None for order in inner]) else None
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The tree with this structure and these leaves."""

@@ -47,4 +47,5 @@ def test_pages_that_are_not_named_stay_out(pages: list[manual.Page]) -> None:
     """A page with every keyword would be found by everything."""
     for page in pages:
         assert len(page.keywords) < 320, page.name
-        assert sum([page.name in [p.name for p in manual.find(query, pages)[:3]] for query in QUERIES]) <= 15, page.name
+        others = [query for query, name in QUERIES.items() if name != page.name]
+        assert sum([page.name in [p.name for p in manual.find(query, pages)[:3]] for query in others]) <= 10, page.name

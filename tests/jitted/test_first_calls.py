@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import threading
 import warnings
@@ -218,3 +219,16 @@ def test_in_threads_each_call_is_right() -> None:
         t.join()
     assert len(results) == 40 and np.allclose(results, float(np.sum(np.sin(x)) * 2.0), rtol=1e-14)
     assert f.cache_info().observed == 1
+
+
+def test_a_warning_names_the_line_of_the_call_at_the_first_call_too() -> None:
+    def helper(x: Any) -> Any:
+        warnings.warn("mind this", stacklevel=3)
+        return x
+
+    for f in (lambda x: helper(x) * 2.0, lambda x: (warnings.warn("mind that", UserWarning, 2), x)[1]):
+        jitted = funcad.jit(f)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            lines = [(jitted(1.0), inspect.currentframe().f_lineno)[1] for _ in range(3)]  # type: ignore[union-attr]
+        assert [(w.filename, w.lineno) for w in said] == [(__file__, line) for line in lines]

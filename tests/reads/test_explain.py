@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from funcad import jit
 
@@ -52,3 +53,43 @@ def test_functions_with_paths_list_it_too() -> None:
 def test_nothing_is_listed_of_a_function_of_its_arguments() -> None:
     found = jit(lambda x: np.sin(x) * 2.0).explain(1.0)
     assert found.outside == [] and "beside" not in str(found)
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize("called", [0, 3])
+def test_of_what_runs_un_jitted_the_reason_and_the_line_are_told(called: int) -> None:
+    rates = iter([0.5, 0.25, 0.125])
+
+    def decayed(x: Any) -> Any:
+        x = x * RATE
+        return x * next(rates)
+
+    f = jit(decayed)
+    for _ in range(called):
+        f(1.0)
+    found = f.explain(1.0)
+    line = decayed.__code__.co_firstlineno + 2
+    assert found.reason.startswith("closure variable rates is an iterator, which moves on, at ")
+    assert f"test_explain.py:{line} (" in found.reason and "decayed)" in found.reason
+    assert "global RATE" in [one["what"] for one in found.outside]
+    assert "is not compiled, its calls run un-jitted: closure variable rates" in str(found) and "global RATE" in str(found)
+    assert next(rates, None) == [0.5, None][called > 0], "explain draws nothing"
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_a_reason_that_only_calls_come_to_is_told() -> None:
+    rates = iter([0.5] * 9)
+    f = jit(lambda x: x * next(rates) if x > 0.0 else -x)
+    assert [f(1.0) for _ in range(3)] == [0.5] * 3
+    assert "closure variable rates is an iterator" in f.explain(1.0).reason
+
+
+def test_what_f_raises_is_raised() -> None:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        seen.append(x)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        jit(f).explain(1.0)

@@ -72,7 +72,7 @@ def test_the_policy(how: str) -> None:
 
 
 def test_nothing_is_lowered() -> None:
-    for ask in (jit(clocked).lower, jit(clocked).source, jit(clocked).explain, jit(clocked).profile):
+    for ask in (jit(clocked).lower, jit(clocked).source, jit(clocked).profile):
         with pytest.raises(NotCompiledWarning, match="urandom"):
             ask(X)
 

@@ -26,7 +26,14 @@ from funcad.ir.tracer import concrete_value
 from funcad.lifting.own_answers import is_compared, through
 from funcad.lifting.own_code import all_codes, lifted_object, of_elements
 from funcad.numpy.dispatch import is_traced, where_am_i
-from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, inverse_of, quietly, with_rule
+from funcad.scipy.stats.family import (
+    Continuous,
+    Discrete,
+    from_scipy,
+    inverse_of,
+    quietly,
+    with_rule,
+)
 
 # A test compares their values and derivatives, on the versions of `own_answers.VERSIONS`
 COMPARED = """
@@ -165,7 +172,9 @@ def _integral(
     return fnp.sum(fnp.where(inside, tangent * weights, 0.0), axis=0)
 
 
-def _in_parameters(f: Callable[..., Any], parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _in_parameters(
+    f: Callable[..., Any], parameters: Sequence[Any], tangents: Sequence[Any]
+) -> Any:
     """The tangent of f(*parameters)."""
     moved = [i for i, t in enumerate(tangents) if t is not None]
 
@@ -267,11 +276,15 @@ class _Own:
         self.theirs = theirs
         return lifted_object(theirs)
 
-    def _arguments(self, method: str, x: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def _arguments(
+        self, method: str, x: Any, args: tuple, kwargs: dict[str, Any]
+    ) -> tuple[Any, ...]:
         x, parameters, *rest = super()._arguments(method, x, args, kwargs)  # type: ignore[misc]
         holes = HOLES.get(self.theirs.name, {})
         for name, value in zip(self.parameters, parameters):  # type: ignore[attr-defined]
-            if name in holes and is_traced((value,)):  # added to x: the branch that reads the parameter is not selected
+            if name in holes and is_traced(
+                (value,)
+            ):  # added to x: the branch that reads the parameter is not selected
                 x = x + _at_hole(value, aval_of(value).dtype.type(holes[name]))
         return x, parameters, *rest
 
@@ -310,7 +323,11 @@ class OwnContinuous(_Own, Continuous):
             values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
             if method == "sf" and not _overridden(theirs, "_sf"):
                 return lambda y, *parameters: 1.0 - cdf(y, *parameters)
-            return _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
+            return (
+                _own(getattr(form, f"_{method}"), values)
+                if _overridden(theirs, f"_{method}")
+                else values
+            )
 
         cdf = probability("cdf", 1.0)
         formulas: dict[str, Any] = {
@@ -331,8 +348,14 @@ class OwnContinuous(_Own, Continuous):
             ("isf", formulas["sf"], -1.0),
         ):
             slope = functools.partial(lambda s, *args: s * density(*args), sign)
-            values = inverse_of(goal, slope, functools.partial(from_scipy, f"stats.{name}.{method}"))
-            formulas[method] = _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
+            values = inverse_of(
+                goal, slope, functools.partial(from_scipy, f"stats.{name}.{method}")
+            )
+            formulas[method] = (
+                _own(getattr(form, f"_{method}"), values)
+                if _overridden(theirs, f"_{method}")
+                else values
+            )
         super().__init__(
             name,
             (theirs.shapes or "").replace(",", " "),
@@ -370,7 +393,11 @@ class OwnDiscrete(_Own, Discrete):
             values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
             if method == "sf" and not _overridden(theirs, "_sf"):
                 return lambda k, *parameters: 1.0 - cdf(k, *parameters)
-            return _own(getattr(form, f"_{method}"), values) if _overridden(theirs, f"_{method}") else values
+            return (
+                _own(getattr(form, f"_{method}"), values)
+                if _overridden(theirs, f"_{method}")
+                else values
+            )
 
         def support(*parameters: Any) -> tuple[Any, Any]:
             low, high = ends(*parameters)
