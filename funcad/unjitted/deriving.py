@@ -279,9 +279,10 @@ def mask_begins(linear: Jaxpr) -> bool:
     return False
 
 
-def _is_ufunc(primitive: Any) -> bool:
+def _is_ufunc(primitive: Primitive, n: int) -> bool:
     """Is it what NumPy's function of this name is on traced values, too? Several primitives may compute by one function."""
-    return primitive.ufunc is not None and primitive.emit is not None and primitive.ufunc.__name__ == primitive.name
+    ufunc = primitive.ufunc
+    return ufunc is not None and primitive.emit is not None and ufunc.__name__ == primitive.name and ufunc.nin == n
 
 
 class _Printer:
@@ -309,8 +310,8 @@ class _Printer:
             text, loose = f"{given[0]} {_INFIX[primitive.name]} {given[1]}", True
         elif primitive.name == "neg" and primitive.ufunc is np.negative:
             text, loose = f"-{given[0]}", True
-        elif _is_ufunc(primitive) and not params and len(given) == primitive.ufunc.nin:
-            text = f"xp.{primitive.ufunc.__name__}({', '.join(given)})"
+        elif not params and _is_ufunc(primitive, len(given)):
+            text = f"xp.{primitive.name}({', '.join(given)})"
         else:
             called = re.sub(r"\W", "_", primitive.name) + "_p"
             if self.calls.setdefault(called, primitive) is not primitive:

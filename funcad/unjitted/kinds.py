@@ -669,7 +669,7 @@ class WrittenPull(Pull):
         self.recorded(cts, given[0], numbers, kept)
 
     def columns(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
-        run = self.derived.get("columns")
+        run: Any = self.derived.get("columns")
         if run is None:
             function: Any = self.function
             if not self.free or self.rule[0].emit is None:
