@@ -203,7 +203,11 @@ def text_of_pull(
     return _printed(primitive, shapes, {name: params[name] for name in free}, names, codes, jaxpr, arrays, linear, cotangents)
 
 
-def _batched(jaxpr: Jaxpr, names: dict[Any, str], arrays: dict[Any, Any]) -> tuple[Jaxpr, dict[Any, str], dict[Any, Any]]:
+def _batched(
+    jaxpr: Jaxpr,
+    names: dict[Any, str],
+    arrays: dict[Any, Any],
+) -> tuple[Jaxpr, dict[Any, str], dict[Any, Any]]:
     """The program for many cotangents."""
     trace = AbstractTrace("columns")
     try:

@@ -657,7 +657,13 @@ class WrittenPull(Pull):
             found.free = self.free
         return self.by_rule
 
-    def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+    def traced(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
         if Tracer not in map(type, given) and Tracer not in map(type, kept):
             self.run(cts, given[0], numbers, kept)
             return
@@ -668,7 +674,14 @@ class WrittenPull(Pull):
             kept = [*[broadcast_to(k, kept[n]) for k in kept[:n]], *kept[n:]]
         self.recorded(cts, given[0], numbers, kept)
 
-    def columns(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+    def columns(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+        size: int,
+    ) -> None:
         run: Any = self.derived.get("columns")
         if run is None:
             function: Any = self.function
@@ -698,7 +711,12 @@ def _like(aval: Any) -> Any:
     return number.item() if aval.weak else number
 
 
-def _derived(answers: Sequence[tuple[bool, int]], rule: tuple, wide: bool, reads: tuple[int, ...] | None = None) -> Any:
+def _derived(
+    answers: Sequence[tuple[bool, int]],
+    rule: tuple,
+    wide: bool,
+    reads: tuple[int, ...] | None = None,
+) -> Any:
     """The pull, or a question, found by the rule or in the tables; `reads`: by the rule, and it keeps these alone."""
     if reads is None and not answers:
         found = _ahead(rule, wide)

@@ -222,7 +222,11 @@ def _arity(primitive: Primitive) -> int:
     return 0
 
 
-def _of_sample(primitive: Primitive, operands: Sequence[str], params: dict[str, Any]) -> Iterator[TableLine]:
+def _of_sample(
+    primitive: Primitive,
+    operands: Sequence[str],
+    params: dict[str, Any],
+) -> Iterator[TableLine]:
     """The entries of operands of one kind, for each set of those that are traced."""
     classes = [x.partition(":")[2] or "n" for x in operands]
     inexact = [i for i, c in enumerate(classes) if c in "nfc"]
@@ -326,7 +330,12 @@ def _agreed(
 # -- the files
 
 
-def text_of_module(written: Sequence[TableLine], names: dict[Primitive, tuple[str, str]], about: str, extra: str = "") -> str:
+def text_of_module(
+    written: Sequence[TableLine],
+    names: dict[Primitive, tuple[str, str]],
+    about: str,
+    extra: str = "",
+) -> str:
     """A table as a module; `names`: where each primitive is declared."""
     functions: dict[str, str] = {}  # source: name
     table: dict[Primitive, list[str]] = {}
