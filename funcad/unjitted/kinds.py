@@ -4,7 +4,7 @@ Idea: a rule is a program of operands, results and tangents. What reads no tange
 are at hand anyway, and what it gives is kept: of `np.maximum` a mask. The rest is linear in the tangents. Both are found once
 for operands of one kind, with variables in the place of the values, and the rest is transposed and written as a Python function
 of a few lines, the *pull*. A rule that asks whether a condition holds everywhere is cut there: the first part computes the
-condition, and each answer has a part of its own.
+condition, and each answer has a part of its own. Of most kinds the pull was written ahead (pulls.py, `WrittenPull`).
 
 Invariants: what is kept is what the rule would keep if it ran on the values, and the pull makes the calls that `transpose_eval`
 would make. Of an operation element by element the kind has no shapes in it: the same pull serves all sizes, also where NumPy
