@@ -467,8 +467,11 @@ class Core:
             except Exception as error:
                 if self._runs_plainly(error, entry, args, kwargs):
                     return self.f(*args, **kwargs)
-                if not happened or state.checked or state.abstract is not None or state.observer is not None:
+                inside = state.abstract is not None or state.observer is not None
+                if state.checked or inside or not happened and self._donated_ids(args, kwargs):
                     raise
+                if not happened:  # what the program says, draws or calls comes after the error, which f may catch
+                    return self.f(*args, **kwargs)
                 return run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
             n = len(outs) - sum([store.count for store in entry.stores])
             outs = own_memory(outs, inputs)
@@ -520,9 +523,10 @@ class Core:
         """A call of a function that has guards."""
         if entry.given and state.observer is not None:  # whose program takes the numbers
             return state.observer.runs_as(self.f)(*args, **kwargs)
-        if entry.given:
+        says_and_stores = entry.paths.trie.has_effects and entry.paths.trie.stores and state.observer is None
+        if entry.given or says_and_stores:
             with lock:
-                if entry.watched is None or not entry.watched.holds(self.f):  # another thread has stored meanwhile
+                if entry.watched is not None and not entry.watched.holds(self.f):  # another thread has stored meanwhile
                     return self._call(args, kwargs, 1)
                 happened: list[Any] = []
                 donated = self._donated_ids(args, kwargs)

@@ -109,6 +109,7 @@ class ModuleText:
         self.text, self._filename = text, filename
         self._tree = ast.parse(text, filename)
         self._done: set[ast.AST] = set()
+        self._alone: set[ast.AST] = set()
         self._found: dict[tuple[str, int], list[tuple[types.CodeType, Rewritten]]] = {}
         self._imports = [node for node in _of_module(self._tree.body) if isinstance(node, _IMPORTS)]
 
@@ -116,15 +117,23 @@ class ModuleText:
         around = _around(self._tree.body, code.co_firstlineno)
         if around and not self._done.issuperset(around.parts):
             self._done.update(around.parts)
-            self._rewrite(around.statements, code.co_flags)
-        found = [pair for pair in self._found.get((code.co_qualname, code.co_firstlineno), []) if same_code(pair[0], code)]
+            self._rewrite(around.statements, code.co_flags, self._imports)
+        found = self._same(code)
+        if not found and around and self._imports and not self._alone.issuperset(around.parts):
+            self._alone.update(around.parts)  # a cell of a notebook is compiled statement by statement, without its imports
+            anew = _around(ast.parse(self.text, self._filename).body, code.co_firstlineno)  # the other is rewritten
+            self._rewrite(anew.statements if anew else [], code.co_flags, [])
+            found = self._same(code)
         if not found:
             raise Untwinnable("its source is not what runs: was the file edited, or rewritten when it was imported?")
         same_place = [pair for pair in found if list(pair[0].co_positions()) == list(code.co_positions())]  # lambdas on a line
         return (same_place or found)[0][1]
 
-    def _rewrite(self, statements: list[ast.stmt], flags: int) -> None:
-        imports = [node for node in self._imports if getattr(node, "module", None) != "__future__"]
+    def _same(self, code: types.CodeType) -> list[tuple[types.CodeType, Rewritten]]:
+        return [pair for pair in self._found.get((code.co_qualname, code.co_firstlineno), []) if same_code(pair[0], code)]
+
+    def _rewrite(self, statements: list[ast.stmt], flags: int, imports: list[Any]) -> None:
+        imports = [node for node in imports if getattr(node, "module", None) != "__future__"]
         module = ast.Module([*imports, *[statement for statement in statements if statement not in imports]], [])
         futures = sum([flag for flag in _FUTURES if flag & flags]) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         original = compile(module, self._filename, "exec", futures, dont_inherit=True)

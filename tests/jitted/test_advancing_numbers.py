@@ -80,6 +80,24 @@ def only_at_times(s: State, x: Any) -> Any:
     return x * s.t if s.u < 2 else x if s.t % 3 == 0 else -x
 
 
+def says_after_what_it_catches(s: State, x: Any) -> Any:
+    s.best = -s.best
+    try:
+        x = x / (s.t % 2)
+    except ZeroDivisionError:
+        s.k = 0
+    print(s.best, x)
+    return x
+
+
+def stores_and_prints_before_an_error(s: State, x: Any) -> Any:
+    s.k = x
+    print(s.u, x)
+    if s.u > s.k:
+        raise ValueError(str(s.u))
+    return x
+
+
 def divides(s: State, x: Any) -> Any:
     s.t += 1
     try:
@@ -105,6 +123,8 @@ ALL = [
     with_an_error_after_a_print,
     only_at_times,
     divides,
+    says_after_what_it_catches,
+    stores_and_prints_before_an_error,
 ]
 
 
@@ -118,7 +138,8 @@ def test_they_have_paths_and_agree(f: Any, capsys: pytest.CaptureFixture[str]) -
         assert outcome(jitted, state, x) == outcome(types.MethodType(f, plain), plain, x)
         said = capsys.readouterr().out.splitlines()
         assert said[: len(said) // 2] == said[len(said) // 2 :]
-    assert jitted.cache_info().misses <= 8
+    raises_at_first = f is stores_and_prints_before_an_error  # which is not kept, and traced anew
+    assert jitted.cache_info().misses <= (15 if raises_at_first else 8)
 
 
 def test_explain_lists_the_paths_and_the_number() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import cProfile
 import importlib
 import linecache
@@ -331,6 +332,34 @@ def test_a_cell_that_is_run_again_with_another_text(filename: str) -> None:
         names["f"](X)
     shown = traceback.extract_tb(info.value.__traceback__)[-1]
     assert (shown.filename, shown.lineno, shown.name) == (filename, 2, "helper")
+
+
+def test_functions_beside_imports_in_a_cell_are_twinned() -> None:
+    """IPython compiles each statement of a cell by itself: Python does not know there that `np` is a module."""
+    filename = "/tmp/ipykernel_1/321.py"
+    text = """
+    import numpy as np
+
+    def loss(w, x):
+        return np.mean((x * w) ** 2)
+
+    class Trainer:
+        def __init__(self, w):
+            self.w = w
+
+        def step(self, x):
+            self.w = self.w - 0.1 * np.mean(x * loss(self.w, x))
+            return self.w
+    """
+    text = textwrap.dedent(text)
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for node in ast.parse(text).body:
+        exec(compile(ast.Module([node], []), filename, "exec"), names)
+    trainer, plain = names["Trainer"](X), names["Trainer"](X)
+    step = jit(trainer.step, not_compiled="raise")
+    for _ in range(5):
+        np.testing.assert_allclose(step(X), plain.step(X))
 
 
 def test_cells_warn_once_each() -> None:
