@@ -2,7 +2,8 @@
 
 Idea: the bound says that at each prefix of any sequence of calls, jitted calls have cost at most twice the un-jitted ones and
 .2 s and a microsecond a call. So each program is called in turn un-jitted and jitted, in a process of its own, and the worst
-prefix counts. Time is the processor's, of all threads. Trap: a process that loads the compiler pays for that once, and it counts.
+prefix counts. Time is the processor's, of all threads. Trap: each process loads the
+compiler once, and that counts.
 """
 
 from __future__ import annotations

@@ -114,13 +114,18 @@ class EngineProgram(Program):
         function = self.function
         if function is None:
             self.runs += 1
-            if self.runs <= COLD:
+            if self.runs <= COLD or self._waits():
                 return self._step_by_step(values)
             function = self.written_out()
         elif self.runs_until_native:
             self._settle()
             function = self.function
         return self._called(function, values)
+
+    def _waits(self) -> bool:
+        """Is compiling not repaid yet? The account of the function says so (jitted/account.py), if there is one."""
+        account = self.jaxpr.memo.get("account")
+        return account is not None and not account.compiles(len(self.jaxpr.equations))
 
     def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
         token = None if self.quiet or function is self.native else suppress_warnings()
