@@ -55,12 +55,15 @@ class PathProgram:
         return program.consume([*self.consts, *leaves])
 
     def after(self, right: int, programs: Sequence[PathProgram]) -> PathProgram | None:
-        """One whose path is as this one up to an answer, and differs there: the answer is the other truth."""
-        node, key = self.nodes[right], self.keys[right]
-        if node.kind != "bool()":
-            return None
-        way = node.children.get(not key)
-        return next((p for p in programs if right + 1 < len(p.nodes) and p.nodes[right + 1] is way), None)
+        """One of these whose path is as this one up to the first wrong answer, and may have the right one there."""
+        node, taken = self.nodes[right], self.nodes[right + 1]
+        wanted = node.children.get(not self.keys[right]) if node.kind == "bool()" else None
+        for p in programs:
+            if right + 1 < len(p.nodes) and p.nodes[right] is node:
+                way = p.nodes[right + 1]
+                if way is wanted or wanted is None and node.kind != "bool()" and way is not taken:
+                    return p
+        return None
 
 
 def nodes_to(node: Node) -> list[Node]:

@@ -162,8 +162,8 @@ class Paths:
             if self.tried < 1 << min(self.missed - 1, MOST_SKIPPED):
                 return None
             self.tried = 0
-        program: PathProgram | None = programs[0]
-        while program is not None:
+        program, others = programs[0], list(programs[1:])
+        while True:
             try:
                 *outs, right = program.run(leaves)
             except Exception:  # what it computed past a wrong answer cannot be computed; or Python will raise the same
@@ -173,10 +173,13 @@ class Paths:
                 self.hits += 1
                 self.missed = 0
                 account.comes_again()
-                if program is not programs[0]:
-                    self.programs = (program, *[p for p in programs if p is not program])
+                self._first(program)
                 return program.leaf, outs
-            program = program.after(int(right), programs)
+            following = program.after(int(right), others)
+            if following is None:
+                break
+            program = following
+            others.remove(program)
         self.missed += 1
         return None
 
@@ -403,8 +406,19 @@ class Paths:
             nodes = nodes_to(node)
             self.longest = max(self.longest, len(nodes) - 1)
             node.past = runs_past(nodes)
-        if node.past and not any([p.node is node for p in self.programs]):
+        if not node.past:
+            return
+        known = next((p for p in self.programs if p.node is node), None)
+        if known is None:
             self.candidate = node
+        else:
+            self._first(known)
+            self.missed = 0
+
+    def _first(self, program: PathProgram) -> None:
+        """It is tried first from now on."""
+        if program is not self.programs[0]:
+            self.programs = (program, *[p for p in self.programs if p is not program])
 
 
 def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:
