@@ -29,6 +29,7 @@ NOT_MEMOS = {  # (file, name): what it is
     ("api/split_batch.py", "_apart"): "counts down",
     ("api/vjp.py", "_makers"): "registered at import",
     ("doors/codes.py", "_originals"): "what was put in the place of what",
+    ("doors/codes.py", "_methods"): "what was put in the place of what",
     ("doors/modules.py", "_originals"): "what was put in the place of what",
     ("host/devices.py", "NAMESPACES"): "registered at import",
     ("host/devices.py", "_copied"): "of whom a warning is to be given",

@@ -11,6 +11,7 @@ frames of the import system, which it knows by the words "importlib" and "_boots
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,7 @@ def outer({cells}):
 """
 _FILE = "<frozen importlib._bootstrap: a door of funcad>"
 _originals: dict[types.FunctionType, types.FunctionType] = {}  # function -> what has its original code
+_methods: dict[tuple[type, str], Any] = {}  # class and name -> the compiled method that stood there itself, or None
 
 
 def python_function(found: Any) -> types.FunctionType | None:
@@ -73,6 +75,22 @@ def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answ
     f.__code__ = code
 
 
+def hang_method(owner: type, name: str, answer: Callable[[Callable[..., Any]], Answer]) -> None:
+    """Put a door before a method that is compiled, of a class whose names can be set."""
+    if (owner, name) in _methods:
+        return
+    original = getattr(owner, name)
+    is_for_us, own = answer(original)
+    threads = tracing.threads
+
+    @functools.wraps(original)
+    def door(*args: Any, **kwargs: Any) -> Any:
+        return (own if threads and is_for_us(args, kwargs) else original)(*args, **kwargs)
+
+    _methods[owner, name] = owner.__dict__.get(name)
+    setattr(owner, name, door)
+
+
 def is_door(found: Any) -> bool:
     """Has the function in Python behind it a door?"""
     return python_function(found) in _originals
@@ -85,3 +103,9 @@ def restore_codes() -> None:
         f.__code__ = original.__code__
         if f.__dict__.get("__wrapped__") is original:
             del f.__dict__["__wrapped__"]
+    while _methods:
+        (owner, name), method = _methods.popitem()
+        if method is None:  # it is the base's
+            delattr(owner, name)
+        else:
+            setattr(owner, name, method)

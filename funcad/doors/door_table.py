@@ -20,11 +20,13 @@ from funcad.doors.scipy_answers import (
     method_of,
     of_ufuncs,
     operator_product,
+    rotation,
     solving,
     sparse_multiply,
     sparse_product,
     sparse_quotient,
     sparse_reflected,
+    spatial_object,
 )
 
 
@@ -86,6 +88,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(interpolator, "UnivariateSpline.antiderivative UnivariateSpline.integral LSQUnivariateSpline.__init__"),
         **_all(interpolator, "InterpolatedUnivariateSpline.__init__ RBFInterpolator.__init__ RBFInterpolator.__call__"),
         **_all(interpolator, "RegularGridInterpolator.__init__ RegularGridInterpolator.__call__"),
+        **_all(interpolator, "LinearNDInterpolator.__init__ LinearNDInterpolator.__call__ NearestNDInterpolator.__init__"),
+        **_all(interpolator, "NearestNDInterpolator.__call__"),
         **_all(by_name, "griddata interpn make_interp_spline make_lsq_spline splev splint splrep"),
     },
     "scipy.linalg": _all(
@@ -130,6 +134,29 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(solving, "bicgstab cg gmres minres"),
         **_all(by_name, "eigsh expm_multiply lsmr lsqr spsolve svds"),
         **_all(operator_product, "LinearOperator.matvec LinearOperator.rmatvec LinearOperator.matmat LinearOperator.rmatmat"),
+    },
+    "scipy.spatial": {
+        **_all(by_name, "distance_matrix geometric_slerp procrustes"),
+        **_all(by_name, "minkowski_distance minkowski_distance_p"),
+        **_all(spatial_object, "ConvexHull.__init__ Voronoi.__init__"),
+        **_all(spatial_object, "Delaunay.__init__ Delaunay.find_simplex"),
+        **_all(spatial_object, "KDTree.__init__ KDTree.query"),
+        **_all(spatial_object, "KDTree.query_ball_point KDTree.query_ball_tree"),
+        **_all(spatial_object, "KDTree.query_pairs KDTree.count_neighbors"),
+        **_all(spatial_object, "KDTree.sparse_distance_matrix"),
+    },
+    "scipy.spatial.distance": _all(
+        by_name,
+        "braycurtis canberra cdist chebyshev cityblock correlation cosine dice directed_hausdorff euclidean hamming",
+        "is_valid_dm is_valid_y jaccard jensenshannon mahalanobis minkowski num_obs_dm num_obs_y pdist rogerstanimoto",
+        "russellrao seuclidean sokalsneath sqeuclidean squareform yule",
+    ),
+    "scipy.spatial.transform": {
+        **_all(rotation, "Rotation.from_quat Rotation.from_matrix"),
+        **_all(rotation, "Rotation.from_rotvec Rotation.from_mrp"),
+        **_all(rotation, "Rotation.from_euler Rotation.align_vectors"),
+        **_all(rotation, "Rotation.apply Rotation.__pow__"),
+        "Slerp.__call__": rotation,
     },
     "scipy.special": {
         **_all(by_name, "comb factorial lambertw log_softmax logsumexp multigammaln perm polygamma softmax softplus zeta"),

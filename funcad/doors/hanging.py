@@ -18,7 +18,7 @@ import numpy as np
 
 from funcad.configuration import config
 from funcad.doors.answers import of_lists
-from funcad.doors.codes import hang_code, is_door, python_function, restore_codes
+from funcad.doors.codes import hang_code, hang_method, is_door, python_function, restore_codes
 from funcad.doors.door_table import IN_CODE, IN_MODULES, LEARNED
 from funcad.doors.modules import hang_modules, hang_more, lock, take_down
 from funcad.host.where import after_interrupts, state, tracing
@@ -32,14 +32,21 @@ def _recover() -> None:
 
 
 after_interrupts.append(_recover)
+_IMMUTABLE = 1 << 8  # a type's flag: its names cannot be set
 _done: set[str] = set()  # modules whose functions have their doors
 
 
 def _hang_codes(name: str, module: ModuleType) -> None:
     for path, answer in IN_CODE[name].items():
-        f = python_function(find(module, path.split(".")))
+        found = find(module, path.split("."))
+        f = python_function(found)
+        made = lambda original, answer=answer, path=path: answer(f"{name}.{path}", original)
         if f is not None:  # this version of the library may not have it
-            hang_code(f, lambda original, answer=answer, path=path: answer(f"{name}.{path}", original))  # type: ignore[misc]
+            hang_code(f, made)
+        elif found is not None and not isinstance(found, ModuleType):
+            owner = find(module, path.split(".")[:-1])
+            if isinstance(owner, type) and not owner.__flags__ & _IMMUTABLE:
+                hang_method(owner, path.rpartition(".")[2], made)
     _done.add(name)
 
 

@@ -15,6 +15,7 @@ from funcad.doors.answers import calling, ours
 from funcad.doors.asking import any_traced, holds_traced
 from funcad.doors.codes import Answer
 from funcad.host.where import user_source
+from funcad.memo import remembers
 from funcad.scipy.door import scipy_function
 
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
@@ -111,9 +112,19 @@ def _radial(self: Any) -> Any:
     return ours("scipy.interpolate.RBFInterpolator")(self.y, self.d.reshape(-1, *self.d_shape), *options)
 
 
+def _scattered(self: Any) -> Any:
+    points = self.points if self.scale is None else self.points * self.scale + self.offset
+    values = self.values.reshape(-1, *self.values_shape)
+    if type(self).__name__ == "NearestNDInterpolator":
+        return ours("scipy.interpolate.NearestNDInterpolator")(points, values, self.scale is not None)
+    fill = self.fill_value.item() if np.ndim(self.fill_value) else self.fill_value
+    return ours("scipy.interpolate.LinearNDInterpolator")(points, values, fill, self.scale is not None)
+
+
 _FORMS = {
     **{"PPoly": _piecewise, "BSpline": _b_spline, "UnivariateSpline": _univariate, "RBFInterpolator": _radial},
     **{"interp1d": _interp1d, "RegularGridInterpolator": _grid},
+    **{"LinearNDInterpolator": _scattered, "NearestNDInterpolator": _scattered},
 }
 
 
@@ -138,6 +149,62 @@ def interpolator(name: str, original: Callable[..., Any]) -> Answer:
         return _FORM in getattr(args[0], "__dict__", ()) or holds_traced(args, kwargs)
 
     return is_for_us, own
+
+
+# -- neighbours, hulls and triangulations, rotations
+
+
+@remembers(64)
+def _stand_in(kind: type) -> type:
+    """A subclass of a class of SciPy's whose objects were made from traced values: all that they are asked goes to `_FORM`."""
+
+    class StandIn(kind):  # type: ignore[misc, valid-type]
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> Any:
+            own = object.__getattribute__
+            return own(self, name) if name in ("__dict__", "__class__") else getattr(own(self, "__dict__")[_FORM], name)
+
+        def __del__(self) -> None:
+            """There is nothing of qhull's to be closed."""
+
+    StandIn.__name__, StandIn.__qualname__, StandIn.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    return StandIn
+
+
+def spatial_object(name: str, original: Callable[..., Any]) -> Answer:
+    """`__init__` and the methods of a tree, a hull or a triangulation."""
+    *_, kind, method = name.split(".")
+
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        args = tuple([getattr(a, "__dict__", {}).get(_FORM, a) for a in args])
+        if method == "__init__":
+            self.__dict__[_FORM] = ours(f"scipy.spatial.{kind}")(*args, **kwargs)
+            self.__class__ = _stand_in(type(self))
+            return None
+        return getattr(ours(f"scipy.spatial.{kind}").of(self), method)(*args, **kwargs)
+
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        return holds_traced(args, kwargs) or any([_FORM in getattr(a, "__dict__", ()) for a in args[1:]])
+
+    return is_for_us, own
+
+
+def rotation(name: str, original: Callable[..., Any]) -> Answer:
+    """What makes rotations, and what SciPy's do with traced values."""
+    *_, kind, method = name.split(".")
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        made = ours(f"scipy.spatial.transform.{kind}")
+        if method in ("apply", "__pow__"):
+            made, args = made.from_quat(args[0].as_quat()), args[1:]
+        elif method == "__call__":  # of an interpolation
+            turns = scipy_function("spatial.transform.Rotation").concatenate
+            last = args[0].rotations[-1] * scipy_function("spatial.transform.Rotation").from_rotvec(args[0].rotvecs[-1])
+            made, args = made(args[0].times, turns([*args[0].rotations, last])), args[1:]
+        return getattr(made, method)(*args, **kwargs)
+
+    return holds_traced, own
 
 
 # -- sparse matrices

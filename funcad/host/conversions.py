@@ -22,7 +22,7 @@ import numpy as np
 from funcad.configuration import config
 from funcad.host.locks import SMALL, handed, read_only
 from funcad.host.real_types import is_a
-from funcad.host.where import callee, caller, is_internal, is_locked, state, tracing, user_source, users_call, users_text
+from funcad.host.where import callee, caller, is_internal, is_locked, noted, state, tracing, user_source, users_call, users_text
 from funcad.memo import remembers, table, weak_table
 
 from funcad.errors import (  # isort: skip
@@ -403,7 +403,8 @@ def no_array(
     if library == "store":
         text = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
         return missed(BufferNeeded(text))
-    error = TracerArrayConversionError(f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}.")
+    noted.text = f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}."
+    error = TracerArrayConversionError(noted.text)
     if how == "array" and tracing.threads and tracing.learned(users_call()):  # from now on that function takes traced values
         error.learned = True
         missed(error)

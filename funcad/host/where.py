@@ -60,6 +60,13 @@ class _State(threading.local):
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 
+class _Denial(threading.local):
+    text: str = ""  # of the last error because a traced value was to become an array; it stays, as a look-up may fail later
+
+
+noted = _Denial()
+
+
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
@@ -345,6 +352,9 @@ def for_user(error: Exception) -> Exception:
     cause = error.__cause__
     while type(error) is SystemError and isinstance(cause, Exception):  # code in C went on calling in spite of our error
         error, cause = cause, cause.__cause__
+    if type(error) is AttributeError and noted.text and type(error.obj).__module__.startswith("funcad."):
+        if hasattr(error.obj, error.name or ""):  # it has it: a look-up fails where code in C goes on in spite of our error
+            error = TracerArrayConversionError(noted.text)
     if str(error) == "Result from function call is not a proper array of floats.":  # MINPACK prints the error that it met
         error.add_note(
             "Remedy, if the function depends on traced values: call funcad.scipy.optimize.root, least_squares or curve_fit."

@@ -21,6 +21,7 @@ if _typing.TYPE_CHECKING:  # what is loaded when it is first used
     from funcad.scipy import optimize as optimize
     from funcad.scipy import signal as signal
     from funcad.scipy import sparse as sparse
+    from funcad.scipy import spatial as spatial
     from funcad.scipy import special as special
     from funcad.scipy import stats as stats
 
@@ -33,6 +34,7 @@ _MODULES = [
     "optimize",
     "signal",
     "sparse",
+    "spatial",
     "special",
     "stats",
 ]

@@ -210,10 +210,14 @@ def test_memory_is_linear(monkeypatch):
         f = grad(lambda x: np.sum(scan(lambda c, _: (np.sin(c), None), x, length=length)[0]))
         f(x)
         tracemalloc.start()
-        f(x)
-        top = tracemalloc.get_traced_memory()[1]
+        tops = []
+        for _ in range(3):  # in one of them a program may be compiled
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            f(x)
+            tops.append(tracemalloc.get_traced_memory()[1] - before)
         tracemalloc.stop()
-        return top
+        return min(tops)
 
     assert peak(80) - peak(40) == pytest.approx(40 * 40_000, rel=0.1)  # one residual per step
 

@@ -336,6 +336,20 @@ def test_functions_of_scipys_name_ours():
         grad(lambda a: scipy.integrate.quad(lambda x: a * x, 0, 1)[0])(2.0)
 
 
+def test_a_look_up_that_fails_in_code_that_went_on_is_the_error_before():
+    """Attributes that are not in Python's table of look-ups seem to be missing while an error of code in C is pending."""
+
+    def f(a):
+        with pytest.raises(TracerArrayConversionError):
+            scipy.optimize.brentq(lambda x: a, 0.0, 9.0)
+        raise AttributeError("'Tracer' object has no attribute 'aval'", name="aval", obj=a)
+
+    with config.set(doors=False), pytest.raises(TracerArrayConversionError, match="call funcad.scipy.optimize.brentq"):
+        grad(f)(4.0)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        grad(lambda a: a.no_such_name)(4.0)
+
+
 def test_solvers_that_swallow_errors_get_a_note(capfd):
     for solve in (lambda f: scipy.optimize.fsolve(f, np.ones(1)), lambda f: scipy.optimize.root(f, np.ones(1)).x):
         doors = config.set(doors=False)

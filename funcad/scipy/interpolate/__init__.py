@@ -11,6 +11,7 @@ from funcad.scipy.door import absent as _absent
 
 # isort: off
 from funcad.scipy.interpolate.grid import (
+    LinearNDInterpolator as LinearNDInterpolator, NearestNDInterpolator as NearestNDInterpolator,
     RBFInterpolator as RBFInterpolator, RegularGridInterpolator as RegularGridInterpolator, griddata as griddata,
     interp1d as interp1d, interpn as interpn,
 )  # fmt: skip
@@ -30,6 +31,8 @@ __all__ = [
     "CubicSpline",
     "InterpolatedUnivariateSpline",
     "LSQUnivariateSpline",
+    "LinearNDInterpolator",
+    "NearestNDInterpolator",
     "PchipInterpolator",
     "RBFInterpolator",
     "RegularGridInterpolator",

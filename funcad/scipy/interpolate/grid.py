@@ -427,4 +427,59 @@ def griddata(
     return convert(reshape(out, shape=(*lead, *shape_of(values)[1:])), dtype_of(out))
 
 
-mirrors([RBFInterpolator, griddata], "scipy.interpolate")
+def _given(args: tuple[Any, ...]) -> Any:
+    """Places as arguments: one array, of which one row may be a vector, or the coordinates."""
+    at = _places(args[0] if len(args) == 1 else args)
+    single = len(args) == 1 and not isinstance(args[0], tuple) and len(shape_of(at)) == 1
+    return reshape(at, shape=(1, *shape_of(at))) if single else at
+
+
+class LinearNDInterpolator:
+    """`scipy.interpolate.LinearNDInterpolator`: values between points by the corners of the simplex in which they lie.
+
+    `points` (n, d), `values` (n, ...), `fill_value` and the places of evaluation may be traced; a Delaunay triangulation may
+    stand for its points. Differentiable in all of them, within one simplex.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy.interpolate import LinearNDInterpolator
+    >>> plane = LinearNDInterpolator(np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), np.array([0.0, 2.0, 3.0]))
+    >>> funcad.grad(lambda x: plane(x)[0])(np.array([0.5, 0.25])).round(6)
+    array([1., 3.])
+    """
+
+    def __init__(self, points: Any, values: Any, fill_value: Any = np.nan, rescale: bool = False) -> None:
+        self.points, self.values = _places(getattr(points, "points", points)), array_of(values)
+        self.fill_value, self.rescale = fill_value, rescale
+
+    def __call__(self, *args: Any) -> Any:
+        """The values at places: one array (..., d), or the d coordinates as arrays that broadcast."""
+        if not is_traced((self.points, self.values, self.fill_value, args)):
+            theirs = scipy_function("interpolate.LinearNDInterpolator")
+            return theirs(self.points, self.values, self.fill_value, self.rescale)(*args)
+        return griddata(self.points, self.values, _given(args), "linear", self.fill_value, self.rescale)
+
+
+class NearestNDInterpolator:
+    """`scipy.interpolate.NearestNDInterpolator`: the value of the nearest point. Differentiable in the values.
+
+    `x` (n, d), `y` (n, ...) and the places of evaluation may be traced. `tree_options` are refused.
+
+    >>> import numpy as np
+    >>> from funcad.scipy.interpolate import NearestNDInterpolator
+    >>> float(NearestNDInterpolator(np.array([[0.0, 0.0], [2.0, 0.0]]), np.array([1.0, 5.0]))(1.5, 0.0))
+    5.0
+    """
+
+    def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: dict[str, Any] | None = None) -> None:
+        if tree_options:
+            raise TypeError("NearestNDInterpolator takes no tree_options beside traced values: leave them out.")
+        self.points, self.values, self.rescale = _places(getattr(x, "points", x)), array_of(y), rescale
+
+    def __call__(self, *args: Any) -> Any:
+        """The values at places: one array (..., d), or the d coordinates as arrays that broadcast."""
+        if not is_traced((self.points, self.values, args)):
+            return scipy_function("interpolate.NearestNDInterpolator")(self.points, self.values, self.rescale)(*args)
+        return griddata(self.points, self.values, _given(args), "nearest", rescale=self.rescale)
+
+
+mirrors([RBFInterpolator, griddata, LinearNDInterpolator, NearestNDInterpolator], "scipy.interpolate")
