@@ -102,7 +102,7 @@ def everything(options: argparse.Namespace, environment: dict[str, str]) -> tupl
         s = summary(found["times"])
         first = " ".join([f"{1e3 * j:.1f}" for _, j in found["times"][:4]])
         un = 1e3 * float(np.median([u for u, _ in found["times"]]))
-        numbers = [f"{un:.2f}", first, s["calls"], f"{s['ratio']:.2f}", f"{s['excess']:.2f}", f"{s['last']:.2f}"]
+        numbers = [f"{un:.2f}", first, str(s["calls"]), f"{s['ratio']:.2f}", f"{s['excess']:.2f}", f"{s['last']:.2f}"]
         rows.append([name, *numbers, f"{found['megabytes']:.0f}"])
         print(*rows[-1], sep=" | ", flush=True)
     return rows, failed

@@ -118,7 +118,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
     "progress": ("FUNCAD_PROGRESS", "auto", _progress, "feedback on long work; auto: on a terminal and in a notebook; on; off"),
     "not_compiled": ("FUNCAD_NOT_COMPILED", "warn", _not_compiled, "where jit compiles nothing: warn, ignore, raise"),
-    "jit_patience": ("FUNCAD_JIT_PATIENCE", 1.0, _patience, "times that what jit spends must be repaid first; 0: compile at once"),
+    "jit_patience": ("FUNCAD_JIT_PATIENCE", 1.0, _patience, "times that what jit spends is repaid first; 0: compile at once"),
     "audit": ("FUNCAD_AUDIT", False, _flag, "compute again what is remembered, and raise where that differs (slow)"),
     "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),
 }

@@ -21,12 +21,12 @@ from funcad.show.compile_log import html_table
 COSTS = {  # seconds of one core, of what is counted
     "recorded": 9e-5,  # an equation, while Python runs on traced values
     "program": 8e-3,  # a program that is compiled,
-    "compiled": 9e-5,  # and each of its equations
+    "compiled": 1.5e-4,  # and each of its equations
     "un-jitted": 1.5e-6,  # an equation, as plain Python or NumPy does it
     "number": 6e-8,  # one of Python's numbers alone
     "byte": 1e-10,  # of results
 }
-FREE = 0.2  # seconds that need not be repaid
+FREE = 0.15  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
 MOST_BYTES = 256 << 20  # of what a function's recordings keep
 EQUATION_BYTES = 1500  # of a recorded equation
 MOST_PATIENCE = 20  # doublings

@@ -626,7 +626,7 @@ class Core:
                 self.cache.refuse({error.label} & numbers or numbers)
             except Exception:  # of one of them, or the function fails in any case
                 self.cache.refuse(numbers)
-        recorder = Recorder(leaves, most=most) if self.guards and result is not None else None
+        recorder = Recorder(leaves, most=most, mixes=self.cache.mixes) if self.guards and result is not None else None
         try:
             return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result, recorder)
         except FuncadError as error:
@@ -690,6 +690,7 @@ class Core:
         gone = recorder.most is not None and len(equations) > recorder.most
         what = "a recording was given up" if gone else "a recording"
         self.cache.account.recorded(len(equations), work_of(equations, numbers), what)
+        self.cache.mixes = self.cache.mixes and recorder.mixes
         recorder.forget()
 
     def _as_it_is(self, attempt: Attempts, leaves: list, recorder: Recorder | None, avals: list, failed: Exception) -> NoReturn:

@@ -194,7 +194,7 @@ class Cache:
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
     __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
-    __slots__ += ("dead", "dropped", "observed", "first_calls", "account", "__weakref__")
+    __slots__ += ("dead", "dropped", "observed", "first_calls", "account", "mixes", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
@@ -202,6 +202,7 @@ class Cache:
         self.concrete: set[str] = set()  # of these: Python needs their values
         self.proven: set[str] = set()  # of these: they were inputs
         self.account = Account()
+        self.mixes = True  # may max and min select one of Python's numbers and NumPy's? See reads/selections.py
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
         self.observed: OrderedDict[Signature, None] = OrderedDict()  # signatures whose first call ran un-jitted

@@ -28,6 +28,7 @@ from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import WhileLoop
 
 INT, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
+COUNTING = 4  # equations that count, of a question
 ASKED = frozenset(["bool()", "int()", "an index"])  # questions that a program can go past
 _KINDS = "biuf"
 

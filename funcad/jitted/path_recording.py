@@ -43,6 +43,7 @@ from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Raised, Refusal
+from funcad.reads.selections import narrow
 from funcad.tree.same import same_key
 
 
@@ -105,9 +106,11 @@ class Recorder:
         chain: Sequence[tuple[Node, Any, Any]] = (),
         env: dict[Var, Any] | None = None,
         most: int | None = None,
+        mixes: bool = True,
     ):
         self.leaves = leaves
         self.most = most  # equations, after which it is given up if nothing has happened
+        self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
         self.n_bytes = 0  # of the values that are kept while it lasts
         self.reached: Sequence[Equation] = ()  # what was recorded in the end
         self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
@@ -185,6 +188,12 @@ class Recorder:
                     self._say()
                 raise
             self._inside = False
+            if self.mixed and narrow(trace.equations, [x for _, x in trace.captured.values()] + list(self.leaves)):
+                self._take_back()
+                self.mixes = False
+                if self.most is not None and self._may_stop():
+                    raise Abandoned
+                raise Refusal("max or min of a number of Python's and one of NumPy's, beside arrays of fewer bits", "")
             if self.started:
                 self._finish(outs)
                 self._say()

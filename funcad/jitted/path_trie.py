@@ -169,13 +169,12 @@ class Trie:
         return found
 
     @staticmethod
-    def n_equations(node: Node) -> int:
-        """How many there are on the way to the end of this node."""
-        n, at = 0, node
+    def extent(node: Node) -> tuple[int, int]:
+        """How many equations and questions there are on the way to the end of this node."""
+        n, questions, at = len(node.equations), 0, node.parent
         while at is not None:
-            n += len(at.equations)
-            at = at.parent  # type: ignore[assignment]
-        return n
+            n, questions, at = n + len(at.equations), questions + 1, at.parent
+        return n, questions
 
     # -- steps
 

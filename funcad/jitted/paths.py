@@ -34,7 +34,7 @@ from funcad.ir.tracer import concrete_value
 from funcad.jitted.account import COSTS, Abandoned, Account, compile_cost
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
-from funcad.jitted.path_programs import PathProgram, nodes_to, path_program, runs_past
+from funcad.jitted.path_programs import COUNTING, PathProgram, nodes_to, path_program, runs_past
 from funcad.jitted.path_recording import ANSWERS, REFUSALS, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
@@ -184,14 +184,15 @@ class Paths:
         return None
 
     def _dearness(self, node: Node) -> float:
-        return compile_cost(self.trie.n_equations(node))
+        n, questions = self.trie.extent(node)
+        return compile_cost(n + COUNTING * questions)
 
     def _compile(self, account: Account, node: Node) -> None:
         """Let the path that ends here be one program."""
         self.candidate = None
-        n = self.trie.n_equations(node)
         with self.trie.lock:
             program = path_program(node, self.trie.inputs, self.trie.segments.memo)
+        n = len(program.jaxpr.equations)
         account.compiled(compile_cost(n), f"a path of {len(program.keys):,} questions compiled as one program, {n:,} equations")
         self.programs = (program, *self.programs[: MOST_PROGRAMS - 1])
         self.missed = 0
@@ -306,7 +307,7 @@ class Paths:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         counters["traces"] += 1
         attempt = self.attempt(core.f, leaves)
-        recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most)
+        recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
         recorder.had_effects = recorder.had_effects or bool(chain) and self.trie.has_effects
         try:
             with attempt.looked_after():
