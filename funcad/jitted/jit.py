@@ -208,7 +208,8 @@ class Jitted(Remade):
         `config.engine = "cuda"` the kernels, registers and bytes, too, and by `.at(bandwidth)` the time; see help(found).
 
         `.outside` lists what the function reads beside its arguments and stores there, with what is done with it at each call
-        ("read", "compared" or "stored") and the line. One that is not compiled raises NotCompiledWarning, with the reason.
+        ("read", "compared" or "stored") and the line; `.cost` is `cost()`. One that is not
+        compiled raises NotCompiledWarning, with the reason.
 
         >>> import numpy as np, funcad
         >>> with funcad.config.set(engine="numpy"):
@@ -217,10 +218,11 @@ class Jitted(Remade):
         ('numpy', [['neg', 'exp', 'mul']])
         """
         leaves, entry = self._core.looked_at(args, kwargs)
-        if entry.paths is not None:
-            return PathsExplanation(entry, name_of(self._core.f))
-        entry = entry.as_of_now(self._core.f)
-        return explained(entry, leaves, name_of(self._core.f))
+        name = name_of(self._core.f)
+        paths = entry.paths is not None
+        found = PathsExplanation(entry, name) if paths else explained(entry.as_of_now(self._core.f), leaves, name)
+        found.cost = self._core.cache.account.told()
+        return found
 
     @api
     def profile(self, *args: Any, **kwargs: Any) -> Any:

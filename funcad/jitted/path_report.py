@@ -62,6 +62,7 @@ class PathsExplanation:
             self.paths = sorted([_path(node, leaf) for node, leaf in leaves], key=lambda path: -path.taken)
         self.recorded = entry.paths.unknown
         self.outside = outside(entry)
+        self.cost: Any = None  # what jit has spent on the function
 
     def __str__(self) -> str:
         n = len(self.paths)
@@ -73,6 +74,7 @@ class PathsExplanation:
         if n > MOST_SHOWN:
             lines.append(f"and {n - MOST_SHOWN} more")
         lines += importlib.import_module("funcad.backends.explain").outside_lines(self.outside)
+        lines += [] if self.cost is None else str(self.cost).splitlines()
         return "\n".join(lines)
 
     __repr__ = __str__

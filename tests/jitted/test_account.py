@@ -206,3 +206,13 @@ def test_a_long_program_is_compiled_when_its_calls_have_repaid_it():
     assert program_of(entry.jaxpr).function is None and "account" in entry.jaxpr.memo
     j.lower(1.0).compile()
     assert program_of(entry.jaxpr).function is not None and j(2.0) == pytest.approx(f(2.0))
+
+
+def test_explain_tells_the_cost():
+    j, straight = fc.jit(lambda x: walk(x)), fc.jit(lambda x: x * 2.0)
+    x = np.random.default_rng(0).normal(size=100)
+    for _ in range(3):
+        j(x), straight(1.0)
+    for f, argument in ((j, x), (straight, 1.0)):
+        found = f.explain(argument)
+        assert found.cost == f.cost() and "calls counted" in str(found) and found.cost.recording > 0

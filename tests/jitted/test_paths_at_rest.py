@@ -6,6 +6,7 @@ import numpy as np
 
 import funcad as fc
 from funcad.backends.interpreter import counters
+from funcad.jitted import account
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
@@ -34,7 +35,9 @@ def test_recordings_are_rarer_while_no_path_comes_again():
     assert paths_of(f).programs[0].leaf.visits > 1 and not paths_of(f).missed
 
 
-def test_few_paths_are_recorded_until_they_are_known():
+def test_few_paths_are_recorded_until_they_are_known(monkeypatch):
+    monkeypatch.setattr(account, "FREE", 1.0)
+
     @fc.jit
     def signs(x):
         total = 0.0
