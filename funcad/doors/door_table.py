@@ -22,6 +22,9 @@ from funcad.doors.scipy_answers import (
     operator_product,
     rotation,
     solving,
+    sparse_beside,
+    sparse_by_name,
+    sparse_made,
     sparse_multiply,
     sparse_product,
     sparse_quotient,
@@ -61,6 +64,7 @@ LEARNED: dict[str, dict[str, Maker]] = {  # hung when a function has needed it: 
     "numpy": {"ndarray": making},
 }
 
+_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "lil")  # of SciPy's sparse arrays
 IN_CODE: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(making, "ones eye identity tri"),
@@ -129,10 +133,14 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(sparse_reflected, "csr_array._rmatmul_dispatch coo_array._rmatmul_dispatch"),
         "csr_array.__truediv__": sparse_quotient,
         **_all(sparse_multiply, "csr_array.multiply dia_array.multiply"),
+        **_all(sparse_made, *[f"{format}_{kind}.__init__" for format in _FORMATS for kind in ("array", "matrix")]),
+        **_all(sparse_beside, "csr_array.__add__ csr_array.__sub__"),
+        **_all(sparse_by_name, "block_array block_diag bmat diags diags_array find hstack kron kronsum"),
+        **_all(sparse_by_name, "spdiags tril triu vstack"),
     },
     "scipy.sparse.linalg": {
         **_all(solving, "bicgstab cg gmres minres"),
-        **_all(by_name, "eigsh expm_multiply lsmr lsqr spsolve svds"),
+        **_all(sparse_by_name, "eigsh expm_multiply factorized lsmr lsqr splu spsolve svds"),
         **_all(operator_product, "LinearOperator.matvec LinearOperator.rmatvec LinearOperator.matmat LinearOperator.rmatmat"),
     },
     "scipy.spatial": {

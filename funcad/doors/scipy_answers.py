@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcad.doors.answers import calling, ours
-from funcad.doors.asking import any_traced, holds_traced
+from funcad.doors.asking import any_traced, holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.where import user_source
 from funcad.memo import remembers
@@ -154,19 +154,46 @@ def interpolator(name: str, original: Callable[..., Any]) -> Answer:
 # -- neighbours, hulls and triangulations, rotations
 
 
+_OPERATORS = [f"__{n}__" for n in "add radd sub rsub mul rmul matmul rmatmul truediv pow neg abs getitem setitem len".split()]
+
+
+def _asked(name: str) -> Callable[..., Any]:
+    """A special method, which Python looks for in the class."""
+    return lambda self, *args: getattr(self.__dict__[_FORM], name)(*_unwrapped(args))
+
+
+def _unwrapped(x: Any) -> Any:
+    """What stands in for traced things is the things, in lists and tuples too."""
+    if type(x) in (list, tuple):
+        return type(x)([_unwrapped(v) for v in x])
+    return getattr(x, "__dict__", {}).get(_FORM, x)
+
+
+def _holds_sparse(values: Any) -> bool:
+    """Is one of them a sparse array with traced elements, ours or one that stands in for it?"""
+    mine = ours("scipy.sparse.SparseArray")
+    for v in values:
+        if _holds_sparse(v) if type(v) in (list, tuple) else type(v) is mine or _FORM in getattr(v, "__dict__", ()):
+            return True
+    return False
+
+
 @remembers(64)
 def _stand_in(kind: type) -> type:
     """A subclass of a class of SciPy's whose objects were made from traced values: all that they are asked goes to `_FORM`."""
 
     class StandIn(kind):  # type: ignore[misc, valid-type]
         __slots__ = ()
+        locals().update({name: _asked(name) for name in _OPERATORS if hasattr(kind, name)})
 
         def __getattribute__(self, name: str) -> Any:
             own = object.__getattribute__
             return own(self, name) if name in ("__dict__", "__class__") else getattr(own(self, "__dict__")[_FORM], name)
 
-        def __del__(self) -> None:
-            """There is nothing of qhull's to be closed."""
+        if hasattr(kind, "__del__"):
+
+            def __del__(self) -> None:
+                """There is nothing of qhull's to be closed."""
 
     StandIn.__name__, StandIn.__qualname__, StandIn.__module__ = kind.__name__, kind.__qualname__, kind.__module__
     return StandIn
@@ -177,7 +204,7 @@ def spatial_object(name: str, original: Callable[..., Any]) -> Answer:
     *_, kind, method = name.split(".")
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args = tuple([getattr(a, "__dict__", {}).get(_FORM, a) for a in args])
+        args = _unwrapped(args)
         if method == "__init__":
             self.__dict__[_FORM] = ours(f"scipy.spatial.{kind}")(*args, **kwargs)
             self.__class__ = _stand_in(type(self))
@@ -210,10 +237,41 @@ def rotation(name: str, original: Callable[..., Any]) -> Answer:
 # -- sparse matrices
 
 
+def sparse_made(name: str, original: Callable[..., Any]) -> Answer:
+    """`__init__` of a sparse array: of one with traced elements the object stands in for funcad's."""
+
+    def own(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.__dict__[_FORM] = ours("scipy.sparse.sparse_arrays.made")(type(self).__name__, *_unwrapped(args), **kwargs)
+        self.__class__ = _stand_in(type(self))
+
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        return is_tracing() and (holds_traced(args[1:], kwargs) or _holds_sparse(args[1:]))
+
+    return is_for_us, own
+
+
+def sparse_by_name(name: str, original: Callable[..., Any]) -> Answer:
+    """A function of sparse arrays, one of which may have traced elements."""
+
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        return is_tracing() and (holds_traced(args, kwargs) or _holds_sparse(args) or _holds_sparse(kwargs.values()))
+
+    return is_for_us, lambda *args, **kwargs: ours(name)(*_unwrapped(args), **{k: _unwrapped(v) for k, v in kwargs.items()})
+
+
+def sparse_beside(name: str, original: Callable[..., Any]) -> Answer:
+    """What a sparse array of SciPy's does with one that has traced elements."""
+    method = name.rpartition(".")[2]
+    own = lambda self, other: getattr(_with_traced_elements(self), method)(_unwrapped(other))
+    return lambda args, kwargs: is_tracing() and _holds_sparse(args[1:]), own
+
+
 def sparse_product(name: str, original: Callable[..., Any]) -> Answer:
-    """A sparse matrix times a traced vector or the columns of a matrix."""
+    """A sparse matrix times a traced vector or the columns of a matrix, or a sparse array with traced elements."""
 
     def own(self: Any, x: Any) -> Any:
+        if _holds_sparse([x]):
+            return _with_traced_elements(self) @ _unwrapped(x)
         x = ours("numpy.asarray")(x)
         columns = self.shape[-1]
         if x.ndim == 0:
@@ -228,7 +286,7 @@ def sparse_product(name: str, original: Callable[..., Any]) -> Answer:
         weights = entries.data if x.ndim == 1 else entries.data[:, None]
         return ours("ops.segment_sum")(weights * x[entries.col], entries.row, num_segments=self.shape[0])
 
-    return holds_traced, own
+    return lambda args, kwargs: is_tracing() and (holds_traced(args, kwargs) or _holds_sparse(args[1:])), own
 
 
 def sparse_reflected(name: str, original: Callable[..., Any]) -> Answer:
@@ -274,6 +332,8 @@ def solving(name: str, original: Callable[..., Any]) -> Answer:
 
     def answered(*args: Any, **kwargs: Any) -> Any:
         operator = args[0] if args else kwargs.get("A")
+        if _holds_sparse(args) or _holds_sparse(kwargs.values()):
+            return ours(name)(*_unwrapped(args), **{k: _unwrapped(v) for k, v in kwargs.items()})
         if not hasattr(operator, "matvec") or any_traced(args) or any_traced(kwargs.values()):
             return own(*args, **kwargs)
         image = operator._matvec(np.zeros(operator.shape[1], operator.dtype))

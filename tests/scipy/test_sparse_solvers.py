@@ -259,7 +259,8 @@ def test_traced_elements(make):
 
 
 def test_scipys_arrays_name_the_one_that_holds_traced_values():
-    with pytest.raises(funcad.errors.TracerArrayConversionError, match="call funcad.scipy.sparse.csr_array, which takes"):
+    doors = funcad.config.set(doors=False)
+    with doors, pytest.raises(TypeError, match="call funcad.scipy.sparse.csr_array, which takes"):
         funcad.grad(lambda d: scipy.sparse.csr_array((d, A.indices, A.indptr)).sum())(A.data)
 
 
@@ -287,7 +288,7 @@ def test_what_does_not_fit_is_refused():
             continue
         with pytest.raises(ValueError, match=message):
             funcad.jit(f)(np.ones(2))
-    with pytest.raises(TypeError, match="toarray"):
+    with pytest.raises(ValueError, match="dimension mismatch"):
         funcad.jit(lambda d: csr_array((d, [0, 1], [0, 1, 2])) @ A)(np.ones(2))
 
 

@@ -8,11 +8,42 @@ from funcad.scipy.door import absent as _absent
 
 # isort: off
 from funcad.scipy.sparse.sparse_arrays import (
-    SparseArray as SparseArray, coo_array as coo_array, csc_array as csc_array, csr_array as csr_array,
+    SparseArray as SparseArray, coo_array as coo_array, coo_matrix as coo_matrix, csc_array as csc_array,
+    csc_matrix as csc_matrix, csr_array as csr_array, csr_matrix as csr_matrix, dia_array as dia_array,
+    dia_matrix as dia_matrix,
+)  # fmt: skip
+from funcad.scipy.sparse.sparse_blocks import (
+    block_array as block_array, block_diag as block_diag, bmat as bmat, diags as diags, diags_array as diags_array,
+    find as find, hstack as hstack, kron as kron, kronsum as kronsum, spdiags as spdiags, tril as tril, triu as triu,
+    vstack as vstack,
 )  # fmt: skip
 # isort: on
 
-__all__ = ["SparseArray", "coo_array", "csc_array", "csr_array", "linalg"]
+__all__ = [
+    "SparseArray",
+    "block_array",
+    "block_diag",
+    "bmat",
+    "coo_array",
+    "coo_matrix",
+    "csc_array",
+    "csc_matrix",
+    "csr_array",
+    "csr_matrix",
+    "dia_array",
+    "dia_matrix",
+    "diags",
+    "diags_array",
+    "find",
+    "hstack",
+    "kron",
+    "kronsum",
+    "linalg",
+    "spdiags",
+    "tril",
+    "triu",
+    "vstack",
+]
 
 if _typing.TYPE_CHECKING:
     from funcad.scipy.sparse import linalg as linalg

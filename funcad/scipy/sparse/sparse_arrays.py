@@ -37,7 +37,10 @@ class Places:
         self.row, self.col = np.asarray(row, np.intp), np.asarray(col, np.intp)
         self.shape = (int(shape[0]), int(shape[1]))
         self.digest = hashlib.blake2b(self.row.tobytes() + self.col.tobytes() + str(self.shape).encode()).digest()
-        for index, n, name in ((self.row, self.shape[0], "row"), (self.col, self.shape[1], "column")):
+        for index, n, name in (
+            (self.row, self.shape[0], "row"),
+            (self.col, self.shape[1], "column"),
+        ):
             if index.size and (index.min() < 0 or index.max() >= n):
                 raise ValueError(f"{name} index exceeds matrix dimensions")
 
@@ -62,23 +65,28 @@ def product(row: np.ndarray, col: np.ndarray, data: Any, rows: int, x: Any) -> A
 class SparseArray:
     """A sparse array of two dimensions with traced elements: `data`, at the places `row` and `col`.
 
-    It is what `csr_array`, `csc_array` and `coo_array` give for traced data. Elements at one place add up, as in SciPy. It has
-    `shape`, `dtype`, `nnz`, `T`, `@` with arrays, `+`, `-`, products with numbers and (by `multiply`) with dense arrays,
-    `sum`, `diagonal`, `toarray`, and goes into the functions of funcad.scipy.sparse.linalg.
+    It is what the arrays and matrices of SciPy's are for traced elements, of any format; `kind` says which ("csr_matrix").
+    Elements at one place add up, as in SciPy. It has what they have where the places of the result are known: conversions,
+    indices and slices, `T`, `@` with arrays and sparse arrays, `+`, `-`, products and powers by elements, sums, `diagonal`,
+    `toarray`; and it goes into the functions of funcad.scipy.sparse and of its linalg. It cannot be written.
     """
 
     __array_ufunc__ = None  # so that arrays leave `x @ A` and `2 * A` to it
-    __slots__ = ("data", "places")
+    __slots__ = ("data", "places", "kind", "__weakref__")
 
-    def __init__(self, data: Any, places: Places):
+    def __init__(self, data: Any, places: Places, kind: str = "coo_array"):
         self.data = data
         self.places = places
+        self.kind = kind
 
     @classmethod
-    def of(cls, a: Any) -> SparseArray:
+    def of(cls, a: Any, kind: str | None = None) -> SparseArray:
         """One with the elements of a sparse or dense array, traced or not."""
+        if type(a) is SparseArray:
+            return a if kind is None else cls(a.data, a.places, kind)
         row, col, data, shape = entries(a)
-        return cls(data, Places(row, col, shape))
+        own = f"{a.format}_{'matrix' if _is_matrix(a) else 'array'}" if is_sparse(a) else "coo_array"
+        return cls(data, Places(row, col, shape), kind or own)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,90 +108,244 @@ class SparseArray:
     def nnz(self) -> int:
         return len(self.places.row)
 
+    @property
+    def format(self) -> str:
+        return self.kind[:3]
+
     ndim = 2
 
     @property
+    def size(self) -> int:
+        return self.nnz
+
+    def getnnz(self, axis: int | None = None) -> Any:
+        return self.nnz if axis is None else self.numbered().getnnz(axis)
+
+    @property
     def T(self) -> SparseArray:
-        return SparseArray(self.data, Places(self.col, self.row, self.shape[::-1]))
+        return self._with(self.data, Places(self.col, self.row, self.shape[::-1]))
 
     def __repr__(self) -> str:
         return f"<SparseArray {self.shape} with {self.nnz} elements, {self.data!r}>"
 
-    def transpose(self) -> SparseArray:
+    def _with(self, data: Any, places: Places | None = None, kind: str | None = None) -> SparseArray:
+        return SparseArray(data, places or self.places, kind or self.kind)
+
+    # -- structure: SciPy's own, of the numbers of the elements
+
+    def canonical(self) -> SparseArray:
+        """With one element at each place, row by row."""
+        keys = self.row * self.shape[1] + self.col
+        if (np.diff(keys) > 0).all():
+            return self
+        found, where = np.unique(keys, return_inverse=True)
+        places = Places(found // max(self.shape[1], 1), found % max(self.shape[1], 1), self.shape)
+        return self._with(sums(self.data, where.ravel(), len(found)), places)
+
+    def numbered(self, first: int = 0) -> Any:
+        """SciPy's array of this kind, whose elements are `first` + 1, + 2 ...: each is known wherever it comes to stand."""
+        ids = np.arange(first + 1, first + self.nnz + 1, dtype=np.int64)
+        coo = _scipy_sparse().coo_array((ids, (self.row, self.col)), shape=self.shape)
+        return getattr(_scipy_sparse(), self.kind)(coo)
+
+    def _moved(self, move: Callable[[Any], Any]) -> Any:
+        """What SciPy's array gives for something that only moves its elements."""
+        mine = self.canonical()
+        return moved(move(mine.numbered()), mine.data)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._moved(lambda ids: ids[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            "a sparse array with traced elements cannot be written.\n"
+            "Remedy: collect rows, columns and values in lists and make coo_matrix((values, (rows, columns))), which adds up "
+            "what comes to one place."
+        )
+
+    def transpose(self, axes: Any = None, copy: bool = False) -> SparseArray:
         return self.T
 
-    def conj(self) -> SparseArray:
-        return SparseArray(np.conj(self.data), self.places)
+    def asformat(self, format: str | None, copy: bool = False) -> SparseArray:
+        if format is None:
+            return self
+        if format not in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil"):
+            raise ValueError(f"Format {format} is unknown.")
+        mine = self if format == "coo" else self.canonical()  # other formats have one element at each place
+        return mine._with(mine.data, kind=format + self.kind[3:])
 
-    def tocoo(self) -> SparseArray:
-        return self
+    def tocoo(self, copy: bool = False) -> SparseArray:
+        return self.asformat("coo")
 
-    tocsr = tocsc = tocoo
+    def tocsr(self, copy: bool = False) -> SparseArray:
+        return self.asformat("csr")
 
-    def toarray(self) -> Any:
+    def tocsc(self, copy: bool = False) -> SparseArray:
+        return self.asformat("csc")
+
+    def tolil(self, copy: bool = False) -> SparseArray:
+        return self.asformat("lil")
+
+    def todia(self, copy: bool = False) -> SparseArray:
+        return self.asformat("dia")
+
+    def tobsr(self, blocksize: Any = None, copy: bool = False) -> SparseArray:
+        return self.asformat("bsr")
+
+    def todok(self, copy: bool = False) -> SparseArray:
+        return self.asformat("dok")
+
+    def copy(self) -> SparseArray:
+        return self._with(self.data)
+
+    def sum_duplicates(self) -> None:
+        """Elements at one place become one."""
+        mine = self.canonical()
+        self.data, self.places = mine.data, mine.places
+
+    def sort_indices(self) -> None:
+        """There is no order that shows."""
+
+    eliminate_zeros = prune = sort_indices
+
+    def reshape(self, *shape: Any, **options: Any) -> Any:
+        return self._moved(lambda ids: ids.reshape(*shape, **options))
+
+    def getrow(self, i: int) -> Any:
+        return self._moved(lambda ids: ids.getrow(i) if hasattr(ids, "getrow") else ids[[i], :])
+
+    def getcol(self, j: int) -> Any:
+        return self._moved(lambda ids: ids.getcol(j) if hasattr(ids, "getcol") else ids[:, [j]])
+
+    def diagonal(self, k: int = 0) -> Any:
+        return self._moved(lambda ids: ids.diagonal(k))
+
+    def nonzero(self) -> tuple[np.ndarray, np.ndarray]:
+        """The places of all elements, those that are 0 included."""
+        mine = self.canonical()
+        return mine.row, mine.col
+
+    def toarray(self, order: str | None = None, out: None = None) -> Any:
         """The dense array."""
         m, n = self.shape
         return fnp.reshape(sums(self.data, self.row * n + self.col, m * n), (m, n))
 
     todense = toarray
 
-    def diagonal(self) -> Any:
-        on = self.row == self.col
-        return sums(self.data[np.flatnonzero(on)], self.row[on], min(self.shape))
+    # -- element by element
+
+    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> SparseArray:
+        return self._with(fnp.astype(self.data, dtype))
+
+    def conj(self, copy: bool = True) -> SparseArray:
+        return self._with(np.conj(self.data))
+
+    conjugate = conj
+
+    @property
+    def real(self) -> SparseArray:
+        return self._with(fnp.real(self.data))
+
+    @property
+    def imag(self) -> SparseArray:
+        return self._with(fnp.imag(self.data))
+
+    def power(self, n: Any, dtype: Any = None) -> SparseArray:
+        """Each element to the power n, which is positive: what is not there stays 0."""
+        mine = self.canonical()
+        return mine._with(mine.data**n)
+
+    def __abs__(self) -> SparseArray:
+        mine = self.canonical()
+        return mine._with(abs(mine.data))
+
+    def __neg__(self) -> SparseArray:
+        return self._with(-self.data)
+
+    def multiply(self, other: Any) -> SparseArray:
+        """The product element by element with a number, a dense array, broadcast to its shape, or a sparse array."""
+        if is_sparse(other):
+            mine, theirs = self.canonical(), SparseArray.of(other).canonical()
+            if mine.shape != theirs.shape:
+                raise ValueError(f"inconsistent shapes: {mine.shape} and {theirs.shape}")
+            n = mine.shape[1]
+            _, i, j = np.intersect1d(mine.row * n + mine.col, theirs.row * n + theirs.col, True, return_indices=True)
+            return self._with(mine.data[i] * theirs.data[j], Places(mine.row[i], mine.col[i], mine.shape))
+        shape = shape_of(other)
+        factor = other if not shape else fnp.broadcast_to(other, self.shape)[self.row, self.col]
+        return self._with(self.data * factor)
+
+    # -- linear algebra
 
     def sum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
         if dtype is not None or out is not None:
             raise TypeError("sum of a sparse array with traced elements takes no dtype and no out")
         if axis is None:
             return fnp.sum(self.data)
-        along = self.col if axis % 2 == 0 else self.row
-        return sums(self.data, along, self.shape[1 - axis % 2])
+        down = axis % 2 == 0
+        found = sums(self.data, self.col if down else self.row, self.shape[1 - axis % 2])
+        if not _is_matrix(self):
+            return found
+        return found[None, :] if down else found[:, None]  # as SciPy's matrices, which have two dimensions for ever
 
-    def multiply(self, other: Any) -> SparseArray:
-        """The product element by element with a number or a dense array, broadcast to its shape."""
-        if is_sparse(other):
-            raise TypeError("multiply: beside a traced sparse array the other must be dense.\nRemedy: A.multiply(B.toarray()).")
-        shape = shape_of(other)
-        factor = other if not shape else fnp.broadcast_to(other, self.shape)[self.row, self.col]
-        return SparseArray(self.data * factor, self.places)
+    def mean(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        n = self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2]
+        return self.sum(axis, dtype, out) / n
+
+    def trace(self, offset: int = 0) -> Any:
+        return fnp.sum(self.diagonal(offset))
 
     def dot(self, x: Any) -> Any:
-        return self @ x
+        return self @ x if is_sparse(x) or shape_of(x) else self * x
 
     def __matmul__(self, x: Any) -> Any:
         if is_sparse(x):
-            raise TypeError(
-                "the product of two sparse arrays has other places than these.\nRemedy: A @ (B @ x), or A @ B.toarray()."
-            )
+            return _product_of_two(self, SparseArray.of(x))
         x = fnp.asarray(x)
         if not 1 <= len(shape_of(x)) <= 2 or shape_of(x)[0] != self.shape[1]:
             raise ValueError(f"matmul: a sparse array of shape {self.shape} and an array of shape {shape_of(x)} do not fit")
         return product(self.row, self.col, self.data, self.shape[0], x)
 
     def __rmatmul__(self, x: Any) -> Any:
+        if is_sparse(x):
+            return SparseArray.of(x) @ self
         return (self.T @ fnp.asarray(x).T).T
 
     def __mul__(self, other: Any) -> Any:
-        if shape_of(other):
-            return self.multiply(other)
-        return SparseArray(self.data * other, self.places)
+        if is_sparse(other) or shape_of(other):
+            return self @ other if _is_matrix(self) else self.multiply(other)
+        return self._with(self.data * other)
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> Any:
+        if is_sparse(other) or shape_of(other):
+            return self.__rmatmul__(other) if _is_matrix(self) else self.multiply(other)
+        return self._with(self.data * other)
 
     def __truediv__(self, other: Any) -> SparseArray:
         return self.multiply(1 / other)
 
-    def __neg__(self) -> SparseArray:
-        return SparseArray(-self.data, self.places)
+    def __pow__(self, n: Any) -> SparseArray:
+        """By elements; of a matrix, the product with itself n times, as SciPy's."""
+        if not _is_matrix(self):
+            return self.power(n)
+        if type(n) is not int or n < 1 or self.shape[0] != self.shape[1]:
+            raise ValueError("a power of a sparse matrix needs a square one, and a positive whole number")
+        out = self
+        for _ in range(n - 1):
+            out = out @ self
+        return out
 
     def __add__(self, other: Any) -> Any:
         if not is_sparse(other):
+            if not shape_of(other) and type(other) is not Tracer and other == 0:
+                return self  # as SciPy's, so that sum() of a list goes
             return self.toarray() + other
         row, col, data, shape = entries(other)
         if shape != self.shape:
             raise ValueError(f"inconsistent shapes: {self.shape} and {shape}")
         places = Places(np.concatenate([self.row, row]), np.concatenate([self.col, col]), shape)
-        return SparseArray(fnp.concatenate([self.data, data]), places)
+        kind = self.kind.replace("coo", "csr")  # as SciPy's
+        return self._with(fnp.concatenate([self.data, data]), places, kind).canonical()
 
     __radd__ = __add__
 
@@ -194,7 +356,43 @@ class SparseArray:
         return -self + other
 
 
-tree.register_pytree_node(SparseArray, lambda a: ((a.data,), a.places), lambda places, data: SparseArray(data[0], places))
+def _is_matrix(a: Any) -> bool:
+    """Is it one of SciPy's matrices, of which `*` is the product of matrices?"""
+    return a.kind.endswith("matrix") if type(a) is SparseArray else isinstance(a, _scipy_sparse().spmatrix)
+
+
+def moved(ids: Any, data: Any) -> Any:
+    """A number, an array or a sparse array of the elements that have these numbers, counted from 1; 0 is no element."""
+    if is_sparse(ids):
+        kind = f"{ids.format}_{'matrix' if _is_matrix(ids) else 'array'}"
+        coo = ids.tocoo()
+        if coo.ndim == 1:  # of an array: dense, as one dimension is no matrix
+            return moved(coo.toarray(), data)
+        there = coo.data > 0
+        return SparseArray(data[coo.data[there] - 1], Places(coo.row[there], coo.col[there], coo.shape), kind)
+    ids = np.asarray(ids)
+    nothing = fnp.zeros(ids.shape, dtype_of(data))
+    return fnp.where(ids > 0, data[np.maximum(ids - 1, 0)], nothing) if shape_of(data)[0] else nothing
+
+
+def _product_of_two(a: SparseArray, b: SparseArray) -> SparseArray:
+    """Each element of a meets the elements of b in the row of its column."""
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"matmul: dimension mismatch, {a.shape} and {b.shape}")
+    b = b.canonical()
+    begins = np.searchsorted(b.row, np.arange(b.shape[0] + 1))
+    counts = np.diff(begins)[a.col]
+    left = np.repeat(np.arange(a.nnz), counts)
+    right = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[a.col[left]]
+    places = Places(a.row[left], b.col[right], (a.shape[0], b.shape[1]))
+    return a._with(a.data[left] * b.data[right], places).canonical()
+
+
+tree.register_pytree_node(
+    SparseArray,
+    lambda a: ((a.data,), (a.places, a.kind)),
+    lambda meta, data: SparseArray(data[0], *meta),
+)
 
 
 def is_sparse(a: Any) -> bool:
@@ -220,19 +418,40 @@ def entries(a: Any) -> tuple[np.ndarray, np.ndarray, Any, tuple[int, int]]:
     return row, col, fnp.reshape(a, -1), shape
 
 
-def _made(name: str, arg: Any, shape: Any, dtype: Any, copy: bool, places: Callable[..., Places]) -> Any:
+def made(name: str, arg: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> Any:
+    """The sparse array or matrix of that name, of elements that may be traced."""
     given = arg[0] if isinstance(arg, tuple) and len(arg) in (2, 3) else None
-    if type(given) is Tracer:
-        data = given if dtype is None or dtype_of(given) == np.dtype(dtype) else convert(given, np.dtype(dtype))
-        found = places(arg, shape)
+    format = name[:3]
+    if format in ("csr", "csc", "coo", "dia") and holds_traced(given):
+        data = fnp.asarray(given)
+        data = data if dtype is None or dtype_of(data) == np.dtype(dtype) else convert(data, np.dtype(dtype))
+        if format == "dia":
+            return by_diagonals(data, arg[1], shape, name)
+        found = _by_coordinates(arg, shape) if format == "coo" else _compressed(format == "csr")(arg, shape)
         if shape_of(data) != found.row.shape or found.row.shape != found.col.shape:
             raise ValueError(f"{name}: {shape_of(data)} elements at {len(found.row)} rows and {len(found.col)} columns")
-        return SparseArray(data, found)
+        mine = SparseArray(data, found, name)
+        return mine.canonical() if len(arg) == 2 and format != "coo" else mine
     if type(arg) is SparseArray:
-        return arg
-    if type(arg) is Tracer:
-        return SparseArray.of(arg)
+        return SparseArray.of(arg, name)
+    if holds_traced(arg):
+        return SparseArray.of(fnp.asarray(arg), name)
     return getattr(_scipy_sparse(), name)(arg, shape=shape, dtype=dtype, copy=copy)
+
+
+def holds_traced(x: Any) -> bool:
+    """Is it traced, or a list in which something is?"""
+    return type(x) is Tracer or type(x) in (list, tuple) and any([holds_traced(v) for v in x])
+
+
+def by_diagonals(data: Any, offsets: Any, shape: Any, kind: str) -> SparseArray:
+    """Of rows of data, each on its diagonal: element j of a row stands in column j."""
+    data, offsets = fnp.atleast_2d(data), np.atleast_1d(offsets)
+    if shape is None or shape_of(data)[0] != len(offsets):
+        raise ValueError(f"{kind}: expected a shape, and as many offsets as rows of data, {shape_of(data)[0]}")
+    row = np.arange(shape_of(data)[1]) - offsets[:, None]
+    k, col = np.nonzero((row >= 0) & (row < shape[0]) & (np.arange(shape_of(data)[1]) < shape[1]))
+    return SparseArray(data[k, col], Places(row[k, col], col, shape), kind)
 
 
 def _by_coordinates(arg: Any, shape: Any) -> Places:
@@ -273,7 +492,7 @@ def csr_array(arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = Fals
     >>> funcad.grad(f)(np.ones(2))
     array([3., 4.])
     """
-    return _made("csr_array", arg1, shape, dtype, copy, _compressed(True))
+    return made("csr_array", arg1, shape, dtype, copy)
 
 
 @api
@@ -287,7 +506,7 @@ def csc_array(arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = Fals
     >>> funcad.grad(f)(np.ones(2))
     array([3., 4.])
     """
-    return _made("csc_array", arg1, shape, dtype, copy, _compressed(False))
+    return made("csc_array", arg1, shape, dtype, copy)
 
 
 @api
@@ -301,4 +520,26 @@ def coo_array(arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = Fals
     >>> funcad.grad(f)(np.ones(2))
     array([4., 3.])
     """
-    return _made("coo_array", arg1, shape, dtype, copy, _by_coordinates)
+    return made("coo_array", arg1, shape, dtype, copy)
+
+
+def _maker(name: str) -> Callable[..., Any]:
+    def function(arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> Any:
+        return made(name, arg1, shape, dtype, copy)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""SciPy's {name}, of elements that may be traced; arguments, results and errors as of `csr_array`.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy.sparse import {name}
+    >>> funcad.grad(lambda x: {name}(x).sum())(np.ones((1, 2)))
+    array([[1., 1.]])
+    """
+    return api(function)
+
+
+coo_matrix = _maker("coo_matrix")
+csc_matrix = _maker("csc_matrix")
+csr_matrix = _maker("csr_matrix")
+dia_array = _maker("dia_array")
+dia_matrix = _maker("dia_matrix")
