@@ -26,7 +26,7 @@ from funcad.configuration import config
 from funcad.control.call import call_of
 from funcad.errors import SharedMemoryError
 from funcad.host.devices import device_in_use, restore_warnings, suppress_warnings
-from funcad.host.where import state
+from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import any_tracer, trace_function
@@ -94,7 +94,7 @@ class Paths:
         """The function's result for a call of its signature."""
         if any_tracer(leaves) or state.abstract is not None and self.trie.has_effects:
             return self._under_traces(core, leaves, donated)
-        if self.rest:
+        if self.rest and not open_traces:
             self.rest -= 1
             core.cache.account.called()
             if not self.trie.written:
@@ -118,7 +118,7 @@ class Paths:
         """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
         trie, account = self.trie, core.cache.account
         account.called()
-        free = not careful and not donated and not trie.has_effects  # may f itself run instead?
+        free = not careful and not donated and not trie.has_effects and not open_traces  # may f itself run instead?
         if free and not trie.on_device:
             found = self._as_whole(account, leaves)
             if found is not None:
@@ -207,10 +207,15 @@ class Paths:
             calls = min(account.until(cost), LONGEST)
             if self.candidate is not None:
                 calls = min(calls, account.until(self._dearness(self.candidate)))
-            if calls >= AT_LEAST and self.longest > LONG:
+            if calls >= AT_LEAST and self.longest > LONG and not self.trie.written:
                 self.rest = calls
                 self.at_rest(core)
-        return self.plainly(core, *self.attempt.arguments(leaves))
+        return self._itself(core, leaves)
+
+    def _itself(self, core: Any, leaves: Sequence[Any]) -> Any:
+        """A call of the function itself; what it has written and returns is the caller's own."""
+        args, kwargs = self.attempt.arguments(leaves)
+        return core.f(*args, **kwargs) if self.trie.written else self.plainly(core, args, kwargs)
 
     def _result(self, core: Any, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
         inputs = [*leaf.consts, *leaves]
@@ -325,7 +330,7 @@ class Paths:
         finally:
             core.notes(recorder)
         if recorder.most == -1:
-            return self.plainly(core, *self.attempt.arguments(leaves))
+            return self._itself(core, leaves)
         self._depends_on(core, attempt)
         if not recorder.started:  # started again with buffers, it asks for nothing
             outs = call_of(jaxpr, [*consts, *leaves], self.name)

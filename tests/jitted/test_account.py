@@ -216,3 +216,72 @@ def test_explain_tells_the_cost():
     for f, argument in ((j, x), (straight, 1.0)):
         found = f.explain(argument)
         assert found.cost == f.cost() and "calls counted" in str(found) and found.cost.recording > 0
+
+
+def writes(x, n):
+    for i in range(80):
+        if x[i % 4] > 0:
+            x[i % 4] = x[i % 4] * 0.5 - 0.01 * n
+        else:
+            x[i % 4] += 1.0
+    return x
+
+
+def aliases(x):
+    s = 0.0
+    for i in range(80):
+        s = s + 1.0 if x[i % 4] > s * 0.01 else s
+    return x, x[::-1], x * s
+
+
+def indexes(x, k):
+    out = 0.0
+    for _ in range(70):
+        k = k * 3 % 7
+        out = out + x[k] if x[k] > 0 else out - x[k] * 2
+    return out
+
+
+def divides(x):
+    s = 1.0
+    for _ in range(70):
+        s = s + 1 / x if x > -0.5 else s * 2
+    return s
+
+
+def outcome(f, arguments):
+    """Results, what became of the arguments, and which results are arguments; or the error."""
+    given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    try:
+        results = fc.tree.leaves(f(*given))
+    except ArithmeticError as error:
+        return type(error)
+    written = f.__name__ == "writes" and [r is given[0] for r in results]
+    return [np.asarray(r).tolist() for r in results], [np.asarray(a).tolist() for a in given], written
+
+
+@pytest.mark.parametrize("free", [0.0, FREE, 5.0])
+@pytest.mark.parametrize(
+    "f, calls",
+    [
+        (writes, [(np.random.default_rng(i % 4).normal(size=4), 1.0 + i % 2) for i in range(12)]),
+        (aliases, [(np.random.default_rng(i % 3).normal(size=4),) for i in range(12)]),
+        (indexes, [(np.arange(7.0) - 3, 1 + i % 5) for i in range(20)]),
+        (divides, [(x,) for x in (1.0, 2.0, 0.0, -1.0, 2.0, 0.0, 1.0, -0.0, np.inf) * 2]),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_results_are_pythons_whatever_is_spent(monkeypatch, f, calls, free):
+    monkeypatch.setattr(account, "FREE", free)
+    j = fc.jit(f)
+    j.clear_cache()
+    for arguments in calls:
+        expected, found = outcome(f, arguments), outcome(j, arguments)
+        if type(expected) is type:
+            assert found is expected
+            continue
+        for a, b in zip(expected[:2], found[:2]):
+            for x, y in zip(a, b):
+                np.testing.assert_allclose(y, x, rtol=1e-12)
+        assert found[2] == expected[2]
+    j.clear_cache()
