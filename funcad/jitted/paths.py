@@ -1,14 +1,16 @@
 """Paths: how a jitted function is called whose Python decides by values.
 
-Idea: the paths of one signature are a trie of segments (path_trie.py). A call goes along it: a segment's compiled program runs,
-its guard is read, the answer leads to the next segment. At an answer that was never met Python starts again from the top,
-recording (path_recording.py), with what has run handed over, and the new path joins the trie. Under derivatives that follow the
-call outside jit, the path is found on the primals, and then runs as one program.
+Idea: the paths of one signature are a trie of segments (path_trie.py). A path that comes again becomes one program, which runs
+past its questions and counts the answers that are as before (path_programs.py); at the first that is not, the call starts from
+the top, on the other path. Else a call goes along the trie: a segment's compiled program runs, its guard is read, the answer
+leads to the next segment. At an answer that was never met Python starts again from the top, recording (path_recording.py), with
+what has run handed over, and the new path joins the trie. Whether there is to be a recording or a program, the account
+says (account.py); if not, the function itself is called. Under derivatives that follow the call outside jit, the path is found
+on the primals, and then runs as one program.
 
-Invariant: nothing of a call runs twice, because it may have effects. Traps: a path that raises is recorded at each visit, so
-that the user's message is made of values; what an operation raises is raised by recording too, inside the user's `try`. What is
-not kept, because there are too many paths, runs by recording, which is slow; so if most calls do, the function itself is called
-for a while.
+Invariant: nothing that has effects runs twice in a call. Traps: a path that raises is recorded at each visit, so that its
+message is made of values; what an operation raises is raised by recording too, inside the user's `try`. A function with long
+paths, whose segments would be too many programs, rests when nothing is repaid: it is called itself so many times.
 """
 
 from __future__ import annotations
