@@ -18,25 +18,23 @@ from funcad.ir.tracer import Tracer as _Tracer
 from funcad import errors as errors, numpy as numpy, tree as tree
 from funcad.api.border import float0 as float0
 from funcad.api.grad import grad as grad, value_and_grad as value_and_grad
-from funcad.api.jacobian import (
-    gnvp as gnvp, hessian as hessian, hvp as hvp, jacfwd as jacfwd, jacobian as jacobian, jacrev as jacrev,
-)  # fmt: skip
 from funcad.api.vjp import jvp as jvp, linear_transpose as linear_transpose, linearize as linearize, vjp as vjp
-from funcad.api.vmap import vmap as vmap
-from funcad.configuration import config as config, show_config as show_config
-from funcad.jitted.jit import disable_jit as disable_jit, jit as jit
-from funcad.jitted.jit_cache import clear_caches as clear_caches
-from funcad.jitted.jit_misses import explain_cache_misses as explain_cache_misses
+from funcad.configuration import config as config
 # isort: on
 
-_importlib.import_module("funcad.jitted.derived_programs")  # to which derivatives of jitted functions go
 _importlib.import_module("funcad.doors")  # which makes itself known to those who open traces
 __version__ = "0.1.0"
 _Tracer.namespace = _sys.modules[__name__]
 
 _LAZY_NAMES = {  # public name -> the module that defines it
     **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "rules", "stop_gradient"], "api.tools"),
+    **dict.fromkeys(["gnvp", "hessian", "hvp", "jacfwd", "jacobian", "jacrev"], "api.jacobian"),
+    "vmap": "api.vmap",
     **dict.fromkeys(["cond", "switch"], "control.cond"),
+    **dict.fromkeys(["disable_jit", "jit"], "jitted.jit"),
+    "clear_caches": "jitted.jit_cache",
+    "explain_cache_misses": "jitted.jit_misses",
+    "show_config": "backends.engines",  # which has lines in it
     "constant": "reads.refusals",
     "NotCompiledWarning": "errors",
     "scan": "control.scan",

@@ -7,12 +7,11 @@ compiled by one engine are kept beside those of another.
 
 from __future__ import annotations
 
-import difflib
+import importlib
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from html import escape
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +29,19 @@ def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[]
         return sorted({*names.get("__all__", own), *more})
 
     return __dir__
+
+
+# -- what few calls need: modules of Python's that are loaded with them, not by `import funcad`
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The one that was meant, for an error's remedy; none if nothing is near."""
+    return importlib.import_module("difflib").get_close_matches(word, list(known), 1, cutoff)  # type: ignore[no-any-return]
+
+
+def escape(text: str) -> str:
+    """Text in HTML, for notebooks."""
+    return importlib.import_module("html").escape(text)  # type: ignore[no-any-return]
 
 
 # -- settings
@@ -125,7 +137,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
 
 
 def _unknown(name: str) -> AttributeError:
-    near = difflib.get_close_matches(name, SETTINGS, 1)
+    near = nearest(name, SETTINGS)
     remedy = f"funcad.config.{near[0]}" if near else f"one of {', '.join(SETTINGS)}"
     return AttributeError(f"funcad.config has no setting {name!r}.\nRemedy: {remedy}.")
 

@@ -17,7 +17,6 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -87,7 +86,7 @@ def _as_module(path: str) -> ModuleType | None:
     return module
 
 
-class _Alias(MetaPathFinder, Loader):
+class _Alias:
     """Finds and loads `library...` as `package...`, and what that has not as `fallback...`."""
 
     def __init__(self, library: str, packages: tuple[str, ...]):
@@ -125,4 +124,4 @@ def alias(library: str, *packages: str) -> None:
             f"{packages[0]}.install(): {library} has been imported already, from {sys.modules[library].__file__}, and what "
             f"was taken from it stays its own.\nRemedy: call install() first, before any module that imports {library}."
         )
-    sys.meta_path.insert(0, _Alias(library, packages))
+    sys.meta_path.insert(0, _Alias(library, packages))  # type: ignore[arg-type]

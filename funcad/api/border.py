@@ -7,7 +7,6 @@ arrays of their own that nothing else aliases (`own_memory`).
 from __future__ import annotations
 
 import copy
-import difflib
 import functools
 import inspect
 import pickle
@@ -20,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from funcad import tree
+from funcad.configuration import nearest
 from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
@@ -59,7 +59,7 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
     if found is None or inner is not None:  # the option of another function, which f called
         return error
     options = [p.name for p in inspect.signature(f).parameters.values() if p.kind is not p.VAR_POSITIONAL]
-    near = difflib.get_close_matches(found[1], options, 1)
+    near = nearest(found[1], options)
     remedy = f"Remedy: {f.__name__}(..., {near[0]}=...)." if near else f"Its arguments are {', '.join(options)}."
     error.args = (f"{found[0]}.\n{remedy}",)
     return error

@@ -7,26 +7,28 @@ once, letting every residual die as soon as it has been used. The border is stri
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.api.split_batch import Trial
 from funcad.api.vjp import derivative_of, with_compiled
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.conversions import conversion_of
+from funcad.host.devices import device_in_use
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted, outside, state
 from funcad.ir.aval import aval_of
+from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.linearizing import linearize_following
-from funcad.unjitted.mapped import MappedGradient, linearize_recorded
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_ends import pull as pull_tape
@@ -38,8 +40,9 @@ from funcad.api.border import (  # isort: skip
 )
 
 _FLOATS = frozenset([float, np.float64])
-_LEAVES = _FLOATS | {np.ndarray}
 _ONE = np.float64(1.0)
+_NUMBERS = _FLOATS | {np.float16, np.float32, np.longdouble}
+_ALONE = [True]  # one leaf, which is differentiated
 _NONE = type(None)
 _REAL = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -65,7 +68,7 @@ def value_and_grad(
     >>> float(value), g
     (5.0, array([2., 4.]))
     """
-    return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, True)
+    return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, True)
 
 
 @api
@@ -92,10 +95,21 @@ def grad(
     >>> funcad.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
     array([1., 1.])
     """
-    return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False)
+    return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False)
 
 
-class _Gradient(Remade):
+def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
+    """The gradients of the first output, by the leaves that it depends on."""
+    value = outs[0]
+    one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
+    if type(jaxpr) is Tape:
+        return iter(pull_tape(jaxpr, [one], outs))
+    if type(jaxpr) is Jaxpr:
+        return iter(pull(jaxpr, residuals, seed_beside(one, value), once=True))
+    return iter(jaxpr.pull())  # of a gradient that vmap maps
+
+
+class Gradient(Remade):
     """What `grad` and `value_and_grad` return: a function, with the options it was made with."""
 
     def __init__(
@@ -111,14 +125,20 @@ class _Gradient(Remade):
         if argnums is None and argnames is None:
             argnums = 0
         self.argnums = argnums
+        self.alone = argnums if type(argnums) is int and argnums >= 0 and argnames is None else None
+        if has_aux or holomorphic:
+            self.alone = None
         self.argnames = argnames
         self.has_aux = has_aux
         self.holomorphic = holomorphic
         self.allow_int = allow_int
         self.with_value = with_value
         self.warned: set = set()
-        options = (with_value, has_aux, holomorphic, allow_int, argnums, argnames)
-        self.compiled = derivative_of(f, ("grad", *[tuple(o) if type(o) is list else o for o in options]), self.remaking()[1])
+        self.compiled = None
+        if type(f) is not FunctionType:
+            options = (with_value, has_aux, holomorphic, allow_int, argnums, argnames)
+            key = ("grad", *[tuple(o) if type(o) is list else o for o in options])
+            self.compiled = derivative_of(f, key, self.remaking()[1])
 
     def __repr__(self) -> str:
         return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
@@ -136,12 +156,51 @@ class _Gradient(Remade):
             if found is not NotImplemented:
                 return found
         try:
+            at = self.alone
+            if at is not None and at < len(args) and state.abstract is None:
+                x = args[at]
+                if type(x) in _FLOATS or type(x) is np.ndarray and x.dtype in _REAL:
+                    return self._of_leaf(x, at, args, kwargs)
             return self._call(args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
         except BaseException:
             interrupted()
             raise
+
+    def _of_leaf(self, x: Any, at: int, args: tuple, kwargs: dict) -> Any:
+        """What the call returns for an argument that is an array or a number: the most common call, in few steps."""
+        f = self.f
+
+        def flat(x: Any) -> list[Any]:
+            if len(args) == 1 and not kwargs:
+                out = f(x) if state.observer is None else runs(f)(x)
+            else:
+                others, named = lent_to(f, [*args[:at], None, *args[at + 1 :]], kwargs)
+                out = runs(f)(*others[:at], x, *others[at + 1 :], **named)
+            if type(out) is Tracer and type(out.primal) in _NUMBERS:
+                return [out]
+            number = self._number(out)
+            return [out] if number is out else [number, out]
+
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, [x], _ALONE, "grad", {"n": 1}, "tape")
+        if locks.held:
+            locks.check()
+        if nonzero[0]:
+            gradient = next(_back(jaxpr, residuals, outs))
+        else:
+            self._warn_if_independent([None], tree.structure([x]), (at,), ())
+            gradient = zeros_for(x)
+        if device_in_use():
+            gradient = each_on_device_of([gradient], [x])[0]
+        value = outs[-1]
+        if type(value) is np.ndarray and self.with_value:
+            (value,) = unshared((value,), (x,))
+        if type(gradient) is np.ndarray:
+            (gradient,) = unshared((gradient,), (x, value))
+        if locks.held:
+            locks.release()
+        return (value, gradient) if self.with_value else gradient
 
     def _selection(self, args: tuple, kwargs: dict) -> tuple[tuple[int, ...], bool, tuple[tuple[str, int | None], ...]]:
         if self.argnames is None:
@@ -172,13 +231,6 @@ class _Gradient(Remade):
         f = self.f
         positions, single, names = self._selection(args, kwargs)
         box: dict[str, Any] = {}
-        if single and not names and not self.has_aux:  # the most common call
-            selected = [args[positions[0]]]
-            in_tree: Any
-            leaves, in_tree = (selected, None) if type(selected[0]) in _LEAVES else tree.flatten(selected[0])
-            of_one = self._of_one(positions[0], args, kwargs, box, in_tree)
-            build = None if in_tree is None else lambda grads: [in_tree.unflatten(grads)]
-            return self._differentiated(of_one, selected, leaves, build, positions, names, True, box)
         selected = [args[i] for i in positions] + [kwargs[n] if i is None else args[i] for n, i in names]
         leaves, in_tree = tree.flatten(selected)
         plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
@@ -209,30 +261,12 @@ class _Gradient(Remade):
                     )
                 out, aux = out
                 aux_leaves, box["aux"] = flat_values(aux)
-            self._check_output(out)
+            number = self._number(out)
             box["n"] = 1
-            return [out, *aux_leaves]
+            return [number, *aux_leaves] if number is out else [number, out]
 
         build = None if plain else in_tree.unflatten
         return self._differentiated(flat, selected, leaves, build, positions, names, single, box)
-
-    def _of_one(self, position: int, args: tuple, kwargs: dict, box: dict[str, Any], in_tree: Any) -> Callable[..., list]:
-        """f as a function of the leaves of one argument that gives a list of outputs."""
-        f = self.f
-        box["n"] = 1
-        alone = len(args) == 1 and not kwargs
-
-        def flat(*xs: Any) -> list[Any]:
-            x = xs[0] if in_tree is None else in_tree.unflatten(xs)
-            if alone:
-                out = f(x) if state.observer is None else runs(f)(x)
-            else:
-                others, named = lent_to(f, [*args[:position], None, *args[position + 1 :]], kwargs)
-                out = runs(f)(*others[:position], x, *others[position + 1 :], **named)
-            self._check_output(out)
-            return [out]
-
-        return flat
 
     def _differentiated(
         self, flat: Any, selected: list, leaves: list, build: Any, positions: tuple, names: tuple, single: bool, box: dict
@@ -241,22 +275,13 @@ class _Gradient(Remade):
         differentiable = self._check_inputs(leaves, selected)
         trace = None if state.abstract is None else self._mapping(leaves)
         if trace is not None:
-            outs, nonzero, jaxpr, residuals, locks = linearize_recorded(trace, flat, leaves, differentiable)
+            mapped = importlib.import_module("funcad.unjitted.mapped")
+            outs, nonzero, jaxpr, residuals, locks = mapped.linearize_recorded(trace, flat, leaves, differentiable)
         else:
             outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, "tape")
-        value = outs[0]
         if locks.held:
             locks.check()
-        if nonzero[0]:
-            one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
-            if type(jaxpr) is Tape:
-                found = iter(pull_tape(jaxpr, [one], outs))
-            elif type(jaxpr) is MappedGradient:
-                found = iter(jaxpr.pull())
-            else:
-                found = iter(pull(jaxpr, residuals, seed_beside(one, value), once=True))
-        else:
-            found = itertools.repeat(None)
+        found = _back(jaxpr, residuals, outs) if nonzero[0] else itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]
         if _NONE in map(type, grads):
             self._warn_if_independent(grads, tree.structure(selected), positions, names)
@@ -272,7 +297,7 @@ class _Gradient(Remade):
     def _mapping(self, leaves: list) -> Any:
         """The trace of the un-jitted vmap that maps just this gradient, whose program may be known (unjitted/mapped.py)."""
         trace: Any = state.abstract
-        if type(trace.recorder) is not Trial or trace.recorder.maps is not self:
+        if getattr(trace.recorder, "maps", None) is not self:  # a Trial's
             return None
         if trace.equations or trace.captured or self.has_aux or self.holomorphic or state.running is not trace:
             return None
@@ -290,7 +315,7 @@ class _Gradient(Remade):
             gradient = by_name if self.argnums is None else (by_position, by_name)
         if not self.with_value:
             return (gradient, box["aux"].unflatten(outs[1:])) if self.has_aux else gradient
-        value = unshared(outs[:1])[0]
+        value = unshared(outs[:1] if self.has_aux else outs[-1:])[0]
         return ((value, box["aux"].unflatten(outs[1:])), gradient) if self.has_aux else (value, gradient)
 
     def _check_inputs(self, leaves: list, selected: Any) -> list[bool]:
@@ -323,8 +348,13 @@ class _Gradient(Remade):
             differentiable.append(kind in "fc")
         return differentiable
 
+    def _number(self, out: Any) -> Any:
+        """What is differentiated of an output of f, which is checked."""
+        self._check_output(out)
+        return out
+
     def _check_output(self, out: Any) -> None:
-        if type(out) is Tracer and type(out.primal) in _FLOATS and not self.holomorphic:
+        if type(out) is Tracer and type(out.primal) in _NUMBERS and not self.holomorphic:
             return
         name = name_of(self.f)
         try:
@@ -369,4 +399,4 @@ class _Gradient(Remade):
                 )
 
 
-with_compiled.add(_Gradient)
+with_compiled.add(Gradient)

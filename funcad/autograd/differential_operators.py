@@ -8,6 +8,7 @@ funcad share (df/dx - i df/dy). Integers raise, as autograd's do; arrays of inte
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import warnings
 from collections import OrderedDict
@@ -19,10 +20,10 @@ import numpy as np
 import funcad.numpy as fnp
 from funcad import tree
 from funcad.api.border import Transformed, name_of, zeros_for
+from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.api.jacobian import jacrev
 from funcad.api.vjp import jvp, linearize, vjp
-from funcad.control.checkpoint import checkpoint as _checkpoint
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
@@ -37,11 +38,24 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-def on_argument(operator: Function, fun: Function, argnum: Any, public: Function, **options: Any) -> Function:
+class _OfOneElement(Gradient):
+    """The gradient of a function whose output has one element and any shape; the value is the output as it is."""
+
+    def __init__(self, fun: Function, argnum: int, with_value: bool):
+        super().__init__(fun, argnum, None, False, False, False, with_value)
+        self.compiled = None  # where jitted functions go, which have one number alone
+
+    def _number(self, out: Any) -> Any:
+        return super()._number(_scalar(out, name_of(self.f)))
+
+
+def on_argument(
+    operator: Function, fun: Function, argnum: Any, public: Function, quick: Gradient | None = None, **options: Any
+) -> Function:
     """`operator(unary, x)` of fun as a function of the chosen argument, or of the tuple of the chosen ones.
 
     Arrays of integers or bools in it are taken as floats, as autograd does. `public(fun, **options)` makes the result again
-    when it is pickled; the options are argnum if none are given.
+    when it is pickled; the options are argnum if none are given. `quick` is the same for one float or array of floats.
     """
     if not callable(fun):
         raise TypeError(f"the first argument must be a function, got {type(fun).__name__}: write grad(f)(x), not grad(f(x))")
@@ -49,6 +63,10 @@ def on_argument(operator: Function, fun: Function, argnum: Any, public: Function
         raise TypeError(f"argnum must be an int, or a tuple or list of ints, got {argnum!r}; names are for grad_named")
 
     def nary(*args: Any, **kwargs: Any) -> Any:
+        if quick is not None and argnum < len(args):
+            x = args[argnum]
+            if type(x) in (float, np.float64) or type(x) is np.ndarray and x.dtype.kind == "f":
+                return quick(*args, **kwargs)
         chosen = (argnum,) if is_a(argnum, int) else tuple(argnum)
         if any(not -len(args) <= i < len(args) for i in chosen):
             raise TypeError(f"argnum={argnum!r}, but {name_of(fun)} was called with {len(args)} positional argument(s)")
@@ -97,6 +115,10 @@ def _with_grad(unary: Function, x: Any) -> tuple[Any, Any]:
     return out, gradient
 
 
+def _quick(fun: Function, argnum: Any, with_value: bool) -> Gradient | None:
+    return _OfOneElement(fun, argnum, with_value) if callable(fun) and type(argnum) is int and argnum >= 0 else None
+
+
 def grad(fun: Function, argnum: Any = 0) -> Function:
     """The gradient of a function whose output is one real number, which may have any shape of one element.
 
@@ -104,7 +126,7 @@ def grad(fun: Function, argnum: Any = 0) -> Function:
     >>> float(grad(lambda x, y: x * y, argnum=1)(2.0, 3.0))
     2.0
     """
-    return on_argument(lambda f, x: _with_grad(f, x)[1], fun, argnum, grad)
+    return on_argument(lambda f, x: _with_grad(f, x)[1], fun, argnum, grad, _quick(fun, argnum, False))
 
 
 def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
@@ -114,7 +136,7 @@ def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
     >>> [float(v) for v in value_and_grad(lambda x: x**2)(3.0)]
     [9.0, 6.0]
     """
-    return on_argument(_with_grad, fun, argnum, value_and_grad)
+    return on_argument(_with_grad, fun, argnum, value_and_grad, _quick(fun, argnum, True))
 
 
 def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
@@ -476,4 +498,4 @@ def checkpoint(fun: Function) -> Function:
     >>> float(grad(checkpoint(np.sin))(0.0))
     1.0
     """
-    return _checkpoint(fun)
+    return importlib.import_module("funcad.control.checkpoint").checkpoint(fun)  # type: ignore[no-any-return]

@@ -28,6 +28,7 @@ from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
+from funcad.configuration import show_config as show_config  # `funcad.show_config`, which loads what it reports
 from funcad.host.devices import namespace_of, on_device, restore_warnings, suppress_warnings
 from funcad.host.progress import working
 from funcad.host.where import setting, state

@@ -15,16 +15,13 @@ from typing import Any
 import numpy as np
 
 from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced, users_call
-from funcad.doors.codes import Answer
+from funcad.doors.codes import Answer, Maker
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.where import caller, user_source
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.dispatch import find
 from funcad.numpy.index_plan import can_count
 from funcad.numpy.promote import values_of
-
-Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
-
 
 
 def ours(name: str) -> Callable[..., Any]:

@@ -17,9 +17,11 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad.host.where import tracing
+from funcad.memo import remembers
 
 # of a door: is a call for us, and who answers it
 Answer = tuple[Callable[[tuple, dict[str, Any]], bool], Callable[..., Any]]
+Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
 
 _SOURCE = """
 def outer({cells}):
@@ -48,13 +50,20 @@ def _constants(code: types.CodeType, name: str) -> types.CodeType:
 def _code(f: types.FunctionType, values: dict[str, Any]) -> types.CodeType:
     """The code of a door of f; it has as many cells as f's own, as Python asks, and does not use them."""
     old = f.__code__
-    text = _SOURCE.format(cells=", ".join(old.co_freevars or ["_none"]))
-    text = text if old.co_freevars else text.replace("        _none\n", "")
-    code = _constants(_constants(compile(text, _FILE, "exec"), "outer"), "door")
+    code = _template(len(old.co_freevars))
     constants = []
     for c in code.co_consts:
         constants.append(tuple([values[n] for n in c]) if type(c) is tuple else c)  # from which they are unpacked
-    return code.replace(co_consts=tuple(constants), co_name=old.co_name, co_qualname=old.co_qualname)
+    named = {"co_name": old.co_name, "co_qualname": old.co_qualname, "co_freevars": old.co_freevars}
+    return code.replace(co_consts=tuple(constants), **named)
+
+
+@remembers()
+def _template(cells: int) -> types.CodeType:
+    """The code of a door with so many cells, which is compiled once."""
+    text = _SOURCE.format(cells=", ".join([f"_cell{i}" for i in range(cells)] or ["_none"]))
+    text = text if cells else text.replace("        _none\n", "")
+    return _constants(_constants(compile(text, _FILE, "exec"), "outer"), "door")
 
 
 def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answer]) -> None:

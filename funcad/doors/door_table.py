@@ -6,31 +6,51 @@ that is waited for, and the path in it. To add a door, add its name.
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, instead, joined, labelled, odeint, vectorized
-from funcad.doors.draws import drawing, unseeded
+from funcad.doors.codes import Answer
 from funcad.doors.makers import making, making_of
 from funcad.doors.math_answers import CMATH, MATH
-from funcad.doors.scipy_answers import (
-    backend,
-    distribution,
-    frozen,
-    interpolator,
-    method_of,
-    of_ufuncs,
-    operator_product,
-    rotation,
-    solving,
-    sparse_beside,
-    sparse_by_name,
-    sparse_made,
-    sparse_multiply,
-    sparse_product,
-    sparse_quotient,
-    sparse_reflected,
-    spatial_object,
-)
+
+
+def _later(path: str, *parameters: str) -> Maker:
+    """An answer of a module that is loaded when what it answers for is there, and its doors are hung."""
+
+    def maker(name: str, original: Callable[..., Any]) -> Answer:
+        module, answer = path.split(".")
+        found = getattr(importlib.import_module(f"funcad.doors.{module}"), answer)
+        return (found(*parameters) if parameters else found)(name, original)  # type: ignore[no-any-return]
+
+    return maker
+
+
+_SCIPY = "scipy_answers."
+drawing, unseeded = _later("draws.drawing"), _later("draws.unseeded")
+backend = _later(_SCIPY + "backend")
+of_ufuncs = _later(_SCIPY + "of_ufuncs")
+distribution = _later(_SCIPY + "distribution")
+method_of = _later(_SCIPY + "method_of")
+interpolator = _later(_SCIPY + "interpolator")
+rotation = _later(_SCIPY + "rotation")
+operator_product = _later(_SCIPY + "operator_product")
+solving = _later(_SCIPY + "solving")
+spatial_object = _later(_SCIPY + "spatial_object")
+sparse_made = _later(_SCIPY + "sparse_made")
+sparse_beside = _later(_SCIPY + "sparse_beside")
+sparse_by_name = _later(_SCIPY + "sparse_by_name")
+sparse_product = _later(_SCIPY + "sparse_product")
+sparse_reflected = _later(_SCIPY + "sparse_reflected")
+sparse_multiply = _later(_SCIPY + "sparse_multiply")
+sparse_quotient = _later(_SCIPY + "sparse_quotient")
+
+
+def frozen(*parameters: str) -> Maker:
+    return _later("scipy_answers.frozen", *parameters)
 
 
 def _all(answer: Maker, *names: str) -> dict[str, Maker]:

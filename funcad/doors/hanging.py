@@ -6,7 +6,6 @@ as soon as they are complete.
 
 from __future__ import annotations
 
-import importlib.abc
 import sys
 from _thread import get_ident
 from collections.abc import Sequence
@@ -50,7 +49,7 @@ def _hang_codes(name: str, module: ModuleType) -> None:
     _done.add(name)
 
 
-class _Arrivals(importlib.abc.MetaPathFinder):
+class _Arrivals:
     """Sees modules of the table being imported."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:

@@ -23,7 +23,6 @@ import sys
 import threading
 import types
 from _thread import get_ident
-from collections.abc import Callable
 from opcode import opmap
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from funcad.configuration import config
-from funcad.doors.codes import Answer
+from funcad.doors.codes import Answer, Maker
 from funcad.host.where import is_internal, tracing
 from funcad.memo import remembers, table, weak_table
 
@@ -112,8 +111,14 @@ class Door:
 class Entrance:
     """The property behind a name of a module that has a door; that of a type or ufunc is for calls alone."""
 
-    def __init__(self, name: str, door: Door):
-        self.name, self.door = name, door
+    def __init__(self, module: str, name: str, original: Any, maker: Maker):
+        self.name, self.original = name, original
+        self.make = lambda: Door(original, maker(f"{module}.{name}", original))
+
+    @functools.cached_property
+    def door(self) -> Door:
+        """Made when a function of the user's first asks for it: most functions never do."""
+        return self.make()
 
     def __get__(self, module: Any, owner: Any = None) -> Any:
         if module is None:
@@ -125,7 +130,7 @@ class Entrance:
         notes = tracing.threads.get(get_ident())
         if notes is not None:
             frame = sys._getframe(1)
-            wanted = is_users(frame) and config.doors and found is self.door.original
+            wanted = is_users(frame) and config.doors and found is self.original
             if wanted and isinstance(found, (type, np.ufunc)):
                 wanted = frame.f_lasti in _called(frame.f_code, self.name)
             if wanted and (not self.door.lines or _asks(frame)) and not _is_away(frame, notes):
@@ -136,7 +141,7 @@ class Entrance:
         return found
 
     def __set__(self, module: Any, value: Any) -> None:
-        module.__dict__[self.name] = self.door.original if value is self.door else value  # who patched it puts it back
+        module.__dict__[self.name] = self.original if value is self.door else value  # who patched it puts it back
 
     def __delete__(self, module: Any) -> None:
         try:
@@ -207,29 +212,29 @@ def _is_away(frame: FrameType | None, notes: dict[Any, Any]) -> bool:
 def door_of(f: Any) -> Any:
     """What a call of f by the user's code calls while this thread traces: the door, if f has one."""
     notes = tracing.threads.get(get_ident())
-    door = _originals.get(id(f)) if notes is not None and config.doors else None
-    return f if door is None or _is_away(None, notes) else door  # type: ignore[arg-type]
+    entrance = _originals.get(id(f)) if notes is not None and config.doors else None
+    return f if entrance is None or _is_away(None, notes) else entrance.door  # type: ignore[arg-type]
 
 
 tracing.door_of = door_of
 lock = threading.RLock()  # of whoever hangs doors or takes them down
 _hung: list[tuple[types.ModuleType, type, type]] = []  # a module, its class with doors and its own class
-_originals: dict[int, Door] = {}  # id of a function -> its door
+_originals: dict[int, Entrance] = {}  # id of a function -> the entrance to its door
 
 
 def _reduce(f: Any) -> Any:
     return _by_name(f) if id(f) in _originals else f.__reduce__()
 
 
-def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Answer]]]) -> None:
+def hang_modules(doors: dict[str, dict[str, Maker]]) -> None:
     """`doors`: module -> name -> who answers. What is there is hung; to be called under the lock."""
     known = {module.__name__ for module, _, _ in _hung}
     for name, answers in doors.items():
         module = sys.modules.get(name)
         if module is not None and name not in known and not getattr(module.__spec__, "_initializing", False):
             found = {n: (module.__dict__[n], maker) for n, maker in answers.items() if n in module.__dict__}
-            entrances = {n: Entrance(n, Door(f, maker(f"{name}.{n}", f))) for n, (f, maker) in found.items()}
-            _originals.update([(id(e.door.original), e.door) for e in entrances.values()])
+            entrances = {n: Entrance(name, n, f, maker) for n, (f, maker) in found.items()}
+            _originals.update([(id(e.original), e) for e in entrances.values()])
             own = type(module)
             more = {"__module__": own.__module__, "__reduce__": lambda self: (importlib.import_module, (self.__name__,))}
             _hung.append((module, _Kind(own.__name__, (own,), {**more, **entrances}), own))
@@ -239,7 +244,7 @@ def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], 
         copyreg.dispatch_table.setdefault(kind, _reduce)
 
 
-def hang_more(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Answer]]]) -> bool:
+def hang_more(doors: dict[str, dict[str, Maker]]) -> bool:
     """More doors in the modules that have some; to be called under the lock. Was one missing?"""
     missing = False
     for module, with_doors, _ in _hung:
@@ -247,8 +252,8 @@ def hang_more(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Ans
             if n not in vars(with_doors) and n in module.__dict__:
                 missing = True
                 original = module.__dict__[n]
-                door = _originals[id(original)] = Door(original, maker(f"{module.__name__}.{n}", original))
-                setattr(with_doors, n, Entrance(n, door))
+                entrance = _originals[id(original)] = Entrance(module.__name__, n, original, maker)
+                setattr(with_doors, n, entrance)
     return missing
 
 

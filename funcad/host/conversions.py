@@ -11,9 +11,11 @@ from __future__ import annotations
 import dis
 import functools
 import math
+import opcode
 import re
 import types
 from collections.abc import Callable, Iterator
+from opcode import opmap
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
 
@@ -42,6 +44,9 @@ _WRITING_NAMES = frozenset(  # methods and functions that write into an array th
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
 )
 _WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
+_STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
+_IN_PLACE = frozenset([i for i, (_, sign) in enumerate(opcode._nb_ops) if sign.endswith("=")])  # type: ignore[attr-defined]
+_BINARY, _STORE_ATTRIBUTE = opmap["BINARY_OP"], opmap["STORE_ATTR"]
 _LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins"}
 _known = weak_table(  # which f refers to anew is learned when it writes into a plain array: nothing is compared
     "host.writing functions",
@@ -220,12 +225,14 @@ def _one_writes(code: types.CodeType) -> bool:
         return True
     if any([type(c) is tuple and "out" in c for c in code.co_consts]):  # names of keyword arguments
         return True
-    for op in dis.get_instructions(code):
-        if op.opname in ("STORE_SUBSCR", "STORE_SLICE") or op.opname == "BINARY_OP" and op.argrepr.endswith("="):
-            return True
-        if op.opname == "STORE_ATTR" and op.argval in _WRITTEN_ATTRIBUTES:
-            return True
-    return False
+    operations, arguments = code.co_code[::2], code.co_code[1::2]
+    if not _STORES.isdisjoint(operations):
+        return True
+    if any([op == _BINARY and arg in _IN_PLACE for op, arg in zip(operations, arguments)]):
+        return True
+    if _WRITTEN_ATTRIBUTES.isdisjoint(code.co_names) or _STORE_ATTRIBUTE not in operations:
+        return False
+    return any([op.opname == "STORE_ATTR" and op.argval in _WRITTEN_ATTRIBUTES for op in dis.get_instructions(code)])
 
 
 # -- what is said when a traced value is asked for what it does not have (its truth

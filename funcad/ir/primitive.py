@@ -14,11 +14,11 @@ keeping lists of names; what can be derived from other facts is derived.
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 
 import numpy as np
 
+from funcad.configuration import nearest
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Number, Params
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
@@ -26,7 +26,6 @@ from funcad.ir.trace import bind
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
-
 
 
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
@@ -201,7 +200,7 @@ class Primitive:
 
 def _unknown(name: str, words: set[str]) -> TypeError:
     word = min(words)
-    near = get_close_matches(word, Said.__annotations__, 1, 0)
+    near = nearest(word, Said.__annotations__, 0)
     return TypeError(f"primitive {name}: nothing is called {word!r}; did you mean {near[0]!r}?")
 
 

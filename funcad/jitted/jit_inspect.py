@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from funcad.api.tools import ShapeDtypeStruct
 from funcad.backends import engines
 from funcad.backends.cost import cost_of
 from funcad.backends.engines import program_of
+from funcad.configuration import escape
 from funcad.control.call import call_p
 from funcad.host.devices import is_device, namespace_of
 from funcad.ir.aval import aval_of

@@ -15,14 +15,11 @@ from funcad.host.devices import device_in_use as _device_in_use
 from funcad.host.devices import namespace_of as _namespace_of
 from funcad.ir.tracer import Tracer as _Tracer
 from funcad.configuration import public_names as _public_names
+from funcad.numpy.dispatch import LATER_NAMES as _LATER_NAMES
 from funcad.numpy.methods import PROPERTIES as _PROPERTIES
 from funcad.numpy.methods import METHODS as _METHODS
 
 # isort: off
-from funcad.numpy.calculus import (
-    convolve, correlate, diff, ediff1d, gradient, interp, polyadd, polyder, polyint, polymul, polysub, polyval, trapezoid,
-    unwrap, vander,
-)  # fmt: skip
 from funcad.numpy.creation import (
     arange, array, asanyarray, asarray, ascontiguousarray, asfortranarray, astype, copy, empty, empty_like, eye, fromfunction,
     frompyfunc, full, full_like, geomspace, identity, indices, ix_, linspace, logspace, meshgrid, ones, ones_like, tri, zeros,
@@ -46,10 +43,6 @@ from funcad.numpy.joining import (
 )  # fmt: skip
 from funcad.numpy.linear import (
     cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
-)  # fmt: skip
-from funcad.numpy.mapping import (
-    apply_along_axis, apply_over_axes, c_, diag_indices_from, r_, ravel_multi_index, tril_indices_from, triu_indices_from,
-    unravel_index, vectorize,
 )  # fmt: skip
 from funcad.numpy.reductions import (
     all_ as all, any_ as any, argmax, argmin, count_nonzero, cumprod, cumsum, cumulative_prod, cumulative_sum, max_ as max,
@@ -130,14 +123,6 @@ flexible, object_, dtype, finfo, iinfo, ufunc = _np.flexible, _np.object_, _np.d
 ComplexWarning = _np.exceptions.ComplexWarning
 
 _LATER_MODULES = ["linalg", "fft", "array_api"]
-_LATER_NAMES = {  # name -> the module that is loaded at its first use
-    "i0": "rare",
-    **dict.fromkeys(["poly", "polydiv", "polyfit", "roots"], "polynomials"),
-    **dict.fromkeys(["bitwise_count", "gcd", "lcm", "packbits", "spacing", "unpackbits"], "rare"),
-    **dict.fromkeys(["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"], "histograms"),
-    **dict.fromkeys(["intersect1d", "isin", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique"], "sets"),
-    **dict.fromkeys(["unique_all", "unique_counts", "unique_inverse", "unique_values"], "sets"),
-}
 
 
 def __getattr__(name: str) -> _Any:

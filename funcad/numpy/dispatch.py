@@ -573,7 +573,19 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 # -- functions
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
-LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", "polynomials", "histograms", "sets", "rare")])
+LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is first asked for
+    "i0": "rare",
+    **dict.fromkeys("convolve correlate diff ediff1d gradient interp trapezoid unwrap".split(), "calculus"),
+    **dict.fromkeys("polyadd polyder polyint polymul polysub polyval vander".split(), "calculus"),
+    **dict.fromkeys("apply_along_axis apply_over_axes c_ diag_indices_from r_ ravel_multi_index".split(), "mapping"),
+    **dict.fromkeys("tril_indices_from triu_indices_from unravel_index vectorize".split(), "mapping"),
+    **dict.fromkeys("poly polydiv polyfit roots".split(), "polynomials"),
+    **dict.fromkeys("bitwise_count gcd lcm packbits spacing unpackbits".split(), "rare"),
+    **dict.fromkeys("histogram histogram2d histogram_bin_edges histogramdd".split(), "histograms"),
+    **dict.fromkeys("intersect1d isin setdiff1d setxor1d trim_zeros union1d unique".split(), "sets"),
+    **dict.fromkeys("unique_all unique_counts unique_inverse unique_values".split(), "sets"),
+}
+LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", *sorted(set(LATER_NAMES.values())))])
 
 
 def whole_table() -> dict[Any, Callable[..., Any]]:
@@ -585,7 +597,8 @@ def whole_table() -> dict[Any, Callable[..., Any]]:
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:
     """The implementation from the modules that are not loaded yet; the one named as the function's own module comes first."""
-    likely = f"funcad.{getattr(function, '__module__', '')}"
+    named = LATER_NAMES.get(function.__name__)
+    likely = f"funcad.{getattr(function, '__module__', '')}" if named is None else f"funcad.numpy.{named}"
     for name in sorted(LATER, key=lambda name: name != likely):
         if function in TABLE:
             break

@@ -6,7 +6,6 @@ funcad.numpy that does the work. Methods that write in place are those of writin
 
 from __future__ import annotations
 
-import difflib
 import functools
 import operator
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.api.lane_trace import CONVERSIONS, as_truth, plain_value
+from funcad.configuration import nearest
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
@@ -256,7 +256,7 @@ def attribute(x: Any, name: str) -> Any:
         return NUMBERS[name](x)
     remedy = _REMEDIES.get(name)
     if remedy is None:
-        near = difflib.get_close_matches(name, [*ARRAY_METHODS, *ATTRIBUTES], 1)
+        near = nearest(name, [*ARRAY_METHODS, *ATTRIBUTES])
         remedy = f"np.{name}(x)" if hasattr(np, name) else f"x.{near[0]}" if near else "the functions of funcad.numpy"
     raise AttributeError(f"a traced {x.aval} has no attribute {name!r}.\nRemedy: {remedy}.", name=name, obj=x)
 

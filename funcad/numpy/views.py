@@ -224,12 +224,9 @@ def _at_in_turn(ufunc: np.ufunc, x: Any, index: Any, values: Any, own: np.dtype)
 @remembers()
 def _place_of_out(implementation: Callable[..., Any]) -> int:
     """Which positional argument is `out`; a large number if there is none."""
-    for i, parameter in enumerate(inspect.signature(implementation).parameters.values()):
-        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            break
-        if parameter.name == "out":
-            return i
-    return 1000
+    code = inspect.unwrap(implementation).__code__
+    names = () if code.co_posonlyargcount else code.co_varnames[: code.co_argcount]
+    return names.index("out") if "out" in names else 1000
 
 
 def with_out(implementation: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -585,7 +585,7 @@ def _together(pair: Any) -> Any:
     return lambda *args: tuple([f(*args) for f in pair])
 
 
-SEVERAL = {  # functions of two results, by name
+BY_NAME = {  # functions of two results, by name
     "pbdv": _together((_pbdv, _pbdv_slope)),
     "pbvv": _together((_pbvv, _pbvv_slope)),
     "pbwa": _together((_pbwa, _pbwa_slope)),

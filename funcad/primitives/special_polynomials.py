@@ -227,3 +227,5 @@ _enter("jacobi", _jacobi, lambda a, b: 0.25 * np.minimum(1.0, np.minimum(abs(a +
 _enter("sh_jacobi", _shifted_jacobi, lambda p, q: 0.25 * np.minimum(1.0, np.minimum(abs(p), abs(q))))
 _enter("gegenbauer", _gegenbauer_value, lambda a: np.full(a.shape, 0.5))
 _enter("genlaguerre", _laguerre_value, lambda a: np.full(a.shape, 0.5))
+
+BY_NAME = {f"eval_{name}": polynomial for name, polynomial in later.items()}

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
+
+from funcad.configuration import escape
 
 # -- small tables, as text and as HTML for notebooks: what is shown is escaped; styles are inline, since sheets are dropped
 

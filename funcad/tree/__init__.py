@@ -22,6 +22,8 @@ numbers are leaves; `field(metadata={'static': True})` makes a field part of the
 Layer(w=3.0, act='relu')
 """
 
+import importlib as _importlib
+
 from funcad.configuration import public_names as _public_names
 
 # isort: off
@@ -40,11 +42,17 @@ from funcad.tree.functions import (
     transpose as transpose, treedef_children as treedef_children, treedef_is_leaf as treedef_is_leaf,
     treedef_tuple as treedef_tuple, unflatten as unflatten,
 )  # fmt: skip
-from funcad.tree.saving import load as load, save as save
 from funcad.tree.treedef import (
     LEAF as LEAF, TreeDef as TreeDef, describe_difference as describe_difference, flatten as flatten,
     flatten_axes as flatten_axes,
 )  # fmt: skip
 # isort: on
 
-__dir__ = _public_names(globals())
+
+def __getattr__(name: str) -> object:
+    if name not in ("load", "save"):
+        raise AttributeError(f"module 'funcad.tree' has no attribute {name!r}")
+    return getattr(_importlib.import_module("funcad.tree.saving"), name)  # with what opens files, which others do not need
+
+
+__dir__ = _public_names(globals(), ["load", "save"])

@@ -25,7 +25,6 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from datetime import datetime, time
-from decimal import Decimal
 from enum import Enum
 from operator import is_
 from struct import Struct
@@ -282,7 +281,8 @@ def _is_library(kind: type) -> bool:
 
 def _beside(x: Any) -> Any:
     """What `==` of Python's own classes does not tell."""
-    if isinstance(x, Decimal):
+    decimal: Any = sys.modules.get("decimal")
+    if decimal is not None and isinstance(x, decimal.Decimal):
         return x.as_tuple()
     if type(x) is range:
         return same_key(x)

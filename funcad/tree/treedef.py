@@ -13,10 +13,10 @@ a function made of such a dict, as the function can see it.
 from __future__ import annotations
 
 import sys
-from html import escape
 from itertools import islice, repeat
 from operator import itemgetter
 
+from funcad.configuration import escape
 from funcad.errors import TreeDepthError, TreeMismatchError
 from funcad.memo import table
 

@@ -82,9 +82,9 @@ def _objects(lists: list[Any], shape: tuple[int, ...]) -> Any:
 class KDTree:
     """`scipy.spatial.KDTree` of points that may be traced: neighbours from the values, distances with derivatives.
 
-    `data` is (n, m). Parameters, methods and results are SciPy's; `x`, `data` and `boxsize` may be traced, orders of norms may
-    not. In jit and vmap the lists of `query_ball_point` are arrays of indices, and `query_pairs` gives an array
-    (`output_type="ndarray"`).
+    `data` is (n, m). Parameters, methods and results are SciPy's: `leafsize`, `compact_nodes`, `copy_data` and
+    `balanced_tree` are those of its tree. `x`, `data` and `boxsize` may be traced, orders of norms may not. In jit and vmap
+    the lists of `query_ball_point` are arrays of indices, and `query_pairs` gives an array (`output_type="ndarray"`).
 
     >>> import numpy as np, funcad
     >>> from funcad.scipy.spatial import KDTree
@@ -255,7 +255,9 @@ class KDTree:
 
 
 class cKDTree(KDTree):
-    """`scipy.spatial.cKDTree`, as `KDTree`, with 16 points in a leaf.
+    """`scipy.spatial.cKDTree`, as `KDTree`, with 16 points in a leaf: `data`, `leafsize`, `boxsize` ... are as there.
+
+    `compact_nodes`, `copy_data` and `balanced_tree` are those of SciPy's tree.
 
     >>> import numpy as np
     >>> from funcad.scipy.spatial import cKDTree
