@@ -75,7 +75,7 @@ class Paths:
         self.rest = 0  # calls of the function itself that come next
         self.programs: tuple[PathProgram, ...] = ()  # of whole paths, the one that was right last comes first
         self.candidate: Node | None = None  # where the path ends that is to be the next of them
-        self.longest = 0  # questions of the longest path that is known
+        self.longest = 0  # questions of the longest path that may run past them
         self.missed = self.tried = 0  # calls in a row that no such program was right for; calls since the last one was tried
 
     # -- calls
@@ -412,8 +412,9 @@ class Paths:
         """The path that ends here is to be one program, if it may run past its questions."""
         if node.past is None:
             nodes = nodes_to(node)
-            self.longest = max(self.longest, len(nodes) - 1)
             node.past = runs_past(nodes)
+            if node.past:
+                self.longest = max(self.longest, len(nodes) - 1)
         if not node.past:
             return
         known = next((p for p in self.programs if p.node is node), None)
