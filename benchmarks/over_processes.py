@@ -2,8 +2,10 @@
 
 `python -m benchmarks.over_processes --results benchmarks/RESULTS_DISTRIBUTED.md` starts itself under mpirun on 1, 2 and 4
 processes. Measured are the latency of a psum beside mpi4py's bare Allreduce, from which the model t = alpha + beta bytes is
-fitted, and two workloads: a logistic regression of ten million rows, and the tour's network on handwritten digits. Wall-clock
-time: the least over runs, because what else runs on the machine only adds to it, and the greatest over the processes.
+fitted, and four workloads: a logistic regression of ten million rows, the tour's network on handwritten digits, the heat
+equation on a grid that is cut into blocks, and a transformer of ten million parameters, of which the order of events in a step
+is written down. Wall-clock time: the least over runs, because what else runs on the machine only adds to it, and the greatest
+over the processes. `predicted` is the model's step on any number of processes.
 """
 
 from __future__ import annotations
@@ -41,6 +43,13 @@ class Timed(Mpi):
         start = time.perf_counter()
         try:
             return super().run(call, x)
+        finally:
+            self.seconds += time.perf_counter() - start
+
+    def finish(self, number: int) -> np.ndarray:
+        start = time.perf_counter()
+        try:
+            return super().finish(number)
         finally:
             self.seconds += time.perf_counter() - start
 
@@ -120,6 +129,99 @@ def network(comm: Timed) -> dict[str, Any]:
     return steps(comm, tour.loss, tour.make_params(np.random.default_rng(1), 64, 128, 10), (x[own], y[own]), 0.1, 200)
 
 
+WIDTH, DEPTH, WORDS, LENGTH, BATCH = 256, 12, 1000, 64, 2  # of the transformer
+GRID = 1024  # points of a side of the plate
+
+
+def transformer(comm: Timed) -> dict[str, Any]:
+    draw = np.random.default_rng(0)
+
+    def matrix(*shape: int) -> np.ndarray:
+        return (draw.normal(size=shape) / shape[0] ** 0.5).astype(np.float32)
+
+    layers = [
+        {
+            "qkv": matrix(WIDTH, 3 * WIDTH),
+            "out": matrix(WIDTH, WIDTH),
+            "up": matrix(WIDTH, 4 * WIDTH),
+            "down": matrix(4 * WIDTH, WIDTH),
+        }
+        for _ in range(DEPTH)
+    ]
+    w = {"words": matrix(WORDS, WIDTH), "layers": layers, "last": matrix(WIDTH, WORDS)}
+    text = np.random.default_rng(comm.rank).integers(0, WORDS, size=(BATCH, LENGTH + 1))
+    found = steps(comm, next_word, w, (text[:, :-1], text[:, 1:]), 0.01, 3)
+    f = funcad.jit(distributed.value_and_grad(next_word, comm))
+    f(w, text[:, :-1], text[:, 1:])
+    comm.comm.Barrier()
+    events: list[tuple[str, str, float]] = []
+    start = time.perf_counter()
+    comm.events = lambda what, where: events.append((what, where.split(" at ")[0], time.perf_counter() - start))
+    f(w, text[:, :-1], text[:, 1:])
+    comm.events = None
+    parameters = sum([np.size(leaf) for leaf in funcad.tree.leaves(w)])
+    return {**found, "events": events, "whole": time.perf_counter() - start, "parameters": parameters}
+
+
+def next_word(w: Any, text: Any, wanted: Any) -> Any:
+    x = w["words"][text]
+    later = np.triu(np.full((LENGTH, LENGTH), -1e9, np.float32), 1)
+    for layer in w["layers"]:
+        q, k, v = np.split(norm(x) @ layer["qkv"], 3, axis=-1)
+        x = x + funcad.nn.softmax(q @ np.swapaxes(k, -1, -2) / WIDTH**0.5 + later) @ v @ layer["out"]
+        x = x + np.maximum(norm(x) @ layer["up"], 0.0) @ layer["down"]
+    scores = funcad.nn.log_softmax(norm(x) @ w["last"])
+    return -np.mean(np.take_along_axis(scores, wanted[..., None], axis=-1))
+
+
+def norm(x: Any) -> Any:
+    x = x - np.mean(x, axis=-1, keepdims=True)
+    return x / np.sqrt(np.mean(x**2, axis=-1, keepdims=True) + np.float32(1e-5))
+
+
+def heat(comm: Timed) -> dict[str, Any]:
+    """Ten steps of the heat equation by one row of blocks, and how the heat at the end depends on that at the beginning."""
+
+    def ten(u: Any) -> Any:
+        def turn(u: Any, _: Any) -> tuple[Any, None]:
+            wide = distributed.halo(u, 1, "i", periodic=True)
+            sides = np.roll(u, 1, axis=1) + np.roll(u, -1, axis=1)
+            return u + 0.1 * (wide[:-2] + wide[2:] + sides - 4.0 * u), None
+
+        u, _ = funcad.scan(turn, u, None, length=10)
+        return lax.psum(np.sum(u**2), "i")
+
+    f = funcad.jit(funcad.value_and_grad(spmd(ten, "i", out_axes=None, comm=comm)))
+    u = distributed.shard(np.random.default_rng(0).normal(size=(GRID, GRID)), comm).copy()
+    value, _ = f(u)
+    sent = comm.sent
+    seconds = each(f, comm, 5, 1, u)
+    comm.seconds, start = 0.0, time.perf_counter()
+    f(u)
+    share = comm.seconds / (time.perf_counter() - start)
+    return {
+        "seconds": seconds,
+        "share": comm.comm.allgather(share),
+        "bytes": (comm.sent - sent) // 6,
+        "value": float(value),
+        "equal": len({*comm.comm.allgather(float(value))}) == 1,
+    }
+
+
+def predicted(
+    seconds: float, data: float, n: int, alpha: float, beta: float, overlapped: float = 0.0, weak: bool = False
+) -> float:
+    """Seconds of a step on n processes, which takes `seconds` on one and sums `data` bytes over all.
+
+    A sum takes ceil(log2 n) messages, and 2 (n - 1) / n of its bytes; `overlapped` is the part of the work beside which it may
+    go. weak: n times as much work for n processes.
+    """
+    work = seconds if weak else seconds / n
+    rounds = int(np.ceil(np.log2(n)))
+    sending = rounds * alpha + 2.0 * (n - 1) / n * beta * data
+    return work + max(0.0, sending - overlapped * work)
+
+
 def steps(comm: Timed, loss: Callable[..., Any], w: Any, data: tuple, rate: float, n: int) -> dict[str, Any]:
     f = funcad.jit(distributed.value_and_grad(loss, comm))
 
@@ -151,7 +253,7 @@ def steps(comm: Timed, loss: Callable[..., Any], w: Any, data: tuple, rate: floa
 def process(path: str, only: str) -> None:
     """What one of the processes does."""
     comm = timed()
-    parts = {"latencies": latencies, "regression": regression, "network": network}
+    parts = {"latencies": latencies, "regression": regression, "network": network, "heat": heat, "transformer": transformer}
     found = {name: f(comm) for name, f in parts.items() if only in ("", name)}
     if comm.rank == 0:
         Path(path).write_text(json.dumps(found), encoding="utf8")
@@ -188,9 +290,40 @@ def table(found: dict[int, Any]) -> str:
             models[n] = fitted(rows, 3)
             lines += latency_table(n, rows, fitted(rows, 1), models[n])
     titles = {"regression": f"Logistic regression, {ROWS:,} rows, {COLUMNS} columns", "network": "The digits network"}
+    titles |= {
+        "heat": f"The heat equation, {GRID} x {GRID} points, ten steps and the derivative",
+        "transformer": "A transformer",
+    }
     for name, title in titles.items():
         lines += workload_table(title, {n: each_of[name] for n, each_of in found.items()}, models)
+    if 2 in found:
+        lines += timeline(found[2]["transformer"])
+        lines += predictions({name: found[1][name] for name in titles}, models[2])
     return "\n".join(lines)
+
+
+def timeline(run: dict[str, Any]) -> list[str]:
+    """What the first of two processes did in one step, in order."""
+    lines = [f"## Events in a step of the transformer, {run['parameters']:,} parameters, on two processes", ""]
+    lines += ["| event | which | ms | of the step |", "|---|---|---|---|"]
+    for what, which, seconds in run["events"]:
+        lines.append(f"| {what} | {which} | {1e3 * seconds:,.0f} | {100 * seconds / run['whole']:.0f} % |")
+    return [*lines, ""]
+
+
+def predictions(runs: dict[str, Any], model: tuple[float, float]) -> list[str]:
+    counts = [4**i for i in range(6)]
+    lines = ["## By the model: speed-up with the same work (strong), and what of it is kept with n times the work (weak)", ""]
+    lines += ["| workload | bytes a step | messages a step | " + " | ".join([f"{n}" for n in counts]) + " |"]
+    lines += ["|---" * (3 + len(counts)) + "|"]
+    for name, run in runs.items():
+        for weak in (False, True):
+            part = 0.5 if name == "transformer" else 0.0
+            times = [predicted(run["seconds"], run["bytes"], n, *model, overlapped=part, weak=weak) for n in counts]
+            cells = [f"{100 * times[0] / t:.0f} %" if weak else f"{times[0] / t:,.1f}" for t in times]
+            kind = "weak" if weak else "strong"
+            lines.append(f"| {name}, {kind} | {run['bytes']:,} | ceil(log2 n) a sum | " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def latency_table(n: int, rows: list, bare: tuple[float, float], model: tuple[float, float]) -> list[str]:
@@ -220,7 +353,7 @@ def workload_table(title: str, runs: dict[int, Any], models: dict[int, tuple[flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", help="the file that is written")
-    parser.add_argument("--only", default="", help="latencies, regression or network")
+    parser.add_argument("--only", default="", help="latencies, regression, network, heat or transformer")
     parser.add_argument("--counts", type=int, nargs="*", default=COUNTS, help="of processes")
     parser.add_argument("--process", help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -83,6 +83,16 @@ def _whole(value: Any) -> int:
     return int(number) if number.is_integer() else -1
 
 
+def _seconds(name: str, value: Any) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not seconds > 0:
+        raise ValueError(f"config: {name} must be a number of seconds above 0, got {value!r}")
+    return seconds
+
+
 def _flag(name: str, value: Any) -> bool:
     word = str(value).strip().lower()
     if word in ("1", "true", "yes", "on"):
@@ -132,6 +142,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "not_compiled": ("FUNCAD_NOT_COMPILED", "warn", _not_compiled, "where jit compiles nothing: warn, ignore, raise"),
     "jit_patience": ("FUNCAD_JIT_PATIENCE", 1.0, _patience, "times that what jit spends is repaid first; 0: compile at once"),
     "audit": ("FUNCAD_AUDIT", False, _flag, "compute again what is remembered, and raise where that differs (slow)"),
+    "timeout": ("FUNCAD_TIMEOUT", 600.0, _seconds, "seconds that a collective waits for the other processes"),
     "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),
 }
 

@@ -64,14 +64,22 @@ def _checked(formula: Callable[..., Any]) -> Maker:
     return answer
 
 
-def _read(formula: Callable[..., Any]) -> Maker:
-    """What has no derivative: the original of the values, or the formula where there are none."""
+def _read(formula: Callable[..., Any], refuses: bool = False) -> Maker:
+    """What has no derivative: the original of the values, or the formula where there are none.
+
+    `refuses`: the original raises of some values, or gives what no program can (python_numbers.py).
+    """
 
     def answer(name: str, original: Callable[..., Any]) -> Answer:
         def own(*args: Any, **kwargs: Any) -> Any:
             numbers = [_number(x, name) for x in args]
             values = [concrete_value(x) for x in numbers]
-            return formula(*numbers, **kwargs) if Tracer in map(type, values) else original(*values, **kwargs)
+            if Tracer not in map(type, values):
+                return original(*values, **kwargs)
+            if not refuses:
+                return formula(*numbers, **kwargs)
+            with np.errstate(all="ignore"):
+                return checked(formula(*numbers), *numbers, function=name)
 
         return holds_traced, own
 
@@ -126,9 +134,9 @@ MATH: dict[str, Maker] = {
     "isinf": _read(np.isinf),
     "isnan": _read(np.isnan),
     "isclose": _read(_close),
-    "floor": _read(_whole(np.floor)),
-    "ceil": _read(_whole(np.ceil)),
-    "trunc": _read(_whole(np.trunc)),
+    "floor": _read(_whole(np.floor), refuses=True),
+    "ceil": _read(_whole(np.ceil), refuses=True),
+    "trunc": _read(_whole(np.trunc), refuses=True),
     "ulp": _read(lambda x: np.nextafter(np.abs(x), np.inf) - np.abs(x)),
     "fsum": _of_sequences(np.sum),
     "prod": _of_sequences(_product),

@@ -47,6 +47,7 @@ class _State(threading.local):
     jit_disabled: bool = False
     running: Any = None  # the trace whose function runs now
     before_effect: Any = None  # is called before an effect happens: by whom effects must not happen yet (api/lanes.py)
+    happened: Any = None  # what effects of this run have given, and what they gave in a run before: those do not happen again
     scope: tuple = ()  # named_scope names
     engine: Any = None  # the engine that a program is being optimised for; None: the one that is set
     debug_nans: bool = False

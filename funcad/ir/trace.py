@@ -13,6 +13,7 @@ made); captured arrays become leading inputs of the jaxpr, keyed by the value (a
 from __future__ import annotations
 
 import itertools
+import warnings
 from _thread import get_ident
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -134,13 +135,14 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "hoisted", "recorder", "tries"),
+        *("given", "layouts", "makers", "n_makers", "hoisted", "recorder", "tries", "filters"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
         super().__init__(name)
         self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
         self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
+        self.filters = warnings.filters  # the user's `catch_warnings` puts others there
         self.array: type = np.ndarray if state.abstract is None else state.abstract.array  # what its values stand for
         self.stands_for: dict[Var, Value | None] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
         self.asked = False  # did somebody ask which of the two?
@@ -218,8 +220,11 @@ class AbstractTrace(Trace):
             avals.append(atom.aval)
         out = primitive.abstract_eval(*avals, **params) if params else primitive.abstract_eval(*avals)
         source = state.source or user_source()
-        if self.modes is not None and error_mode() != self.mode:
-            self.modes[len(self.equations)] = error_mode()
+        if self.modes is not None:
+            if error_mode() != self.mode:
+                self.modes[len(self.equations)] = error_mode()
+            if warnings.filters is not self.filters and self.recorder is not None:  # it warns, or raises, where it is written
+                self.recorder.answer(args[0], "warnings")
         if primitive.multiple:
             outputs = tuple([Var(a) for a in out])
             self.equations.append(Equation(primitive, tuple(atoms), params, outputs, source))

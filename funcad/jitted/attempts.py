@@ -179,11 +179,28 @@ class TwinRun:
         return lambda *leaves: [*flat(*leaves), *flat_values(self.outputs)[0]]
 
 
+def run_again(f: Any, statics: list[tuple[str, Any]], args: tuple, kwargs: dict, happened: list, error: Exception) -> Any:
+    """f itself, after its program has raised this error: `happened` are its effects so far, which do not happen again.
+
+    What f stores before it raises is stored. Where f does what cannot be seen, the program's error stands.
+    """
+    running = _running()
+    observer = running.begin(f, statics, set())
+    try:
+        with running.under(observer, [False]) as twin, setting(happened=([], happened)):
+            return twin(f)(*args, **kwargs)
+    except Refusal:
+        observer.stores.undo()
+        raise error from None
+    finally:
+        observer.forget()
+
+
 def keeps_functions(jaxpr: Jaxpr) -> bool:
     """Does it call functions of the user's when it runs or is differentiated (callbacks, custom rules)?"""
     answer = jaxpr.memo.get("keeps_functions")
     if answer is None:
-        answer = jaxpr.memo.setdefault("keeps_functions", any(map(_keeps_functions, jaxpr.equations)))
+        answer = jaxpr.memo.setdefault("keeps_functions", any([_keeps_functions(e) for e in jaxpr.equations if e.params]))
     return bool(answer)
 
 
@@ -197,6 +214,7 @@ def _calls(x: Any) -> bool:
         return any(map(_calls, x))
     if type(x) is HostCall:
         return _calls(x.function)
+    x = x.__func__ if type(x) is types.MethodType else x
     if type(x) is types.FunctionType and is_library(x):
         return any([_calls(content(cell)) for cell in x.__closure__ or ()])
     return type(x).__module__.startswith("funcad.custom") or callable(x) and not isinstance(x, type) and not is_library(x)

@@ -14,6 +14,8 @@ where arrays are so large that a run costs more than a trace; where a trace is t
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -21,9 +23,9 @@ import numpy as np
 
 from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
-from funcad.host.where import is_internal, open_traces, state
+from funcad.host.where import is_internal, open_traces, outside, state
 from funcad.jitted.attempts import Attempts
-from funcad.primitives.axis_env import over_processes
+from funcad.primitives.axis_env import over_processes, processes_here
 
 OBSERVES = True
 LARGE = 1 << 20  # bytes of the arrays among the arguments
@@ -47,7 +49,9 @@ def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
         return False
     if not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
         return False
-    if open_traces or key.axes or key.device != "cpu" or key.arrays is not np.ndarray or over_processes():
+    if open_traces or key.axes or key.device != "cpu" or key.arrays is not np.ndarray:
+        return False
+    if processes_here or over_processes():
         return False
     if state.checked is not None or state.abstract is not None or (core.not_compiled or config.not_compiled) == "raise":
         return False
@@ -70,13 +74,24 @@ def _says_constant(code: CodeType) -> bool:
     return "constant" in code.co_names or any([type(c) is CodeType and _says_constant(c) for c in code.co_consts])
 
 
+def _unsaid() -> Callable[[str, int], None]:
+    """NumPy's call where it would warn: nothing is said, but where f has set filters of its own, which may raise."""
+    filters = warnings.filters
+
+    def said(error: str, flag: int) -> None:
+        if warnings.filters is not filters:
+            warnings.warn(f"{error} encountered", RuntimeWarning, stacklevel=outside(2))
+
+    return said
+
+
 def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any) -> Any:
     """The result of f, as a program would give it."""
     if any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):  # as for a trace: the caller's stay as they are
         args, kwargs = Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
     before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="call", call=_unsaid()):
             result = core.f(*args, **kwargs)
         outs, structure = flat_values(result)
         check_leaves([0 if type(x) is int else x for x in outs], f"jit of {name_of(core.f)}: output", result)

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from funcad import tree
 from funcad.api.border import Remade, api, check_leaves, dress_as, name_of, own_memory, positional_names, sees_order
+from funcad.api.lane_trace import LaneTrace
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import checked_setting, config
@@ -32,7 +33,7 @@ from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted.account import Abandoned, Cost, work_of
-from funcad.jitted.attempts import Attempt, Attempts, has_twin
+from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
 from funcad.jitted.first_calls import is_observed, may_run_itself, observed
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
@@ -388,7 +389,8 @@ class Core:
         run already, to find its path: there the program's error stands.
         """
         effects = entry.jaxpr.has_effects if entry.paths is None else entry.paths.trie.has_effects
-        if effects or state.checked or state.abstract is not None or self._donated_ids(args, kwargs):
+        inside = state.abstract is not None and not isinstance(state.abstract, LaneTrace)  # lanes that raise run apart
+        if effects or state.checked or inside or self._donated_ids(args, kwargs):
             return False
         if entry.stores:
             return True  # what f stores before the error is Python's too
@@ -411,12 +413,16 @@ class Core:
             inputs = [*captured, *leaves]
             if entry.written and not may_commit(entry, leaves):
                 return self.f(*args, **kwargs)
+            happened: list[Any] = []
             try:
-                outs = call_of(entry.jaxpr, inputs, name_of(self.f))
+                with setting(happened=(happened, [])):
+                    outs = call_of(entry.jaxpr, inputs, name_of(self.f))
             except Exception as error:
-                if not self._runs_plainly(error, entry, args, kwargs):
+                if self._runs_plainly(error, entry, args, kwargs):
+                    return self.f(*args, **kwargs)
+                if not happened or state.checked or state.abstract is not None or state.observer is not None:
                     raise
-                return self.f(*args, **kwargs)
+                return run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
             n = len(outs) - sum([store.count for store in entry.stores])
             outs = own_memory(outs, inputs)
             stored, outs = outs[n:], outs[:n]

@@ -1,11 +1,14 @@
-"""Collectives of a program: small sums that follow each other go as one, and one comparison stands for many collectives.
+"""Collectives of a program: sums start early and travel together, and one comparison stands for many collectives.
 
 Idea: what a program sends is decided by reading it, before any engine sees it, so it is the same at its first run, when it is
-compiled, and on processes that have traced it anew. Sums of one dtype, none of which needs another, become one. In front of
-collectives that come in any case (loops of known length count as often as they turn) stands one operation that compares them
-all with those of the other processes; what a `cond` or a `while_loop` holds compares for itself.
+compiled, and on processes that have traced it anew. A sum moves to where its operand is ready; sums of one dtype, none of which
+needs another, become one, a bucket, which starts when it is full and is waited for where a result of it is read: what is
+computed between goes on beside the sending. In front of collectives that come in any case (loops of known length count as often
+as they turn) stands one operation that compares them all with those of the other processes; what a `cond` or a `while_loop`
+holds compares for itself.
 
-Traps: what has effects keeps its order, so a sum waits for another only if no effect stands between them. Segments of paths
+Traps: what has effects keeps its order, so a sum moves over no effect but other sums. What needs a result of a small bucket is
+held back until the bucket is sent; what needs one of a large bucket is not, for that would keep much alive. Segments of paths
 (jitted/path_segments.py) run equation by equation when they are recorded, so their sums stay apart (`APART`).
 """
 
@@ -14,12 +17,25 @@ from __future__ import annotations
 import zlib
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.passes.subprograms import kind_of, with_subprograms
-from funcad.primitives.axis_env import Agreement, CollectiveCall, agree_on_p, sum_over_p, sums_over_p
+from funcad.primitives.axis_env import (
+    Agreement,
+    CollectiveCall,
+    Started,
+    agree_on_p,
+    finish_sums_p,
+    start_sums_p,
+    sum_over_p,
+    sums_over_p,
+)  # fmt: skip
 
 APART = "sums apart"  # in the memo of a program: its sums are not joined
-SMALL = 1 << 15  # bytes of a sum, from which on time goes into sending and not into waiting
+SMALL = 1 << 15  # bytes of a bucket, from which on time goes into sending and not into waiting
+FIRST, FULL = 1 << 20, 25 << 20  # bytes of the first bucket of a program, and of others: time to send is to begin early
 
 
 def together(jaxpr: Jaxpr) -> Jaxpr:
@@ -57,14 +73,14 @@ def _calls(jaxpr: Jaxpr) -> bool:
 
 
 def joined(jaxpr: Jaxpr) -> Jaxpr:
-    """The program whose small sums that follow each other are one, also in its loops, branches and calls."""
+    """The program whose sums are in buckets, also in its loops, branches and calls."""
     found: Any = jaxpr.memo.get("joined")
     if found is None:
         found = _NOTHING
         if _calls(jaxpr):
             equations = [with_subprograms(e, joined) for e in jaxpr.equations]
             if not jaxpr.memo.get(APART):
-                equations = _in_groups(equations)
+                equations = _Buckets().filled(_early(equations))
             if any([a is not b for a, b in zip(equations, jaxpr.equations)]) or len(equations) != len(jaxpr.equations):
                 found = Jaxpr(jaxpr.inputs, tuple(equations), jaxpr.outputs)
                 found.memo["joined"] = _NOTHING
@@ -72,70 +88,145 @@ def joined(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr if found is _NOTHING else found
 
 
-def _in_groups(equations: list[Equation]) -> list[Equation]:
-    done: list[Equation] = []
-    group: list[Equation] = []  # sums that are held back, until one comes that needs their results
-    waiting: list[Equation] = []  # what needs results of these
-    held: set[Var] = set()
+def _early(equations: list[Equation]) -> list[Equation]:
+    """Each sum behind what its operand is made by, but behind the last effect before it."""
+    order: list[tuple[tuple[int, int, int], Equation]] = []
+    made: dict[Any, int] = {}  # variable -> the place of what makes it
+    effect = -1
+    for i, e in enumerate(equations):
+        sums = [e] if e.primitive is sum_over_p else _apart(e) if e.primitive is sums_over_p else ()
+        for one in sums:
+            made[one.outputs[0]] = ready = max(effect, made.get(one.inputs[0], -1) if type(one.inputs[0]) is Var else -1)
+            order.append(((ready, 1, i), one))
+        if not sums:
+            effect = i if _has_effects(e) else effect
+            made.update(dict.fromkeys(e.outputs, i))
+            order.append(((i, 0, i), e))
+    order.sort(key=lambda one: one[0])
+    return [e for _, e in order]
 
-    def send() -> None:
-        if group:
-            done.extend([_one(group), *waiting])
-            group.clear()
-            waiting.clear()
-            held.clear()
 
-    for e in equations:
-        free = held.isdisjoint([a for a in e.inputs if type(a) is Var])
-        if _is_small_sum(e):
-            if group and not (free and _alike(group[0], e)):
-                send()
-            group.append(e)
-            held.update(e.outputs)
-        elif e.primitive.effect or any([j.has_effects for j in subjaxprs(e.params)]):
-            send()
-            done.append(e)
-        elif free:
-            done.append(e)
+def _apart(e: Equation) -> list[Equation]:
+    params = {"call": e.params["call"]._replace(more=None)}
+    return [Equation(sum_over_p, (a,), params, (v,), e.source) for a, v in zip(e.inputs, e.outputs)]
+
+
+def _has_effects(e: Equation) -> bool:
+    return e.primitive.effect or any([j.has_effects for j in subjaxprs(e.params)])
+
+
+class _Buckets:
+    """The equations of a program as they are written anew, and the sums among them that are not done."""
+
+    def __init__(self) -> None:
+        self.done: list[Equation] = []
+        self.open: list[Equation] = []  # sums that wait for more of them
+        self.waiting: list[Equation] = []  # what needs results of these
+        self.held: set[Var] = set()  # the results of both
+        self.flying: dict[Var, tuple[list[Equation], int]] = {}  # the number of a sum that was started -> what, where in `done`
+        self.full = FIRST
+
+    def filled(self, equations: list[Equation]) -> list[Equation]:
+        for e in equations:
+            inputs = [a for a in e.inputs if type(a) is Var]
+            free = self.held.isdisjoint(inputs)
+            if e.primitive is sum_over_p:
+                if self.open and not (free and _alike(self.open[0], e)):
+                    self.send()
+                self.land(inputs)
+                self.open.append(e)
+                self.held.update(e.outputs)
+                if _bytes(self.open) >= self.full:
+                    self.send()
+            elif free and not _has_effects(e):
+                self.land(inputs)
+                self.done.append(e)
+            elif _has_effects(e) or _bytes(self.open) > SMALL:
+                self.send()
+                self.land(inputs)
+                self.done.append(e)
+            else:
+                self.waiting.append(e)
+                self.held.update(e.outputs)
+        self.send()
+        self.land(None)
+        return self.done
+
+    def send(self) -> None:
+        """Start the open bucket; a small one is waited for at once."""
+        group, waiting = self.open, self.waiting
+        if not group:
+            return
+        self.open, self.waiting = [], []
+        self.held.clear()
+        if _bytes(group) <= SMALL:
+            self.done.append(_one(group, sums_over_p, [e.outputs[0] for e in group]))
         else:
-            waiting.append(e)
-            held.update(e.outputs)
-    send()
-    return done
+            self.full = FULL
+            number = Var(Aval((), np.dtype(np.int64)))
+            self.done.append(_one(group, start_sums_p, [number]))
+            self.flying[number] = group, len(self.done)
+        for e in waiting:
+            self.land([a for a in e.inputs if type(a) is Var])
+            self.done.append(e)
+
+    def land(self, needed: list[Var] | None) -> None:
+        """Wait for the sums whose results are needed, after the start of what is ready; None: for all."""
+        hit = [n for n, (group, _) in self.flying.items() if needed is None or any([e.outputs[0] in needed for e in group])]
+        if hit and _bytes(self.open) > SMALL:
+            self.send()
+        for number in hit:
+            if number not in self.flying:
+                continue
+            group, place = self.flying.pop(number)
+            outputs = [e.outputs[0] for e in group]
+            if place == len(self.done):  # nothing was done meanwhile
+                self.done[-1] = _one(group, sums_over_p, outputs)
+                continue
+            kept = [group[0].inputs[0]] if len(group) == 1 else []  # it is sent from where it lies
+            of = Started(group[0].params["call"].comm, tuple([v.aval for v in outputs]))
+            self.done.append(Equation(finish_sums_p, (number, *kept), {"of": of}, tuple(outputs), group[0].source))
 
 
-def _is_small_sum(equation: Equation) -> bool:
-    aval = equation.outputs[0].aval if equation.primitive is sum_over_p else None
-    return aval is not None and aval.size * aval.dtype.itemsize <= SMALL
+def _bytes(group: list[Equation]) -> int:
+    return sum([e.outputs[0].aval.size * e.outputs[0].aval.dtype.itemsize for e in group])
 
 
 def _alike(a: Equation, b: Equation) -> bool:
     return a.params["call"].comm is b.params["call"].comm and a.outputs[0].aval.dtype == b.outputs[0].aval.dtype
 
 
-def _one(group: list[Equation]) -> Equation:
+def _one(group: list[Equation], primitive: Any, outputs: list[Var]) -> Equation:
+    """One sum for all; `primitive`: sums_over_p, or that which starts them."""
     first = group[0]
-    if len(group) == 1:
+    if len(group) == 1 and primitive is sums_over_p:
         return first
-    call = first.params["call"]
-    lines = list(dict.fromkeys([e.params["call"].line for e in group]))
+    calls = [e.params["call"] for e in group]
+    lines = list(dict.fromkeys([call.line for call in calls]))
+    place = zlib.crc32(" ".join([str(call.place) for call in calls]).encode()) if len(lines) > 1 else calls[0].place
+    line = lines[0] if len(lines) == 1 else f"{lines[0]} to {lines[-1]}"
     shapes = tuple([e.outputs[0].aval.shape for e in group])
-    call = call._replace(more=shapes, line=lines[0] if len(lines) == 1 else f"{lines[0]} to {lines[-1]}")
-    inputs, outputs = [e.inputs[0] for e in group], [e.outputs[0] for e in group]
-    return Equation(sums_over_p, tuple(inputs), {"call": call}, tuple(outputs), first.source)
+    call = calls[0]._replace(more=shapes, line=line, place=place)
+    return Equation(primitive, tuple([e.inputs[0] for e in group]), {"call": call}, tuple(outputs), first.source)
 
 
 # ---------------------------------------------------------------- one comparison for many
 
 
 class _Sequence(NamedTuple):
-    """The collectives that an equation calls in any case: their communicator, a text of all, how many, and the first."""
+    """The collectives that an equation calls in any case: their communicator, texts of all and of their places, how many, ...
+
+    ... the first one, and loops: (how many collectives come before it, how many loops begin with it inside, its turns).
+    """
 
     comm: Any
     text: str
+    places: str
     count: int
     first: str
     where: str
+    place: int
+    loops: tuple[tuple[int, int, int], ...]
 
 
 _UNKNOWN: Any = object()  # which collectives they are is seen when it runs
@@ -152,8 +243,9 @@ def _compared(jaxpr: Jaxpr) -> Jaxpr:
             for i, _ in run:
                 equations[i] = _marked(equations[i])
             start, first = run[0]
-            every = zlib.crc32(" ".join([s.text for _, s in run]).encode())
-            agreement = Agreement(first.comm, first.first, every, count, first.where)
+            whole = _one_after_the_other([s for _, s in run])
+            every, places = zlib.crc32(whole.text.encode()), zlib.crc32(whole.places.encode())
+            agreement = Agreement(first.comm, first.first, every, first.place, places, count, first.where, whole.loops)
             source = equations[start].source
             equations.insert(start, Equation(agree_on_p, (), {"agreement": agreement}, (), source))
         run.clear()
@@ -176,7 +268,7 @@ def _sequence_of(equation: Equation) -> Any:
     if _is_call(equation):
         call, x = equation.params["call"], _packed(equation)
         tag = call.tag(x)
-        return _Sequence(call.comm, tag, 1, tag, call.where(x))
+        return _Sequence(call.comm, tag, str(call.place), 1, tag, call.where(x), call.place, ())
     if not equation.primitive.multiple or not any(map(_calls, subjaxprs(equation.params))):
         return None
     kind, params = kind_of(equation), equation.params
@@ -187,7 +279,11 @@ def _sequence_of(equation: Equation) -> Any:
     found, turns = _sequence_in(params["loop"].body), params["loop"].length
     if found is None or not turns:
         return None
-    return found if found is _UNKNOWN else found._replace(text=f"{turns} times ({found.text})", count=turns * found.count)
+    if found is _UNKNOWN:
+        return found
+    height = 1 + max([h for before, h, _ in found.loops if before == 0], default=-1)
+    texts = {"text": f"{turns} times ({found.text})", "places": f"({found.places})"}
+    return found._replace(count=turns * found.count, loops=((0, height, turns), *found.loops), **texts)
 
 
 def _sequence_in(jaxpr: Jaxpr) -> Any:
@@ -196,7 +292,16 @@ def _sequence_in(jaxpr: Jaxpr) -> Any:
         return None
     if _UNKNOWN in found or any([s.comm is not found[0].comm for s in found]):
         return _UNKNOWN
-    return found[0]._replace(text=" ".join([s.text for s in found]), count=sum([s.count for s in found]))
+    return _one_after_the_other(found)
+
+
+def _one_after_the_other(found: list[_Sequence]) -> _Sequence:
+    loops, count = [], 0
+    for s in found:
+        loops += [(count + before, height, turns) for before, height, turns in s.loops]
+        count += s.count
+    texts = {"text": " ".join([s.text for s in found]), "places": " ".join([s.places for s in found])}
+    return found[0]._replace(count=count, loops=tuple(loops), **texts)
 
 
 class _SentAval(NamedTuple):
@@ -207,7 +312,7 @@ class _SentAval(NamedTuple):
 def _packed(equation: Equation) -> Any:
     """What is sent: the operand, or the operands of a sum of several as one."""
     avals = [a.aval for a in equation.inputs]
-    return avals[0] if equation.primitive is not sums_over_p else _SentAval((sum([a.size for a in avals]),), avals[0].dtype)
+    return avals[0] if len(avals) == 1 else _SentAval((sum([a.size for a in avals]),), avals[0].dtype)
 
 
 def _marked(equation: Equation) -> Equation:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +19,7 @@ from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import div
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import transpose
+from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.show.pretty import also_says
 
 
@@ -24,6 +27,7 @@ class ProcessAxis:
     """What stands in the place of an index tracer where an axis goes over processes: how many, and which one this is."""
 
     __slots__ = ("size", "rank", "asked")
+    on_device = False  # does it take arrays of a device as they are?
 
     def __init__(self, size: int, rank: int):
         self.size = size
@@ -49,6 +53,11 @@ def axes_key() -> tuple:
     if not state.axis_env:
         return ()
     return tuple([(name, size, i if isinstance(i, ProcessAxis) else None) for name, size, i in state.axis_env])
+
+
+processes_here: set[str] = set()  # what joined this process to others: their programs must be alike from the first call on
+if any([os.environ.get(name, "1") != "1" for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")]):
+    processes_here.add("a launcher")
 
 
 def over_processes() -> bool:
@@ -80,17 +89,24 @@ def single(axis_name: Any, what: str) -> tuple[Any, int]:
     return names[0], bound(names[0], what)[0]
 
 
-def refuse_groups(axis_index_groups: Any, what: str) -> None:
-    if axis_index_groups is not None:
-        raise NotImplementedError(
-            f"{what}: axis_index_groups is not supported.\nRemedy: map two nested axes instead, and reduce over one of them."
+def groups_of(axis_index_groups: Any, size: int, what: str) -> tuple[tuple[int, ...], ...]:
+    """Groups of lanes, each in one of them. Only sums take groups of different sizes."""
+    groups = tuple([tuple([i.__index__() for i in group]) for group in axis_index_groups])
+    if sorted([i for group in groups for i in group]) != list(range(size)):
+        raise ValueError(f"{what}: axis_index_groups={axis_index_groups!r} must name each of the {size} lanes once")
+    if len(set(map(len, groups))) > 1 and what not in ("psum", "pmean"):
+        raise ValueError(
+            f"{what}: axis_index_groups={axis_index_groups!r} must be groups of one size.\n"
+            "Remedy: groups of one size; psum and pmean alone take others."
         )
+    return groups
 
 
 def tell_what_is_shared(collective: Any) -> None:
     """Put into the docstring of a collective what all of them have in common."""
     has_groups = "axis_index_groups" in collective.__code__.co_varnames
-    groups = " `axis_index_groups` must be None, else NotImplementedError." if has_groups else ""
+    told = "\n`axis_index_groups`, lists of lanes with each lane in one of them, are as many collectives side by side."
+    groups = told if has_groups else ""
     also_says(
         collective,
         "`axis_name` is a name that an enclosing `vmap(axis_name=...)` binds, or a tuple of names where several axes go\n"
@@ -116,6 +132,7 @@ class CollectiveCall(NamedTuple):
     what: str
     more: Any
     line: str
+    place: int = 0  # of that line, the same on all machines
     agreed: bool = False  # is it one of those that `agree_on_p` compares beforehand?
 
     def __repr__(self) -> str:
@@ -132,17 +149,34 @@ class CollectiveCall(NamedTuple):
 def _call(comm: Any, what: str, more: Any = None) -> CollectiveCall:
     source = state.source or user_source(3)
     comm.asked += 1
-    return CollectiveCall(comm, what, more, str(source) if source is not None else "an unknown line")
+    line = str(source) if source is not None else "an unknown line"
+    return CollectiveCall(comm, what, more, line, place_of(line))
+
+
+_FOLDERS = re.compile(r"\S*[/\\]")
+
+
+def place_of(line: str) -> int:
+    """A number for a line of the user's, whichever folder a machine has its file in."""
+    return zlib.crc32(_FOLDERS.sub("", line).encode())
 
 
 def _run(xp: Any, x: Any, *, call: CollectiveCall) -> Any:
     if state.before_effect is not None:
         state.before_effect()
-    given = x if namespace_of([x]) is np else x.get()
-    out = call.comm.run(call, np.asarray(given))
+    given = _sent(x, call)
+    out = call.comm.run(call, np.asarray(given) if namespace_of([given]) is np else given)
     if xp is not np:
         return xp.asarray(out)
     return out if out.ndim else out[()]
+
+
+def _sent(x: Any, call: CollectiveCall) -> Any:
+    """x as its communicator takes it: a device's array too, if it can."""
+    return x if namespace_of([x]) is np or call.comm.on_device and call.what in ON_DEVICE else x.get()
+
+
+ON_DEVICE = {"sum", "all_gather", "sum_scatter", "permute", "exchange", "broadcast"}  # they need nothing of NumPy's
 
 
 def _again(call: CollectiveCall, **changed: Any) -> CollectiveCall:
@@ -226,12 +260,40 @@ exchange_over_p = _carried(
     gives=True,
 )
 
+broadcast_over_p = _carried(
+    "broadcast_over_processes",
+    lambda shape, call: shape,
+    _linear(lambda: broadcast_over_p),
+    lambda ct, call: reduce_over_p(ct, call=_again(call, what="reduce")),
+)
+reduce_over_p = _carried(
+    "reduce_over_processes",
+    lambda shape, call: shape,
+    _linear(lambda: reduce_over_p),
+    lambda ct, call: broadcast_over_p(ct, call=_again(call, what="broadcast")),
+)
+gather_to_p = _carried(
+    "gather_to_process",
+    lambda shape, call: (call.comm.size, *shape),
+    _linear(lambda: gather_to_p),
+    lambda ct, call: scatter_from_p(ct, call=_again(call, what="scatter")),
+    gives=True,
+)
+scatter_from_p = _carried(
+    "scatter_from_process",
+    lambda shape, call: shape[1:],
+    _linear(lambda: scatter_from_p),
+    lambda ct, call: gather_to_p(ct, call=_again(call, what="gather")),
+    takes=True,
+)
+ROOTED = {"broadcast": broadcast_over_p, "reduce": reduce_over_p, "gather": gather_to_p, "scatter": scatter_from_p}
+
 
 def _run_extremum(xp: Any, x: Any, *, call: CollectiveCall) -> list[Any]:
     """The result, whether this process has it, and how many have it, of which no process asks the others once more."""
-    every = _run(np, x if namespace_of([x]) is np else x.get(), call=call)
-    out = (np.maximum if call.what == "max" else np.minimum).reduce(every, axis=0)  # MPI's own do not say what a NaN does
-    found = [out, every[call.comm.rank] == out, np.sum(every == out, axis=0, dtype=np.int64)]
+    x = x if namespace_of([x]) is np else x.get()
+    both = _run(np, x, call=call)
+    found = [both["value"], both["value"] == x, both["count"].astype(np.int64)]
     return [xp.asarray(v) if xp is not np else v if np.ndim(v) else v[()] for v in found]
 
 
@@ -259,18 +321,79 @@ extremum_over_p = Primitive(
 # ---------------------------------------------------------------- what programs are made to call (passes/together.py)
 
 
-def _run_sums(xp: Any, *xs: Any, call: CollectiveCall) -> list[Any]:
-    """Several sums as one: the arrays go behind each other."""
-    total = _run(np, np.concatenate([np.ravel(x if namespace_of([x]) is np else x.get()) for x in xs]), call=call)
-    ends = np.cumsum([math.prod(shape) for shape in call.more])[:-1]
-    parts = [part.reshape(shape) for part, shape in zip(np.split(total, ends), call.more)]
+def _packed(xs: Sequence[Any], call: CollectiveCall) -> Any:
+    """Arrays of one dtype behind each other; one alone is given as it is."""
+    given = [_sent(x, call) for x in xs]
+    parts = [x.reshape(-1) if namespace_of([x]) is not np else np.ravel(x) for x in given]
+    return namespace_of(parts).concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def _unpacked(xp: Any, total: Any, shapes: Sequence[tuple]) -> list[Any]:
+    flat, parts, end = total.reshape(-1), [], 0
+    for shape in shapes:
+        start, end = end, end + math.prod(shape)
+        parts.append(flat[start:end].reshape(shape))
     return [xp.asarray(p) if xp is not np else p if p.ndim else p[()] for p in parts]
+
+
+def _sums_of_some(values: Sequence[Any], call: CollectiveCall) -> list[Any]:
+    """The sums of those that are not None."""
+    some = [v for v in values if v is not None]
+    sums = iter(sums_over_p(*some, call=_again(call, more=tuple(map(shape_of, some)))) if some else ())
+    return [None if v is None else next(sums) for v in values]
+
+
+def _batch_of_sums(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: CollectiveCall) -> tuple[list, list]:
+    args = [x if b else broadcast_leading(x, size) for x, b in zip(args, batched)]
+    return sums_over_p(*args, call=_again(call, more=tuple(map(shape_of, args)))), [True] * len(args)
 
 
 sums_over_p = Primitive(
     "sums_over_processes",
-    _run_sums,
+    lambda xp, *xs, call: _unpacked(xp, _run(namespace_of([packed := _packed(xs, call)]), packed, call=call), call.more),
     lambda *xs, call: [Aval(x.shape, x.dtype) for x in xs],
+    jvp=lambda tangents, outs, *xs, call: _sums_of_some(tangents, call),
+    transpose=lambda cts, *xs, call: _sums_of_some(cts, call),
+    batch=_batch_of_sums,
+    reach="ends",
+    effect=True,
+    silent=True,
+    multiple=True,
+)
+
+
+def _start(xp: Any, *xs: Any, call: CollectiveCall) -> list[Any]:
+    if state.before_effect is not None:
+        state.before_effect()
+    return [np.int64(call.comm.start(call, _packed(xs, call)))]
+
+
+def _finish(xp: Any, number: Any, *kept: Any, of: Started) -> list[Any]:
+    return _unpacked(xp, of.comm.finish(int(number)), [a.shape for a in of.avals])
+
+
+class Started(NamedTuple):
+    """What a sum that has been started will give."""
+
+    comm: Any
+    avals: tuple[Aval, ...]
+
+    def __repr__(self) -> str:
+        return f"{len(self.avals)} over {self.comm}"
+
+
+start_sums_p = Primitive(  # gives the number by which `finish_sums_p` waits for them
+    "start_sums_over_processes",
+    _start,
+    lambda *xs, call: [Aval((), np.dtype(np.int64))],
+    effect=True,
+    silent=True,
+    multiple=True,
+)
+finish_sums_p = Primitive(
+    "finish_sums_over_processes",
+    _finish,
+    lambda number, *kept, of: list(of.avals),
     effect=True,
     silent=True,
     multiple=True,
@@ -278,13 +401,20 @@ sums_over_p = Primitive(
 
 
 class Agreement(NamedTuple):
-    """What processes compare before several collectives: the tag of the first, of all together, and how many they are."""
+    """What processes compare before several collectives.
+
+    The tag of the first, a number for all tags, the place of the first, a number for all places, how many they are, and the
+    lengths of loops: three numbers each, see `loops` in passes/together.py.
+    """
 
     comm: Any
     first: str
     every: int
+    place: int
+    places: int
     count: int
     where: str
+    loops: tuple[tuple[int, int, int], ...]
 
     def __repr__(self) -> str:
         return f"{self.count} collectives over {self.comm}"
@@ -298,7 +428,12 @@ def _run_agreement(xp: Any, *, agreement: Agreement) -> list[Any]:
 
 
 agree_on_p = Primitive(
-    "agree_on_collectives", _run_agreement, lambda *, agreement: [], effect=True, silent=True, multiple=True
+    "agree_on_collectives",
+    _run_agreement,
+    lambda *, agreement: [],
+    effect=True,
+    silent=True,
+    multiple=True,
 )
 
 
@@ -331,6 +466,21 @@ def permute_over(x: Any, comm: Any, pairs: tuple) -> Any:
 def exchange_over(x: Any, comm: Any) -> Any:
     """Part i along axis 0 goes to process i; what came from process i stands at i."""
     return exchange_over_p(x, call=_call(comm, "exchange"))
+
+
+def rooted_over(x: Any, comm: Any, what: str, root: int) -> Any:
+    """One of `ROOTED`: from one process, or to one, zeros on the others."""
+    return ROOTED[what](x, call=_call(comm, what, root))
+
+
+def reduce_all_over(xs: Sequence[Any], comm: Any) -> list[Any]:
+    """The sums of several arrays, as one where they have one dtype; in a program they start as soon as they can."""
+    found: dict[int, Any] = {}
+    for dtype in dict.fromkeys([dtype_of(x) for x in xs]):
+        places = [i for i, x in enumerate(xs) if dtype_of(x) == dtype]
+        call = _call(comm, "sum", tuple([shape_of(xs[i]) for i in places]))
+        found.update(zip(places, sums_over_p(*[xs[i] for i in places], call=call)))
+    return [found[i] for i in range(len(xs))]
 
 
 # ---------------------------------------------------------------- the border of spmd

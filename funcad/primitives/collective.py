@@ -15,7 +15,7 @@ import numpy as np
 from funcad import tree
 from funcad.errors import UnboundAxisNameError
 from funcad.host.devices import namespace_of
-from funcad.host.where import state
+from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.ir.tracer import Tracer, concrete_value
@@ -25,11 +25,11 @@ from funcad.primitives.comparison import eq, select
 from funcad.primitives.conversion import convert, real
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_max, reduce_min, reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose, zeros
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, concatenate, reshape, transpose, zeros
 
 from funcad.primitives.axis_env import (  # isort: skip
-    bound, bound_names, communicator, exchange_over, gather_over, permute_over, reduce_over, refuse_groups, scatter_over,
-    single, tell_what_is_shared, tie_over,
+    bound, bound_names, communicator, exchange_over, gather_over, groups_of, permute_over, reduce_over, scatter_over, single,
+    tell_what_is_shared, tie_over,
 )
 
 # -- collectives: operations across a named axis of `vmap`
@@ -320,6 +320,57 @@ def _python(out: Any, x: Any) -> Any:
     return out.item() if type(x) in (bool, int, float, complex) and is_constant(out) else out
 
 
+def _in_groups(
+    alone: Callable[[Any, Any], Any],
+    x: Any,
+    axis_name: Any,
+    groups: Any,
+    rule: Callable[[Any, int], tuple[Primitive, dict[str, Any]]],
+    what: str,
+) -> Any:
+    """The collective in each group: between processes over a communicator of their own, between lanes by one gather.
+
+    alone: the collective without groups. rule: of an operand and the size of a group, the primitive and its parameters.
+    """
+    name, size = single(axis_name, what)
+    groups = groups_of(groups, size, what)
+    comm = communicator(name)
+    if comm is not None:
+        part = comm.part(groups)
+        with setting(axis_env=(*state.axis_env, (name, part.size, part))):
+            return alone(x, name)
+    most, equal = max(map(len, groups)), len(set(map(len, groups))) == 1
+    members, own = np.full((size, most), size), np.zeros(size, np.int64)  # of each lane: who is in its group, its place there
+    for group in groups:
+        for i, lane in enumerate(group):
+            members[lane, : len(group)], own[lane] = group, i
+
+    def one(leaf: Any) -> Any:
+        shape, dtype = shape_of(leaf), dtype_of(leaf)
+        primitive, params = rule(leaf, most)
+        if "size" in params:
+            primitive.abstract_eval(Aval(shape, dtype), **params)
+        every = all_gather(leaf, name)
+        if not equal:  # who is missing in a group counts as zero
+            every = concatenate([every, broadcast_in_dim(dtype.type(0), shape=(1, *shape), axes=())], axis=0)
+        table, places = on_device_of([members, own], [every])
+        at = axis_index(name)
+        rows = gather(every, gather(table, at), unique=equal)
+        (out,), (mapped,) = primitive.collective(most, [rows], [True], **params)
+        return gather(out, gather(places, at)) if mapped else out
+
+    return tree.map(one, x)
+
+
+def _size_of_group(axis_name: Any, groups: Any) -> Any:
+    name, size = single(axis_name, "pmean")
+    sizes = {lane: len(group) for group in groups_of(groups, size, "pmean") for lane in group}
+    if len(set(sizes.values())) == 1:
+        return sizes[0]
+    at, table = axis_index(name), np.array([sizes[i] for i in range(size)])
+    return table[at] if is_constant(at) else gather(on_device_of([table], [at])[0], at)
+
+
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum over a mapped axis, or over several (a tuple of names); x may be a pytree.
 
@@ -329,15 +380,17 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     >>> funcad.vmap(lambda x: x / funcad.lax.psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
     array([0.25, 0.75])
     """
-    refuse_groups(axis_index_groups, "psum")
     names = bound_names(axis_name, "psum")
 
-    def one(leaf: Any) -> Any:
+    def counted(leaf: Any) -> Any:
         if aval_of(leaf).dtype.kind == "b":
-            leaf = convert(leaf, np.dtype(int)) if type(leaf) is not bool else int(leaf)
-        return _sum(leaf, names)
+            return convert(leaf, np.dtype(int)) if type(leaf) is not bool else int(leaf)
+        return leaf
 
-    return tree.map(one, x)
+    x = tree.map(counted, x)
+    if axis_index_groups is not None:
+        return _in_groups(psum, x, axis_name, axis_index_groups, lambda leaf, m: (psum_p, {"axis_name": ()}), "psum")
+    return tree.map(lambda leaf: _sum(leaf, names), x)
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -347,20 +400,24 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     >>> funcad.vmap(lambda x: x - funcad.lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
     array([-1.,  1.])
     """
-    refuse_groups(axis_index_groups, "pmean")
-    total = psum(x, axis_name)
-    size = axis_size(axis_name)
+    total = psum(x, axis_name, axis_index_groups=axis_index_groups)
+    size = axis_size(axis_name) if axis_index_groups is None else _size_of_group(axis_name, axis_index_groups)
 
     def one(leaf: Any) -> Any:
         if not is_inexact(aval_of(leaf)):
             leaf = convert(leaf, np.dtype(float))
+        if type(size) is Tracer:
+            n = convert(size, dtype_of(leaf))
+            return div(leaf, broadcast_in_dim(n, shape=shape_of(leaf), axes=()) if shape_of(leaf) else n)
         return leaf / size if type(leaf) in (float, complex) else div(leaf, dtype_of(leaf).type(size))
 
     return tree.map(one, total)
 
 
 def _extremum_over(primitive: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
-    refuse_groups(axis_index_groups, primitive.name)
+    if axis_index_groups is not None:
+        alone, rule = functools.partial(_extremum_over, primitive, axis_index_groups=None), (primitive, {"axis_name": ()})
+        return _in_groups(alone, x, axis_name, axis_index_groups, lambda leaf, m: rule, primitive.name)
     lanes, comms = _split_names(bound_names(axis_name, primitive.name))
 
     def one(leaf: Any) -> Any:
@@ -401,8 +458,15 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     array([[1., 3.],
            [1., 3.]])
     """
-    refuse_groups(axis_index_groups, "all_gather")
     names = bound_names(axis_name, "all_gather")
+    if axis_index_groups is not None:
+
+        def rule(leaf: Any, size: int) -> tuple[Primitive, dict[str, Any]]:
+            at = axis_position(axis, len(shape_of(leaf)) + (not tiled), "all_gather")
+            return all_gather_p, {"axis_name": axis_name, "axis": at, "size": size, "tiled": tiled}
+
+        alone = functools.partial(all_gather, axis=axis, tiled=tiled)
+        return _in_groups(alone, x, axis_name, axis_index_groups, rule, "all_gather")
 
     def one(leaf: Any) -> Any:
         ndim = len(aval_of(leaf).shape)
@@ -435,7 +499,14 @@ def psum_scatter(
     >>> funcad.vmap(lambda x: funcad.lax.psum_scatter(x, "i"), axis_name="i")(np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([4., 6.])
     """
-    refuse_groups(axis_index_groups, "psum_scatter")
+    if axis_index_groups is not None:
+
+        def rule(leaf: Any, size: int) -> tuple[Primitive, dict[str, Any]]:
+            at = axis_position(scatter_dimension, len(shape_of(leaf)), "psum_scatter")
+            return psum_scatter_p, {"axis_name": axis_name, "axis": at, "size": size, "tiled": tiled}
+
+        alone = functools.partial(psum_scatter, scatter_dimension=scatter_dimension, tiled=tiled)
+        return _in_groups(alone, x, axis_name, axis_index_groups, rule, "psum_scatter")
     name, size = single(axis_name, "psum_scatter")
     comm = communicator(name)
 
@@ -496,7 +567,15 @@ def all_to_all(
     array([[1., 3.],
            [2., 4.]])
     """
-    refuse_groups(axis_index_groups, "all_to_all")
+    if axis_index_groups is not None:
+
+        def rule(leaf: Any, size: int) -> tuple[Primitive, dict[str, Any]]:
+            axes = [axis_position(axis, len(shape_of(leaf)), "all_to_all") for axis in (split_axis, concat_axis)]
+            params = {"split_axis": axes[0], "concat_axis": axes[1]}
+            return all_to_all_p, {"axis_name": axis_name, **params, "size": size, "tiled": tiled}
+
+        alone = functools.partial(all_to_all, split_axis=split_axis, concat_axis=concat_axis, tiled=tiled)
+        return _in_groups(alone, x, axis_name, axis_index_groups, rule, "all_to_all")
     name, size = single(axis_name, "all_to_all")
     comm = communicator(name)
 

@@ -30,6 +30,7 @@ class NotTheSame(ArithmeticError):
     """Python's answer for numbers of the program is of another kind than the program's."""
 
 
+_FITS = 2.0**63  # floats below have whole parts of 64 bits
 _KINDS = {"b": int, "i": int, "u": int, "f": float, "c": complex}
 OPERATORS = {"/": operator.truediv, "//": operator.floordiv, "%": operator.mod, "**": operator.pow}
 
@@ -45,15 +46,20 @@ def _checked_impl(xp: Any, x: Any, *numbers: Any, function: str) -> Any:
         if math.isfinite(x):
             return x
     kind = int if type(x) is int else _KINDS[np.result_type(x).kind]
-    if xp.all(xp.asarray(numbers[-1]) > 0) if kind is int else xp.all(xp.isfinite(x)):
+    if kind is int:
+        last = xp.asarray(numbers[-1])
+        fits = xp.abs(last) < _FITS if last.dtype.kind == "f" else last > 0  # a float that is rounded, or an exponent
+    else:
+        fits = xp.isfinite(x)
+    if xp.all(fits):
         return x
     host = [np.ravel(v if namespace_of((v,)) is np else v.get()) for v in numbers]
     for values in zip(*np.broadcast_arrays(*host)):
         answer = _named(function)(*[v.item() for v in values])
-        if type(answer) is not kind:
+        if type(answer) is not kind or kind is int and not -(2**63) <= answer < 2**63:
             said = ", ".join([repr(v.item()) for v in values])
             text = f"{function} of {said} is {answer!r} in Python"
-            raise NotTheSame(f"{text}, which is no {kind.__name__}")
+            raise NotTheSame(f"{text}, which is no {kind.__name__}{' of 64 bits' if type(answer) is int else ''}")
     return x
 
 

@@ -45,11 +45,11 @@ def twin_of(f: Any) -> Any:
     observer = state.observer
     if observer is None or not is_users_function(f):
         return f
-    _defaults(observer, f)
     return observer.twin(f)
 
 
-def _defaults(observer: Observer, f: Any) -> None:
+def defaults_of(observer: Observer, f: Any) -> None:
+    """The defaults of a function that was there before are read when it is called."""
     place = observer.origin.get(id(f))
     if place is None or not (f.__defaults__ or f.__kwdefaults__):
         return
@@ -95,11 +95,12 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
             return found
     if place is None:
         return getattr(x, name)
+    if id(x) in observer.later and not callable(getattr(x, name, None)):
+        observer.refuse(f"{place.label}.{name} is read after the function has moved it")
     try:
         found = getattr(x, name)
     except AttributeError:
-        if has_dict(x):
-            observer.missing(place, "own", name, f"{place.label}.{name}")
+        observer.missing(place, "own" if has_dict(x) else "asked", name, f"{place.label}.{name}")
         raise
     if type(found) in (types.BuiltinFunctionType, types.MethodWrapperType):
         return found
@@ -110,7 +111,10 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     if not users and not is_scalar(found) and getattr(x, name) is not found:  # a library makes it anew, of what x holds
         observer.content(x)
         return found
-    return observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
+    value = observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
+    if value is found and own(x, name) is found:
+        observer.attributes[id(x), name] = found
+    return value
 
 
 def _of_module(observer: Observer, x: Any, name: str) -> Any:
@@ -123,6 +127,7 @@ def _of_module(observer: Observer, x: Any, name: str) -> Any:
         raise
     if is_library(x):
         if type(found) in _CODES or isinstance(found, (type, np.ufunc)) or is_scalar(found):
+            observer.libraries[id(x)] = x
             return found
         if place is not None:
             observer.known_as(found, observer.place(place, "attribute", name, f"{x.__name__}.{name}"))

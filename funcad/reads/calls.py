@@ -115,6 +115,8 @@ _KEEPERS = frozenset([functools.partial, functools.wraps, functools.update_wrapp
 def called(observer: Observer, f: Any, caller: Any) -> Any:
     """What is called in the place of f, in a function `caller` of the user's."""
     kind = type(f)
+    if kind is np.ufunc:  # of which nothing else is asked
+        return observer.ufuncs.get(f) or observer.ufuncs.setdefault(f, LibraryCall(observer, f))
     if kind is types.FunctionType:
         return _library(observer, f, caller) if is_library(f) else twin_of(f)
     if kind is types.MethodType:
@@ -231,6 +233,8 @@ class LibraryCall:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         observer, f = self.observer, self.f
+        if type(f) is np.ufunc and not kwargs and _NUMBERS.issuperset(map(type, args)):  # which it computes with, and no more
+            return tracing.door_of(f)(*args)
         answer = _answers.get(f if type(f) in _HASHABLE else _named(f))
         if answer is not None:
             found = answer(observer, args, kwargs)
@@ -401,6 +405,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
 
 
 _DEEP = 6
+_NUMBERS = frozenset([Tracer, float, int, bool, complex])
 _SHALLOW = frozenset(
     [builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map]
 )

@@ -88,10 +88,15 @@ class Observer:
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
         self.method_of: Callable[..., Any] = lambda observer, kind, name: None  # see attributes.py
+        self.defaults_of: Callable[..., None] = lambda observer, f: None  # see attributes.py
         self.untwinned: Callable[..., Any] = lambda observer, f: f  # see jitted/attempts.py
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
+        self.later: set[int] = set()  # objects whose methods are called when the program runs
+        self.ufuncs: dict[Any, Any] = {}  # what is called in their place
+        self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
+        self.libraries: dict[int, Any] = {}  # modules of which functions, classes and numbers were read
         self.outside = outside()
         self.root = self.place(None, "root", None, "")
         self._begin(f, self.root)
@@ -272,7 +277,8 @@ class Observer:
         trace.captured[("read", id(variable))] = (variable, x)
         trace.stands_for[variable] = x
         if is_number(x):
-            place.check, place.known, place.source = "number", type(x), user_source(3)
+            place.check, place.known = "integer" if type(x) is int else "number", type(x)
+            place.source = user_source(3)
             state.unread += (variable,)
         else:
             place.check, place.known, place.source = "aval", (x.shape, x.dtype), user_source(3)
@@ -425,13 +431,17 @@ class Observer:
         self.unplaced = self.unplaced or Unplaced(place.label if place is not None else "")
         return self.unplaced
 
-    def refuse(self, reason: str) -> None:
+    @staticmethod
+    def users_line() -> tuple[str, types.CodeType | None]:
+        """The line of the user's that runs, as text, and its code."""
         frame: Any = sys._getframe(1)
         while frame is not None and is_internal(frame.f_code.co_filename):
             frame = frame.f_back
-        where = str(Source(frame.f_code, frame.f_lasti)) if frame is not None else ""
-        code = tracing.shown_code(frame.f_code) if frame is not None else None
-        self.refused = self.refused or Refusal(reason, where, code)
+        return ("", None) if frame is None else (str(Source(frame.f_code, frame.f_lasti)), tracing.shown_code(frame.f_code))
+
+    def refuse(self, reason: str, at: tuple[str, types.CodeType | None] | None = None) -> None:
+        """`at`: the line to name, where it is not the one that runs."""
+        self.refused = self.refused or Refusal(reason, *(at or self.users_line()))
         raise self.refused
 
     def guards(self) -> Guards | None:
@@ -449,6 +459,7 @@ class Observer:
 
     def twin(self, f: Any) -> Any:
         """The twin of a function of the user's; where it can have none, f with a look at what it can reach."""
+        self.defaults_of(self, f)
         try:
             return self.twins.of(f)
         except Untwinnable:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ from funcad.memo import remembers
 from funcad.reads.code_reads import MISSING
 from funcad.tree.same import Weakly, again, same, same_key, weakly
 
-INPUTS = ("number", "aval")  # checks of what is read again as an input of the program
+INPUTS = ("number", "integer", "aval")  # checks of what is read again as an input of the program
 _HASHED = 1 << 20  # bytes of an array, beyond which they are told by a hash
 SCALARS = frozenset([bool, int, float, complex, str, bytes, type(None), slice, range, type(Ellipsis)])
 
@@ -95,20 +96,21 @@ def held_weakly(key: Any) -> list[Any]:
 
 def dict_of(x: Any) -> dict[str, Any]:
     """The attributes of an instance; {} if it has none."""
-    try:
-        found = object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return {}
-    return found if type(found) is dict else {}
+    return _dict_of(x) or {}
 
 
 def has_dict(x: Any) -> bool:
     """Has the object attributes of its own?"""
+    return _dict_of(x) is not None
+
+
+def _dict_of(x: Any) -> dict[str, Any] | None:
+    base = threading.local if is_a(x, threading.local) else object  # which has one for each thread
     try:
-        object.__getattribute__(x, "__dict__")
+        found = base.__getattribute__(x, "__dict__")
     except AttributeError:
-        return False
-    return True
+        return None
+    return found if type(found) is dict else {}
 
 
 def own(x: Any, name: str) -> Any:
@@ -122,6 +124,10 @@ CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "ref": (lambda x, known: known() is x, "{k}() is {x}"),
     "scalar": (lambda x, known: x is known or same(x, known), "({x} is {k} or _same({x}, {k}))"),
     "number": (lambda x, known: type(x) is known, "type({x}) is {k}"),  # an input of the program
+    "integer": (  # one, too
+        lambda x, known: type(x) is int and -(2**63) <= x < 2**63,
+        "(type({x}) is int and -9223372036854775808 <= {x} <= 9223372036854775807)",
+    ),
     "code": (lambda x, known: x.__code__ is known, "{x}.__code__ is {k}"),
     "class": (lambda x, known: known() is type(x), "{k}() is type({x})"),
     "items": (lambda x, known: type(x) is known[0] and len(x) == known[1], "(type({x}) is {k}[0] and len({x}) == {k}[1])"),
@@ -152,6 +158,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "type": (lambda x, key: type(x), "type({p})"),
     "base": (lambda x, key: x.__mro__[key[0]].__dict__[key[1]], "{p}.__mro__[{c}[0]].__dict__[{c}[1]]"),
     "raw": (lambda x, key: x.__dict__[key], "{p}.__dict__[{c}]"),  # of a class, as it stands there
+    "asked": (lambda x, key: getattr(x, key, MISSING), "getattr({p}, {c}, _M)"),  # of objects that have no dict
     "own": (lambda x, key: x.__dict__.get(key, MISSING), "{p}.__dict__.get({c}, _M)"),  # in an instance's dict, or nothing
     "again": (lambda x, key: x, "{p}"),  # the same place, for another comparison
     "has": (lambda x, key: key in x, "({c} in {p})"),

@@ -17,7 +17,8 @@ import operator
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.lane_trace import shown_value
 from funcad.host.real_types import is_a
-from funcad.host.where import state, users_frame
+from funcad.host.where import is_internal, state, users_frame
 from funcad.ir.aval import Aval
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback, host_read_p, rewinding
@@ -62,6 +63,8 @@ def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) 
     if state.abstract is not observer.trace:  # in the body of a loop
         return MISSING
     if owner is None or type(owner) is types.ModuleType:
+        if module is not None and module.startswith("tqdm.") and (is_a(f, type) or name == "trange"):
+            return _progress(observer, f, args, kwargs)
         if f is builtins.print:
             return _print(observer, args, kwargs)
         if f is warnings.warn:
@@ -72,6 +75,8 @@ def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) 
             return _logged(observer, sys.modules["logging"].getLogger(), name, args, kwargs)  # the root logger
         return MISSING
     kind = type(owner)
+    if kind.__module__.startswith("tqdm."):
+        return _progressed(observer, owner, name, args, kwargs)
     if (owner is sys.stdout or owner is sys.stderr) and name in ("write", "flush"):
         return _written(observer, owner, name, args)
     if kind.__module__ == "logging" and hasattr(kind, "makeRecord") and (name in _LEVELS or name in ("log", "exception")):
@@ -121,7 +126,12 @@ def _seen(observer: Observer, what: str, said: Any) -> None:
             observer.content(x)
         else:
             observer.refuse(f"{what} shows an object, a {type(x).__name__}")
-    observer.content(said)
+    args, kwargs = said
+    for part in (*args, *kwargs.values()):
+        leaves = tree.leaves(part)
+        if Tracer in map(type, leaves):  # which are operands of what is said
+            part = [x for x in leaves if type(x) is not Tracer]
+        observer.content(part)
 
 
 _SAID = ("pathlib", "datetime", "decimal", "fractions", "uuid")  # modules of classes whose objects never change
@@ -162,6 +172,8 @@ def _warn(observer: Observer, message: Any, category: Any = None, stacklevel: in
     frame: Any = users_frame(2)
     for _ in range(stacklevel - 1):
         frame = frame.f_back or frame
+        while is_internal(frame.f_code.co_filename) and frame.f_back is not None:
+            frame = frame.f_back
     names, where, line = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
     module = names.get("__name__", "<string>")
     kind = type(message) if is_a(message, Warning) else category or UserWarning
@@ -191,6 +203,76 @@ def _logged(observer: Observer, logger: Any, name: str, args: tuple, kwargs: dic
             logger.handle(logger.makeRecord(logger.name, level, where, line, message, values, None, function, extra))
 
     _effect(f"logging.{name}", say, args, kwargs)
+
+
+class Progress:
+    """Stands for a bar of tqdm that f makes: the bar is made, moved and closed whenever the program runs."""
+
+    def __init__(self, observer: Observer, make: Any, args: tuple, kwargs: dict):
+        self._bars: dict[int, Any] = {}  # of the threads in which the program runs
+        given = args[0] if args else kwargs.get("iterable")
+        self._items = None if given is None else observer.handed(given)
+        if self._items is not None:
+            kwargs = {"total": len(given) if hasattr(given, "__len__") else None, **kwargs, "iterable": None}
+        _stays(observer, "tqdm")
+        _seen(observer, "tqdm", [args[1:], {k: v for k, v in kwargs.items() if k != "file"}])
+        rest = args[1:]
+
+        def begin() -> None:
+            self._bars[get_ident()] = make(None, *rest, **{k: v for k, v in kwargs.items() if k != "iterable"})
+
+        _effect("tqdm", begin, (), {})
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name not in _MOVING:
+            raise AttributeError(f"{name} of a bar of tqdm is not known while the function is traced")
+
+        def move(*args: Any, **kwargs: Any) -> None:
+            getattr(self._bars[get_ident()], name)(*args, **kwargs)
+
+        return lambda *args, **kwargs: _effect(name, move, args, kwargs)
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            for x in self._items:  # type: ignore[union-attr]
+                yield x
+                self.update()
+        finally:
+            self.close()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+_MOVING = frozenset("update close refresh reset clear write set_description set_description_str".split())
+_MOVING |= {"set_postfix", "set_postfix_str"}
+
+
+def _progress(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
+    if getattr(f, "__name__", "") == "trange":
+        f, args = sys.modules[f.__module__].tqdm, (range(*args),)
+    given = args[0] if args else kwargs.get("iterable")
+    place = observer.of(given) if given is not None else None
+    if place is not None and hasattr(type(given), "__next__"):
+        observer.refuse(f"{place.label} is an iterator, which moves on")
+    if kwargs.get("file") not in (None, sys.stdout, sys.stderr):
+        observer.refuse("tqdm writes into a file")
+    return Progress(observer, f, args, kwargs)
+
+
+def _progressed(observer: Observer, bar: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    """A method of a bar that was there before."""
+    place = observer.of(bar)
+    if place is None or name not in _MOVING:
+        return MISSING
+    observer.guard(place, *reference(bar))
+    observer.later.add(id(bar))
+    _seen(observer, f"tqdm's {name}", [args, kwargs])
+    _effect(name, getattr(bar, name), args, kwargs)
+    return None
 
 
 def _stays(observer: Observer, what: str) -> None:

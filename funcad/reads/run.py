@@ -27,7 +27,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from funcad.host.where import is_internal, setting
-from funcad.reads.attributes import is_users_function, method_of
+from funcad.reads.attributes import defaults_of, is_users_function, method_of
 from funcad.reads.calls import called, refusal_of
 from funcad.reads.code_reads import MISSING, content, is_library, is_library_module, reads_of
 from funcad.reads.observer import Observer
@@ -89,7 +89,7 @@ def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
     observer.twins = Twins(hooks_for)
     if users_function(f) is None:
         observer.reached(f)
-    observer.stores, observer.method_of = Stores(observer), method_of
+    observer.stores, observer.method_of, observer.defaults_of = Stores(observer), method_of, defaults_of
     return observer
 
 

@@ -26,10 +26,11 @@ from funcad.reads.attributes import attribute, delete_attribute, is_users_functi
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
-from funcad.reads.places import Place, is_scalar, reference
+from funcad.reads.places import Place, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
 from funcad.twin.hooks import Hooks
 
+_FIXED = frozenset([types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc, type(np.sum), float])
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
 _SHIFTS = (operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -40,10 +41,15 @@ class Seen(Hooks):
 
     def begin(self, observer: Observer) -> None:
         """The twin is made: a global that is not there yet may be there at a later call."""
+        self.known: dict[str, Any] = {}  # globals that were read, and are what they were
         table = self.function.__globals__
         for name in reads_of(self.function.__code__).globals:
             if name not in table and not hasattr(builtins, name):
                 observer.missing(self._names(observer), "get", name, f"global {name}")
+
+    def close(self) -> None:
+        super().close()
+        self.known = {}
 
     # -- names
 
@@ -54,17 +60,21 @@ class Seen(Hooks):
         table = self.function.__globals__
         if name not in table:
             return value
-        return observer.read(self._names(observer), "item", name, f"global {name}", value, name)
+        known = self.known
+        if known.get(name, known) is value:  # as when it was guarded
+            observer.last = None
+            return value
+        found = observer.read(self._names(observer), "item", name, f"global {name}", value, name)
+        if found is value:
+            known[name] = value
+        return found
 
     def load_free(self, name: str, value: Any) -> Any:
         observer = state.observer
         if observer is None or name == "__class__":
             return value
-        place = self._cells(observer)
-        if place is None:
-            return value
-        at = self.function.__code__.co_freevars.index(name)
-        return observer.read(place, "cell", at, f"closure variable {name}", value, name)
+        place = self._cell(observer, name)
+        return value if place is None else observer.read(place.parent, "cell", place.key, place.label, value, name)
 
     def will_store_global(self, name: str) -> None:
         observer = state.observer
@@ -73,10 +83,10 @@ class Seen(Hooks):
 
     def will_store_free(self, name: str) -> None:
         observer = state.observer
-        place = self._cells(observer) if observer is not None else None
+        place = self._cell(observer, name) if observer is not None else None
         if observer is not None and place is not None:
             at = self.function.__code__.co_freevars.index(name)
-            observer.stores.cell(place, self.function.__closure__[at], at, f"closure variable {name}")
+            observer.stores.cell(place, self.function.__closure__[at])
 
     def _names(self, observer: Observer) -> Place:
         """The namespace of the function's module: functions that share it share its place."""
@@ -99,9 +109,32 @@ class Seen(Hooks):
                 observer.closure(self.function, place)
         return place
 
+    def _cell(self, observer: Observer, name: str) -> Place | None:
+        """Where a variable of the closure is: functions that share it share its place."""
+        cells = self._cells(observer)
+        if cells is None:
+            return None
+        at = self.function.__code__.co_freevars.index(name)
+        found = observer.cells.get(id(self.function.__closure__[at]))
+        if found is None:
+            return observer.place(cells, "cell", at, f"closure variable {name}")
+        if found.parent is not cells:  # as long as they do
+            known = observer.place(found.parent, "item", found.key, "")
+            observer.guard(observer.place(cells, "item", at, f"closure variable {name}"), "alias", known)
+        return found
+
     # -- attributes
 
     def load_attribute(self, owner: Any, name: str) -> Any:
+        observer = state.observer
+        if observer is not None and id(owner) in observer.libraries:
+            found = getattr(owner, name, None)
+            if type(found) in _FIXED:
+                return found
+        elif observer is not None and (known := observer.attributes.get((id(owner), name), MISSING)) is not MISSING:
+            if own(owner, name) is known:  # as when it was guarded
+                observer.last = None
+                return known
         return attribute(owner, name)
 
     def store_attribute(self, owner: Any, name: str, value: Any) -> None:
@@ -229,7 +262,9 @@ class Seen(Hooks):
 
     def binary(self, op: Any, a: Any, b: Any) -> Any:
         observer = state.observer
-        return op(a, b) if observer is None else binary(observer, op, a, b)
+        if observer is None or type(a) is Tracer and not observer.tracers and type(b) in _PLAIN:
+            return op(a, b)
+        return binary(observer, op, a, b)
 
     def unary(self, op: Any, a: Any) -> Any:
         observer = state.observer
@@ -291,6 +326,9 @@ def item(x: Any, key: Any) -> Any:
         if raw_of(kind, "__missing__")[1] is not MISSING and is_users_function(raw_of(kind, "__missing__")[1]):
             return twin_of(raw_of(kind, "__missing__")[1])(x, key)
         observer.stores.item(x, key, None)
+        if issubclass(kind, collections.defaultdict) and x.default_factory is not None:
+            x[key] = found = called(observer, attribute(x, "default_factory"), None)()
+            return found
         return x[key]
     try:
         found = x[key]
@@ -404,6 +442,8 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
         if not stored or at.check is not None:
             observer.guard(at, "is", found)
         return found == (op.__name__ == "contains")
+    if hasattr(kind, "__next__"):
+        observer.refuse(f"{place.label} is an iterator, which moves on")
     observer.content(b)
     return op(a, b)
 

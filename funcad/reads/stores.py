@@ -79,20 +79,33 @@ class Stores:
         self.observer = observer
         # by identity, of the attributes of containers with a word: what was changed, where it is, what it held
         self.before: dict[Any, tuple[Any, Place, Any]] = {}
-        self.names: dict[Place, tuple[Any, Any]] = {}  # of globals and cells: the table or the cell, and what it held
+        # of globals and cells: the table or the cell, what it held, and the input that stands there until it is bound
+        self.names: dict[Place, tuple[Any, Any, Any]] = {}
         self.by_method: set[int] = set()  # of these: not item by item
         self.told: set[Place] = set()  # of containers whose items are all guarded, as they were before
         self.advancing: set[str] = set()  # labels of what was read and then stored
+        self.changed_at: dict[Any, Any] = {}  # a name's place, or an object's identity: the user's line that changed it first
 
     # -- told by the hooks, before it happens
 
     def name(self, parent: Place, table: dict[str, Any], name: str, label: str) -> None:
-        place = self.observer.place(parent, "item", name, label)
-        self.names.setdefault(place, (table, table.get(name, MISSING)))
+        self._name(self.observer.place(parent, "item", name, label), table, table.get(name, MISSING))
 
-    def cell(self, parent: Place, cell: Any, at: int, label: str) -> None:
-        place = self.observer.place(parent, "cell", at, label)
-        self.names.setdefault(place, (cell, content(cell)))
+    def cell(self, place: Place, cell: Any) -> None:
+        self._name(place, cell, content(cell))
+
+    def _name(self, place: Place, table: Any, before: Any) -> None:
+        """A name may be bound from now on. Where it is an input, that stands there: it is told from all that is bound, also
+        from the very object that was there."""
+        if place in self.names:
+            return
+        self.names[place] = table, before, MISSING
+        self.changed_at[place] = self.observer.users_line()
+        if place.label in self.observer.inputs and before is not MISSING:
+            found = self.observer.read(place.parent, place.step, place.key, place.label, before)
+            if type(found) is Tracer:
+                self.names[place] = table, before, found
+                _put(table, "cell" if place.step == "cell" else "item", place.key, found)
 
     def attribute(self, x: Any, name: str) -> None:
         place = self._changes(x, True)
@@ -165,12 +178,14 @@ class Stores:
         self.observer.stored_places.add(self.observer.place(place, step, key, label))
 
     def _changes(self, x: Any, attributes: bool = False) -> Place | None:
-        place = self.observer.origin.get(id(x))
+        observer = self.observer
+        place = observer.origin.get(id(x))
         key = (id(x), "attributes") if attributes and is_a(x, _HOLDING) else id(x)
         if place is not None and key not in self.before:
             if is_a(x, (types.ModuleType, bytearray, memoryview, array)) or place.label == "os.environ":
-                self.observer.refuse(f"{place.label} is changed")
+                observer.refuse(f"{place.label} is changed")
             self.before[key] = x, place, _copied(x) if key == id(x) else _attributes(x)
+            self.changed_at.setdefault(id(x), observer.users_line())
         return place
 
     # -- asked by the hooks
@@ -208,7 +223,7 @@ class Stores:
 
     def renamed(self, place: Place, x: Any) -> bool:
         """Has the function given this name another value than it found?"""
-        return place in self.names and self.names[place][1] is not x
+        return place in self.names and (self.names[place][2] is not MISSING or self.names[place][1] is not x)
 
     # -- when the function has returned
 
@@ -226,18 +241,21 @@ class Stores:
             for read in [p for p in known if p is not None and p in self.observer.values]:
                 if type(self.observer.values[read]) is not Tracer and not (is_scalar(now) and same(now, before)):
                     self.advancing.update([p.label for p in self.observer.values if _is_below(p, read)])
-            leaves, make = self._made(label, now)
+            leaves, make = self._made(label, now, at)
             outputs.extend(leaves)
             stores.append(Store(place, how if now is not MISSING else "delete " + how, key, label, len(leaves), make))
 
-        for place, (table, before) in self.names.items():
+        for place, (table, before, standing) in self.names.items():
             is_cell = type(table) is types.CellType
             now = content(table) if is_cell else table.get(place.key, MISSING)
-            put(place.parent, "cell" if is_cell else "global", place.key, place.label, before, now)  # type: ignore[arg-type]
-        for at, (x, place, before) in self.before.items():
-            now = _copied(x) if type(at) is int else _attributes(x)
-            if is_a(x, dict) or type(at) is not int or not is_a(x, _HOLDING):
-                how = "raw" if is_a(x, type) else "item" if is_a(x, dict) and type(at) is int else "attribute"
+            at = self.changed_at[place]
+            if now is not standing or now is MISSING:
+                put(place.parent, "cell" if is_cell else "global", place.key, place.label, before, now)  # type: ignore[arg-type]
+        for known_by, (x, place, before) in self.before.items():
+            at, whole = self.changed_at[id(x)], type(known_by) is int
+            now = _copied(x) if whole else _attributes(x)
+            if is_a(x, dict) or not whole or not is_a(x, _HOLDING):
+                how = "raw" if is_a(x, type) else "item" if is_a(x, dict) and whole else "attribute"
                 for key in {**before, **now}:
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
@@ -247,10 +265,10 @@ class Stores:
                 for value in now[len(before) :]:
                     put(place, "append", None, f"{place.label}[...]", MISSING, value)
             elif now != before:
-                self.observer.refuse(f"{place.label}, a {type(x).__name__}, is changed")
+                self.observer.refuse(f"{place.label}, a {type(x).__name__}, is changed", at)
         return stores, outputs
 
-    def _made(self, label: str, value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    def _made(self, label: str, value: Any, at: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         """The outputs of which a stored value is made, and how."""
         plain = is_scalar(value) and not is_a(value, np.generic)
         if value is MISSING or plain or isinstance(value, type) and value is not Tracer:
@@ -261,7 +279,7 @@ class Stores:
             return [], lambda _: known() if check == "ref" else known
         leaves, structure = tree.flatten(value)
         if any([type(x) is Tracer and x.owner.level and x.owner.closed for x in leaves]):
-            self.observer.refuse(f"{label} is given a value that is being derived or mapped")
+            self.observer.refuse(f"{label} is given a value that is being derived or mapped", at)
         if type(value) in (list, dict, tuple, set) and not value:
             return [], lambda _: type(value)()
         if all([_is_number(x) or is_scalar(x) or is_a(x, type) for x in leaves]):
@@ -272,11 +290,11 @@ class Stores:
                 return structure.unflatten([next(it) if x is MISSING else x for x in fixed])
 
             return [x for x, known in zip(leaves, fixed) if known is MISSING], made
-        return self.observer.refuse(f"{label} is stored, a {type(value).__name__}") or ([], lambda _: None)
+        return self.observer.refuse(f"{label} is stored, a {type(value).__name__}", at) or ([], lambda _: None)
 
     def undo(self) -> None:
         """What was there before holds again what it held."""
-        for place, (table, before) in self.names.items():
+        for place, (table, before, _) in self.names.items():
             _put(table, "cell" if type(table) is types.CellType else "item", place.key, before)
         for at, (x, _, before) in self.before.items():
             if is_a(x, _HOLDING) and type(at) is int:

@@ -203,8 +203,8 @@ def test_errors():
         lax.axis_index("i")
     with pytest.raises(UnboundAxisNameError, match="all_gather"):
         fc.jit(lambda x: lax.all_gather(x, "i"))(1.0)
-    with pytest.raises(NotImplementedError, match="axis_index_groups"):
-        lanes(lambda x: lax.psum(x, "i", axis_index_groups=[[0], [1]]))(np.ones(2))
+    with pytest.raises(ValueError, match="must name each of the 2 lanes once"):
+        lanes(lambda x: lax.psum(x, "i", axis_index_groups=[[0], [0]]))(np.ones(2))
     with pytest.raises(ValueError, match="every destination must be one of the 2 lanes"):
         lanes(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 1)]))(np.ones(2))
     with pytest.raises(ValueError, match="permutation of the 2 lanes"):

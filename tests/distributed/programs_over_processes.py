@@ -33,7 +33,27 @@ def operations(n):
         "axis_index": lambda x: x * lax.axis_index("i"),
         "axis_size": lambda x: x * lax.axis_size("i"),
         "broadcast": lambda x: distributed.broadcast(x, "i", n - 1),
+        "reduce_to": lambda x: distributed.reduce_to(x, "i", n - 1),
+        "gather_to": lambda x: distributed.gather_to(x, "i", n - 1),
+        "scatter_from": lambda x: distributed.scatter_from(x, "i", n - 1),
+        "send_recv": lambda x: distributed.send_recv(x, "i", n - 1, 0),
+        "halo": lambda x: distributed.halo(x, 1, "i") ** 2,
+        "halo periodic": lambda x: distributed.halo(x, (2, 1), "i", axis=1, periodic=True),
+        "psum groups": lambda x: lax.psum(x, "i", axis_index_groups=uneven(n)),
+        "pmean groups": lambda x: lax.pmean(x, "i", axis_index_groups=uneven(n)),
+        "pmax groups": lambda x: lax.pmax(x, "i", axis_index_groups=even(n)),
+        "all_gather groups": lambda x: lax.all_gather(x, "i", axis_index_groups=even(n), axis=1, tiled=True),
+        "psum_scatter groups": lambda x: lax.psum_scatter(x, "i", axis_index_groups=even(n), scatter_dimension=1, tiled=True),
+        "all_to_all groups": lambda x: lax.all_to_all(x, "i", 1, 0, axis_index_groups=even(n), tiled=True),
     }
+
+
+def uneven(n):
+    return [[0, n - 1], list(range(1, n - 1))] if n > 2 else [[0, 1]]
+
+
+def even(n):
+    return [[0, 2], [3, 1]] if n == 4 else [[i] for i in range(n)] if n == 3 else [[1, 0]]
 
 
 def compositions(n):

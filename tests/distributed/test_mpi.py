@@ -41,7 +41,59 @@ print("process", r, "is right")
 """
 
 
-def run(n, program, timeout=120, *arguments):
+IN_PIECES = """
+import numpy as np, funcad as fc
+from funcad import distributed, lax
+from funcad.distributed import communicator
+from tests.distributed.programs_over_processes import *
+comm = distributed.current()
+n, r = comm.size, comm.rank
+xs = data(n, (n, 2 * n))
+ops = {**operations(n), **{kind: lambda x, kind=kind: 1.0 * lax.psum(x.astype(kind), "i") for kind in ("float16", "int16")}}
+for name, f in ops.items():
+    for piece, small in ((1 << 30, 1 << 15), (40, 0), (8, 0)):
+        distributed.Mpi.piece, communicator.SMALL = piece, small
+        for a, b in zip(fc.vjp(distributed.spmd(f, "i"), xs[r]), fc.vjp(fc.vmap(f, axis_name="i"), xs)):
+            if callable(a):
+                a, b = a(np.ones_like(value))[0], b(np.ones_like(whole))[0]
+            else:
+                value, whole = a, b
+            np.testing.assert_allclose(a, b[r], rtol=1e-2 if name == "float16" else 1e-9, atol=1e-12, err_msg=name)
+print("process", r, "is right")
+"""
+OVERLAPPED = """
+import numpy as np, funcad as fc
+from funcad import distributed
+from funcad.passes import together
+comm = distributed.current()
+together.FIRST, together.FULL, together.SMALL = 1000, 2000, 100
+rng = np.random.default_rng(0)
+p, xs = [rng.normal(size=(16, 16)) for _ in range(5)], rng.normal(size=(comm.size, 8, 16))
+
+def loss(p, x):
+    for w in p:
+        x = np.tanh(x @ w)
+    return np.mean(x**2)
+
+f = fc.jit(distributed.value_and_grad(loss))
+def bits():
+    return b"".join([np.asarray(v).tobytes() for v in fc.tree.leaves(f(p, xs[comm.rank]))])
+found = []
+for comm.helped in (False, True):
+    found += [bits() for _ in range(10)]
+events = []
+comm.events = lambda what, where: events.append(what)
+found.append(bits())
+assert events[:5] == ["start"] * 5 and events[5:] == ["wait", "done"] * 5, events
+start_sum = distributed.Mpi.start_sum
+distributed.Mpi.start_sum = lambda self, x, where: (lambda total: lambda: total)(start_sum(self, x, where)())
+found.append(bits())
+assert len(set(comm.comm.allgather(found[0]))) == 1 and len(set(found)) == 1
+print("process", comm.rank, "is right")
+"""
+
+
+def run(n, program, timeout=300, *arguments):
     environment = {**os.environ, "OMPI_MCA_btl": "self,sm", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [MPIRUN, "-n", str(n), "--oversubscribe", "--allow-run-as-root", sys.executable, "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
@@ -52,6 +104,37 @@ def test_programs_are_vmap_on_the_stacked_arguments(n):
     done = run(n, COMPARED)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split("\n"))[1:] == [f"process {r} is right" for r in range(n)]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_what_is_longer_than_a_message_goes_in_pieces(n):
+    """And what MPI has no sum for, in parts; with derivatives."""
+    done = run(n, IN_PIECES)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n"))[1:] == [f"process {r} is right" for r in range(n)]
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_sums_that_overlap_with_work_have_the_same_bits(n):
+    done = run(n, OVERLAPPED)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n"))[1:] == [f"process {r} is right" for r in range(n)]
+
+
+MANY = """
+from funcad import distributed, lax
+for i in range(3000):
+    comm = distributed.Mpi()
+    if i % 500 == 0:
+        assert distributed.spmd(lambda x: lax.psum(x, "i"), "i", comm=comm)(1.0) == 2.0
+    comm.free()
+print("all done")
+"""
+
+
+def test_communicators_are_given_back():
+    done = run(2, MANY)
+    assert done.returncode == 0 and done.stdout.count("all done") == 2, done.stderr
 
 
 def test_the_tour():

@@ -51,6 +51,60 @@ if comm.rank:
     raise ZeroDivisionError("mine")
 distributed.spmd(lambda x: lax.psum(x, "i"), "i", comm=comm)(1.0)
 """
+LEAVES = """
+import sys
+from funcad import distributed, lax
+total = distributed.spmd(lambda x: lax.psum(x, "i"), "i")
+total(1.0)
+if distributed.current().rank == 1:
+    sys.exit(3)
+total(2.0)
+"""
+RETURNS = """
+from funcad import distributed, lax
+def main():
+    total = distributed.spmd(lambda x: lax.psum(x, "i"), "i")
+    total(1.0)
+    if distributed.current().rank == distributed.current().size - 1:
+        return
+    total(2.0)
+main()
+"""
+THREAD = """
+import threading
+from funcad import distributed, lax
+total = distributed.spmd(lambda x: lax.psum(x, "i"), "i")
+total(1.0)
+def work():
+    if distributed.current().rank:
+        raise ZeroDivisionError("mine")
+    total(2.0)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+total(3.0)
+"""
+PART = """
+from funcad import distributed, lax
+comm = distributed.current()
+pair = comm.split(comm.rank // 2)
+total = distributed.spmd(lambda x: lax.psum(x, "i"), "i", comm=pair)
+total(1.0)
+if comm.rank != 3:
+    total(2.0)
+"""
+LATE = """
+import time
+from funcad import distributed, lax
+comm = distributed.current()
+distributed.Mpi.remind = 1.0
+total = distributed.spmd(lambda x: lax.psum(x, "i"), "i")
+total(1.0)
+if comm.rank == 1:
+    time.sleep(3.0)
+total(2.0)
+print("all done")
+"""
 KILLED = """
 import os, signal
 from funcad import distributed, lax
@@ -71,7 +125,8 @@ print("all done")
         (
             ALONE,
             [
-                "process 0 of 2 waited 1 s in max of float64[] at <string>:9 (<lambda>) for the others; the job ends",
+                "process 0 of 2 waited 1 s in max of float64[] at <string>:9 (<lambda>) for the others",
+                "process 0 of 2 raised CollectiveError; the job ends",
                 "process 1 of 2 was ended at <string>:8; its collective 1 was the last: sum of float64[] at <string>:5",
             ],
         ),
@@ -84,9 +139,48 @@ print("all done")
 def test_the_job_ends_with_the_reason(program, words):
     done = run(2, program, timeout=50)
     assert done.returncode != 0 and "all done" not in done.stdout
+    has(done, words)
+
+
+def has(done, words):
     text = re.sub(r"[ \n]+", " ", done.stderr)
     for each in words:
         assert each in text, done.stderr
+
+
+ENDED = "waits in sum of float64[] at <string>:{}, but process {} has ended"
+LAST = "; its collective 1 was the last: sum of float64[] at <string>:{} (<lambda>)"
+
+
+@pytest.mark.parametrize(
+    "n, program, status, words",
+    [
+        (2, LEAVES, 3, [ENDED.format("4 (<lambda>)", 1) + " by sys.exit(3) at <string>:7" + LAST.format(4)]),
+        (3, LEAVES, 3, [ENDED.format("4 (<lambda>)", 1) + " by sys.exit(3) at <string>:7" + LAST.format(4)]),
+        (2, RETURNS, 1, [ENDED.format("4 (<lambda>)", 1) + LAST.format(4)]),
+        (4, RETURNS, 1, [ENDED.format("4 (<lambda>)", 3) + LAST.format(4)]),
+        (2, THREAD, 1, ["ZeroDivisionError: mine", "process 1 of 2 raised ZeroDivisionError in a thread; the job ends"]),
+        (4, PART, 1, ["process 0 of 2 waits in sum of float64[] at <string>:5 (<lambda>), but process 1 has ended"]),
+    ],
+    ids=["sys.exit", "sys.exit of one of three", "early return", "early return of one of four", "a thread", "a part"],
+)
+def test_who_waits_for_a_process_that_ended_raises_at_once(n, program, status, words):
+    """Long before the deadline of 600 s, and the job has the status of the process that left."""
+    done = run(n, program, timeout=60)
+    assert done.returncode == status, done.stderr
+    has(done, words)
+
+
+def test_who_is_waited_for_is_said_and_the_job_goes_on():
+    done = run(2, LATE, timeout=60)
+    assert done.returncode == 0 and done.stdout.count("all done") == 2, done.stderr
+    lines = [line for line in done.stderr.split("\n") if "has waited" in line]
+    assert 1 <= len(lines) <= 3, done.stderr
+    for line in lines:
+        assert line.startswith("process 0 of 2 has waited "), line
+        assert line.endswith(
+            "s in sum of float64[] at <string>:6 (<lambda>) for process 1, last in sum of float64[] at <string>:6 (<lambda>)"
+        ), line
 
 
 STEPS = """

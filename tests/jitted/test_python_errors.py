@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import cmath
 import math
+import types
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -262,3 +264,49 @@ def test_an_exported_program_raises_the_same(tmp_path: Any) -> None:
     with np.errstate(all="ignore"):
         assert outcome(module["run"], 0.0) == (ZeroDivisionError, "float division by zero")
         assert outcome(module["run"], -1.0)[0] is ValueError
+
+
+@pytest.mark.parametrize("function", [math.ceil, math.floor, math.trunc])
+def test_whole_parts_of_any_size(function: Any) -> None:
+    """No program has Python's integers beyond 64 bits, nor those of infinities and NaN."""
+    f = jit(lambda x: function(x) * 1.0)
+    for x in (2.5, 2.5, -1e10, 1e200, -(2.0**63), 2.0**63):
+        assert f(x) == function(x) * 1.0
+    for x, error in ((math.inf, OverflowError), (math.nan, ValueError)):
+        with pytest.raises(error):
+            f(x)
+    assert vmap(lambda x: function(x) * 1.0)(np.array([2.5, 1e200]))[1] == 1e200
+
+
+@pytest.mark.parametrize("power", [lambda c: (-c) ** 0.5, lambda c: -7 % c])
+def test_lanes_of_a_jitted_function_whose_number_is_an_input(power: Any) -> None:
+    o = types.SimpleNamespace(c=2)
+
+    def f(x: Any) -> Any:
+        try:
+            return x * power(o.c)
+        except ZeroDivisionError:
+            return x - 20.0
+
+    mapped, x = vmap(jit(f)), np.array([[1.0, 2.0], [3.0, 4.0]])
+    for c in (2, 3, 5, 0, 2, 3, 0, 7):
+        o.c = c
+        np.testing.assert_allclose(mapped(x), f(x))
+
+
+def _filtered(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return np.log(x)
+        except RuntimeWarning:
+            return x * 0.0 - 1.0
+
+
+@pytest.mark.parametrize("wrap", [jit, vmap, lambda f: vmap(jit(f))])
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_warnings_that_the_function_makes_errors(wrap: Any) -> None:
+    f, x = wrap(_filtered), np.array([1.0, 0.0])
+    expected = _filtered(x) if wrap is jit else np.array([_filtered(v) for v in x])
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x), expected)

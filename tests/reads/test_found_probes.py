@@ -575,6 +575,88 @@ PROBES["remainder"] = _arithmetic(lambda c, n: 7 % (n.c - 1), [3, 4, 5, 1, 2])
 PROBES["root"] = _arithmetic(lambda c, n: math.sqrt(n.c), [3.0, 4.0, -1.0, 2.0])
 
 
+# -- more of each kind, found when all of them were tried again
+
+
+@probe
+def _missing_of_a_thread_local(jit: Any) -> Probe:
+    local = threading.local()
+
+    def change(i: int) -> None:
+        if i % 2:
+            local.k = i + 0.5
+        elif hasattr(local, "k"):
+            del local.k
+
+    return jit(lambda x: x * getattr(local, "k", 5.0)), change
+
+
+@probe
+def _missing_slot(jit: Any) -> Probe:
+    class Thing:
+        __slots__ = ("k",)
+
+    thing = Thing()
+
+    def change(i: int) -> None:
+        if i % 2:
+            thing.k = i + 0.5
+        elif hasattr(thing, "k"):
+            del thing.k
+
+    return jit(lambda x: x * getattr(thing, "k", 5.0)), change
+
+
+@probe
+def _factory_of_a_defaultdict(jit: Any) -> Probe:
+    o = types.SimpleNamespace(k=1.0)
+    table: Any = collections.defaultdict(lambda: o.k)
+
+    def change(i: int) -> None:
+        o.k = i + 2.0
+        table.pop("k", None)
+
+    return jit(lambda x: x * table["k"]), change
+
+
+@probe
+def _global_that_gets_what_it_holds(jit: Any) -> Probe:
+    """A name that is an input is bound to the very object that it held when the function was traced."""
+    k = 3.0
+
+    def begin(v: float) -> None:
+        nonlocal k
+        k = v
+
+    def f(x: Any) -> Any:
+        begin(3.0)
+        return x + k
+
+    def change(i: int) -> None:
+        nonlocal k
+        k = [1.0, 3.0, 1.0, 2.0][i % 4]
+
+    return jit(f), change
+
+
+@probe
+def _integer_past_64_bits(jit: Any) -> Probe:
+    o = types.SimpleNamespace(n=2**62)
+
+    def f(x: Any) -> Any:
+        o.n = o.n + 2**60
+        return x + (1.0 if o.n > 2**63 else 0.0)
+
+    made = jit(f)
+    return lambda x: (made(x), o.n), nothing
+
+
+@probe(compiled=False)
+def _looked_for_in_an_iterator(jit: Any) -> Probe:
+    it = iter([1.0, 2.0, 3.0, 4.0, 3.0, 9.0])
+    return jit(lambda x: x * (3.0 in it)), nothing
+
+
 def same(a: Any, b: Any) -> None:
     assert type(a) is type(b) or isinstance(a, (float, np.ndarray)), (a, b)
     if isinstance(a, (tuple, list)):

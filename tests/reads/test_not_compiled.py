@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import types
 import warnings
@@ -141,3 +142,18 @@ def test_what_turns_up_on_a_later_path_is_said_then() -> None:
     with pytest.warns(NotCompiledWarning, match="closure variable it is an iterator"):
         assert [float(program(-1.0)) for _ in range(3)] == [0.0, -1.0, -2.0]
     assert program(1.0) == 2.0
+
+
+def test_the_line_that_changes_something_is_named() -> None:
+    """Not the line of the caller, though the change is found when the function has returned."""
+    recent = collections.deque([1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        recent.append(3.0)
+        return x
+
+    jitted = jit(f)
+    with pytest.warns(NotCompiledWarning, match=r"a deque, is changed, at .*test_not_compiled\.py:\d+ \(f\)"):
+        for _ in range(3):
+            jitted(1.0)
+    assert list(recent) == [1.0, 2.0, 3.0, 3.0, 3.0]

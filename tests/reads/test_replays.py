@@ -346,3 +346,43 @@ def test_the_names_are_those_of_the_module(monkeypatch: pytest.MonkeyPatch) -> N
 def with_numbers_by_name(x: Any) -> Any:
     print("x", x)
     return x
+
+
+class Recorded:
+    """A method that says something, draws, and stores before and after what may fail."""
+
+    def __init__(self) -> None:
+        self.n, self.log, self.rng, self.last = 0, [], np.random.default_rng(3), {}  # type: ignore[var-annotated]
+
+    def step(self, x: Any) -> Any:
+        self.n += 1
+        print("begin", self.n, x[0, 0])
+        drawn = self.rng.normal()
+        self.log.append(drawn)
+        self.last["drawn"] = drawn
+        print("drawn", drawn)
+        y = np.linalg.inv(x) * drawn
+        print("after")
+        self.n += 100
+        self.log.append(np.sum(y))
+        return y
+
+
+@pytest.mark.parametrize("engine", ["native", "numpy", "interpreter"])
+def test_an_error_after_something_was_said(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is said or drawn twice, and what was stored before the error is stored."""
+    matrices = [np.eye(2), 2.0 * np.eye(2), 3.0 * np.eye(2), np.zeros((2, 2)), np.eye(2), np.zeros((2, 2)), np.eye(2)]
+    found = []
+    with funcad.config.set(engine=engine), warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is compiled
+        for wrap in (lambda f: f, jit):
+            recorded = Recorded()
+            f, states = wrap(recorded.step), []
+            for x in matrices:
+                try:
+                    states.append(f(x).tolist())
+                except np.linalg.LinAlgError as error:
+                    states.append(str(error))
+                states.append((recorded.n, [*recorded.log], {**recorded.last}))
+            found.append((states, capsys.readouterr().out))
+    assert found[1] == found[0]

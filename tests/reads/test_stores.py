@@ -416,3 +416,16 @@ def test_sets_end_as_in_plain_python(change: str) -> None:
     body = _list(lambda s, x: getattr(s, change)(5))
     for state in ({5}, {1, 2}, set()):
         _stores(_of(state, body), [lambda s: s.add(5), lambda s: s.discard(5)])
+
+
+def test_a_mutable_default_of_a_jitted_function_in_another() -> None:
+    def make() -> Any:
+        def f(x: Any, seen: Any = []) -> Any:  # noqa: B006 the subject
+            seen.append(1.0)
+            return x * sum(seen)
+
+        return f
+
+    inner = jit(make(), not_compiled="ignore")
+    outer = jit(lambda x: inner(x) + 0.0, not_compiled="ignore")
+    assert [outer(1.0) for _ in range(5)] == [1.0, 2.0, 3.0, 4.0, 5.0]
