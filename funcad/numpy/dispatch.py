@@ -33,7 +33,7 @@ from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
 from funcad.show.pretty import REST
-from funcad.unjitted.nested import with_value
+from funcad.unjitted.following import with_value
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import doubt, layout_of, layouts_of
 
