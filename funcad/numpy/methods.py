@@ -470,8 +470,9 @@ def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
     if n is not None:
         if tape.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
             return None
-        if type(x.primal) is float:
-            operator.pow(x.primal, n)  # or Python's own error
+        p = concrete_value(x.primal)
+        if type(p) is float:
+            operator.pow(p, n)  # or Python's own error
         run, params, bits = _integer_power(n)
         return tape.unary(arithmetic.integer_pow_p, run, x, params, bits)
     return None if type(y) is float and y == 0.5 else tape.binary(transcendental.pow_p, operator.pow, x, y)

@@ -37,7 +37,7 @@ from funcad.primitives.shape import broadcast_to, reshape
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.deriving import LinearTrace, input_of, recording
+from funcad.unjitted.deriving import LinearTrace, input_of, is_elementwise, recording
 from funcad.unjitted.pulls import BY_ONES, WrittenAhead, ones_of, written_ahead
 from funcad.unjitted.structural import forgetting
 
@@ -521,13 +521,16 @@ def pull_by_elements(
         return False, []
     if node is UNKNOWN or type(node) is _RuleQuestion:
         like: dict[int, Any] = {}
-        for p in primals:
+        given = [concrete_value(p) for p in primals]
+        # a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
+        rank_0 = not wide and any([row is not None and type(p) is not np.ndarray for p, row in zip(given, rows)])
+        size = () if rank_0 else 2
+        for p, value in zip(primals, given):
             if id(p) not in like:
-                value = concrete_value(p)
-                like[id(p)] = np.empty(2, aval_of(p).dtype) if wide or type(value) is np.ndarray else value
+                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or type(value) is np.ndarray else value
         examples = [like[id(p)] for p in primals]
         some = np.ndarray in map(type, examples)
-        rule = primitive, examples, rows, [np.empty(2, aval_of(out).dtype) if some else out], params, None
+        rule = primitive, examples, rows, [np.empty(size, aval_of(out).dtype) if some else out], params, None
     known = [*primals, out]
     if wide and outer:  # what is recorded has operands of one shape
         known = [broadcast_to(x, out.shape) for x in known]
@@ -600,6 +603,9 @@ def _ahead(rule: tuple, wide: bool) -> Any:
         if len(set(ids)) < len(ids) and any([pattern[i] != pattern[ids.index(p)] for i, p in enumerate(ids)]):
             return None
     avals = [aval_of(p) for p in primals]
+    if is_elementwise(primitive) and not wide:  # what NumPy would have to broadcast is refused by the rule
+        if any([row is not None and a.shape != aval_of(outs[0]).shape for row, a in zip(rows, avals)]):
+            return None
     ones = ones_of([a.shape for a in avals] + [aval_of(o).shape for o in outs]) if primitive in BY_ONES else ()
     found = written_ahead(primitive, pattern, avals, params, ones)
     if found is None:

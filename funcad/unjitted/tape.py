@@ -25,7 +25,7 @@ import numpy as np
 
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
 from funcad.host.where import internal, open_traces, state, tracing, user_source
-from funcad.ir.aval import SCALAR_AVALS, aval_of
+from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import prune
 from funcad.ir.trace import bind, next_level
@@ -223,8 +223,8 @@ class Tape:
         rows = [None if n is None else known.index(n) for n in numbers]
         wide, kept = shape is not None, _EMPTY
         pull: Any = False
-        # element by element the kind has no shapes
-        if primitive.emit is not None and not primitive.multiple:
+        # element by element the kind has no shapes, but those of traced operands are the result's
+        if primitive.emit is not None and not primitive.multiple and (wide or self._fit(primals, numbers, out)):
             chars = [p.dtype.char if type(p) is _ndarray else type(p) for p in map(concrete_value, primals)]
             key = (primitive, bits, wide, *chars, *alike, *rows)
             pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide, outer)
@@ -239,11 +239,17 @@ class Tape:
             return plain if primitive.multiple else plain[0]
         kept = [self._kept(x, i, args, primals, out) for x, i in zip(kept, pull.sources)]
         if wide:
-            kept += [shape, *[np.shape(primals[numbers.index(n)]) for n in known]]
+            kept += [shape, *[shape_of(primals[numbers.index(n)]) for n in known]]
         results = self.rows(pull, tuple(known), tuple(kept), primitive, args, primals, params, shape, outs, source)
         if self.notes is not None and not primitive.multiple:
             self.notes[results[0].tangent] = primitive, tuple(args), params, bits, shape, out
         return results if primitive.multiple else results[0]
+
+    @staticmethod
+    def _fit(primals: Sequence[Any], numbers: Sequence[Any], out: Any) -> bool:
+        """Have all traced operands the shape of the result?"""
+        shape = shape_of(out)
+        return all([n is None or shape_of(p) == shape for p, n in zip(primals, numbers)])
 
     def rows(
         self,
