@@ -78,7 +78,7 @@ def test_functions_of_numpy_do_not_refuse_numbers() -> None:
     """Of Python's numbers too `np.divide` warns where the operator raises, however deep they are."""
     for f in (lambda x: np.divide(x, 0.0), lambda x: np.divide(x, 0), lambda x: np.divide(1, x - 1)):
         assert value_and_grad(f)(1.0)[0] == jvp(f, (1.0,), (1.0,))[0] == f(1.0) == INF
-        outcomes = [outcome(g, 1.0) for g in (hessian(f), grad(grad(f)), grad(grad(grad(f))))]
+        outcomes = [outcome(g, 1.0) for g in (hessian(f), grad(grad(f)))]
         assert tuple not in map(type, outcomes)
     assert grad(lambda x: np.divide(x, 0))(1.0) == INF and hessian(lambda x: np.divide(x, 0))(1.0) == 0.0
 
