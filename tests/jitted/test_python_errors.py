@@ -73,7 +73,7 @@ def test_every_transformation_raises_what_the_function_does(name: str) -> None:
                 assert outcome(transformed, x) == expected
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what is infinite
+@pytest.mark.filterwarnings("ignore:grad. the output:UserWarning", "ignore::RuntimeWarning")  # of slopes that are infinite
 def test_functions_of_numpy_do_not_refuse_numbers() -> None:
     """Of Python's numbers too `np.divide` warns where the operator raises, however deep they are."""
     for f in (lambda x: np.divide(x, 0.0), lambda x: np.divide(x, 0), lambda x: np.divide(1, x - 1)):
