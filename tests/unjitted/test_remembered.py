@@ -45,7 +45,7 @@ FUNCTIONS = {
     "solve with outside vector": lambda x: np.linalg.solve(x[:3] + 3 * np.eye(3), OTHER[0]) ** 2,
     "outer with an array": lambda x: np.outer(x[0], OTHER[0]) ** 2,
     "append": lambda x: np.append(x, OTHER) ** 2,
-    "integers": lambda x: np.maximum(x, np.arange(6)) * np.hypot(x, np.arange(6)),
+    "integers": lambda x: np.maximum(x, np.arange(3)) * np.hypot(x, np.arange(3)),
     "stop_gradient": lambda x: np.hypot(x, funcad.stop_gradient(x)) + np.where(x > 1, x, 0.0) + np.where(x[0, 0] < 1, x, 1.0),
     "hstack": lambda x: np.hstack([x, x * 2]) ** 2,
     "einsum": lambda x: np.einsum("ij,ij->i", x, OTHER) ** 2,
