@@ -203,7 +203,7 @@ def _elementwise(primitive: Primitive) -> Iterator[Sample]:
                 out = primitive.abstract_eval(*[Aval((7,), np.dtype(CLASSES[c][0])) for c in letters], **params)
             except Exception:  # it takes no such operands, or has other parameters
                 continue
-            if not primitive.multiple and type(out) is Aval and out.dtype.kind in "fc":
+            if out.dtype.kind in "fc":
                 yield " ".join([f"a:{c}" for c in letters]), params
 
 
