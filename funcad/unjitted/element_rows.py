@@ -29,17 +29,32 @@ def _transpose_of(primitive: Any) -> Any:
     return primitive.transpose
 
 
-# Three kinds of rows, which keep the index as it is: it would make a kind of each.
-
-
-class _ReadRow:
-    """The pull of `x[index]`, of which rows keep the index, and shape and dtype of x."""
+class _ElementRow:
+    """What three kinds of rows have in common, which keep the index as it is: it would make a kind of each."""
 
     __slots__ = ()
+    run: Any
     there = (0,)
     many = square = False
     begins = True
     n_kept = 0
+
+    def columns(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+        size: int,
+    ) -> None:
+        """Along axis 0 of all arrays the cotangents are counted."""
+        self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]), (size, *kept[1]), *kept[2:]))
+
+
+class _ReadRow(_ElementRow):
+    """The pull of `x[index]`, of which rows keep the index, and shape and dtype of x."""
+
+    __slots__ = ()
 
     def run(
         self,
@@ -71,36 +86,14 @@ class _ReadRow:
         index, shape, dtype = kept
         cts.add(numbers[0], _transpose_of(basic_index_p)(given[0], variable(shape, dtype), index=index)[0])
 
-    def columns(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-        size: int,
-    ) -> None:
-        index, shape, _ = kept
-        (ct,), (n,), where = given, numbers, (slice(None), *python_index(index))
-        buffer = cts[n]
-        # axis 0 counts the cotangents
-        if buffer is None or n not in cts.own:
-            new = np.zeros((size, *shape), ct.dtype)
-            cts[n] = new if buffer is None else np.add(new, buffer)
-            cts.own.add(n)
-        cts[n][where] += ct
-
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         return [basic_index_p(ts[0], index=kept[0])]
 
 
-class _WriteRow:
+class _WriteRow(_ElementRow):
     """The pull of an array of which the elements at an index were written; rows keep the index, and what `_ReadRow` keeps."""
 
     __slots__ = ()
-    there = (0,)
-    many = square = False
-    begins = True
-    n_kept = 0
 
     def run(
         self,
@@ -138,16 +131,6 @@ class _WriteRow:
         for n, c in zip(numbers, found):
             cts.add(n, c)
 
-    def columns(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-        size: int,
-    ) -> None:
-        self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]), *kept[1:]))
-
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         index, _, dtype = kept
         if len(ts) > 1:
@@ -155,14 +138,10 @@ class _WriteRow:
         return [basic_update_p(ts[0], np.zeros(tuple([e[1] for e in index if type(e) is tuple]), dtype)[()], index=index)]
 
 
-class _PickRow:
+class _PickRow(_ElementRow):
     """The pull of elements that stand at an index of an array of zeros, or of values without a tangent."""
 
     __slots__ = ()
-    there = (0,)
-    many = square = False
-    begins = True
-    n_kept = 0
 
     def run(
         self,
@@ -182,16 +161,6 @@ class _PickRow:
         kept: Sequence[Any],
     ) -> None:
         cts.add(numbers[0], basic_index_p(given[0], index=kept[0]))
-
-    def columns(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-        size: int,
-    ) -> None:
-        self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]),))
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         return [basic_place_p(ts[0], index=kept[0], shape=kept[1])]

@@ -130,6 +130,10 @@ def test_options_are_told_apart() -> None:
     for axis in (0, 1, 0):
         found = funcad.grad(partial(lambda axis, x: np.sum(np.cumsum(x, axis=axis) * OTHER), axis))(X)
         np.testing.assert_allclose(found, np.flip(np.cumsum(np.flip(OTHER, axis), axis=axis), axis))
+    square = X[:3]
+    for axis in (0, 1) * 5:  # behind a list
+        f = partial(lambda axis, x: np.sum(np.concatenate([x, 2 * x], axis)[:3, :3] * np.stack([x, x * x], axis)[0]), axis)
+        np.testing.assert_allclose(funcad.grad(f)(square), funcad.jit(funcad.grad(f))(square))
     assert funcad.grad(lambda x: np.sum(np.reshape(x, (1, 3)) ** 2))(x).shape == (3,)
     with pytest.raises(TypeError):
         funcad.grad(lambda x: np.sum(np.reshape(x, (1.0, 3.0)) ** 2))(x)
