@@ -235,6 +235,34 @@ def test_on_values_of_an_outer_tape_everything_is_recorded(name: str) -> None:
     np.testing.assert_allclose(funcad.hvp(lambda x: np.sum(f(x) * f(x)), (x,), (x,)), expected @ x, rtol=1e-12)
 
 
+WIDE = {
+    "x ** y": lambda x, y: x**y,
+    "y ** x": lambda x, y: y**x,
+    "quotients": lambda x, y: x / y - y / x,
+    "maximum": np.maximum,
+    "logaddexp": np.logaddexp,
+    "hypot, arctan2": lambda x, y: np.hypot(x, y) * np.arctan2(y, x),
+    "a number": lambda x, y: x ** y[0] + x / y[0],
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_wide_operands_on_an_outer_tape(name: str) -> None:
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (3, 2))
+
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(WIDE[name](x, x[0])))
+
+    jitted = funcad.jit(funcad.jacfwd(funcad.jacfwd(f)))
+    for _ in range(2):
+        np.testing.assert_allclose(funcad.hessian(f)(x), jitted(x), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            funcad.grad(lambda x: np.sum(funcad.grad(f)(x) ** 2))(x),
+            2 * np.tensordot(jitted(x), funcad.jit(funcad.grad(f))(x), 2),
+            rtol=1e-9,
+        )
+
+
 def test_special_points() -> None:
     """A text is the rule, also where this chooses."""
     special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
