@@ -102,8 +102,8 @@ def own_folder() -> Path | None:
 def import_a_share(config: Any) -> None:
     """A worker imports its share of the test files before it collects them all.
 
-    Asserts are rewritten, and the code kept, by the worker that imports a file first. Since all workers collect the files in one
-    order, each would rewrite every one of them at the same time.
+    Asserts are rewritten, and the code kept, by the worker that imports a file first. Since all workers collect the files in
+    one order, each would rewrite every one of them at the same time.
     """
     given = getattr(config, "workerinput", None)
     if given is None:

@@ -126,9 +126,9 @@ def test_function(name: str) -> None:
     """Value, jit and dtype in every case; the other cells, and NumPy's own call, in the first to which they apply.
 
     Derivatives are checked in later ones, too, where they do not follow from what tests/surface/theorem.py names. Un-jitted
-    gradients of arrays, of written arrays and of numbers are checked once. Of the methods of distributions, which are many, only what
-    does not follow is batched, differentiated twice, and run on the device; of what takes long, nothing is. What follows from
-    what primitives are is checked for one function in three.
+    gradients of arrays, of written arrays and of numbers are checked once. Of the methods of distributions, which are many,
+    only what does not follow is batched, differentiated twice, and run on the device; of what takes long, nothing is. What
+    follows from what primitives are is checked for one function in three.
     """
     found, done = Findings(name), set(left_out(name))
     for case in NAMES[name]:
