@@ -1,9 +1,10 @@
 """`scipy.linalg`, differentiable; SciPy's own results where nothing is traced.
 
-Stacks of matrices (leading axes) are allowed everywhere when traced. `solving`, `decompositions`, `functions` and
-`special_matrices` hold the functions.
+Stacks of matrices (leading axes) are allowed everywhere when traced. `solving`, `decompositions` and `matrix_equations` hold
+the functions; the last is loaded when a function of it is first used, since equations need solvers, and these `jit`.
 """
 
+import importlib as _importlib
 import typing as _typing
 
 from funcad.configuration import public_names as _public_names
@@ -16,13 +17,6 @@ from funcad.scipy.linalg.decompositions import (
     eigvalsh_tridiagonal as eigvalsh_tridiagonal, lstsq as lstsq, norm as norm, orthogonal_procrustes as orthogonal_procrustes,
     pinv as pinv, pinvh as pinvh, polar as polar, qr as qr, rq as rq, schur as schur, svd as svd, svdvals as svdvals,
 )  # fmt: skip
-from funcad.scipy.linalg.matrix_equations import (
-    coshm as coshm, cosm as cosm, expm as expm, expm_frechet as expm_frechet, logm as logm, null_space as null_space,
-    orth as orth, sinhm as sinhm, sinm as sinm, solve_continuous_are as solve_continuous_are,
-    solve_continuous_lyapunov as solve_continuous_lyapunov, solve_discrete_are as solve_discrete_are,
-    solve_discrete_lyapunov as solve_discrete_lyapunov, solve_lyapunov as solve_lyapunov, solve_sylvester as solve_sylvester,
-    sqrtm as sqrtm, tanhm as tanhm, tanm as tanm,
-)  # fmt: skip
 from funcad.scipy.linalg.solving import (
     block_diag as block_diag, cho_factor as cho_factor, cho_solve as cho_solve, cholesky as cholesky, circulant as circulant,
     companion as companion, convolution_matrix as convolution_matrix, det as det, dft as dft, fiedler as fiedler,
@@ -34,7 +28,28 @@ from funcad.scipy.linalg.solving import (
 )  # fmt: skip
 # isort: on
 
-if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
-    __getattr__ = _absent("funcad.scipy.linalg")
+_EQUATIONS = (
+    "coshm cosm expm expm_frechet logm null_space orth sinhm sinm solve_continuous_are solve_continuous_lyapunov "
+    "solve_discrete_are solve_discrete_lyapunov solve_lyapunov solve_sylvester sqrtm tanhm tanm"
+).split()
 
-__dir__ = _public_names(globals())
+
+def _later(name: str) -> _typing.Any:
+    if name not in _EQUATIONS:
+        return None
+    value = globals()[name] = getattr(_importlib.import_module("funcad.scipy.linalg.matrix_equations"), name)
+    return value
+
+
+if _typing.TYPE_CHECKING:  # isort: off
+    from funcad.scipy.linalg.matrix_equations import (
+        coshm as coshm, cosm as cosm, expm as expm, expm_frechet as expm_frechet, logm as logm, null_space as null_space,
+        orth as orth, sinhm as sinhm, sinm as sinm, solve_continuous_are as solve_continuous_are,
+        solve_continuous_lyapunov as solve_continuous_lyapunov, solve_discrete_are as solve_discrete_are,
+        solve_discrete_lyapunov as solve_discrete_lyapunov, solve_lyapunov as solve_lyapunov,
+        solve_sylvester as solve_sylvester, sqrtm as sqrtm, tanhm as tanhm, tanm as tanm,
+    )  # fmt: skip
+else:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.linalg", _later)
+
+__dir__ = _public_names(globals(), _EQUATIONS)
