@@ -50,25 +50,25 @@ _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 def public_functions(module: types.ModuleType) -> list[str]:
     """The names of a module's public functions in Python that its library defines."""
     library = module.__name__.partition(".")[0]
-    found = [(name, getattr(module, name, None)) for name in getattr(module, "__all__", dir(module))]
-    functions = [(name, f) for name, f in found if isinstance(f, types.FunctionType) and not name.startswith("_")]
-    plain = [(name, f) for name, f in functions if not f.__code__.co_flags & _SUSPENDED]
-    return [name for name, f in plain if str(f.__module__).partition(".")[0] == library]
+    inside, found = library + ".", []
+    for name in getattr(module, "__all__", None) or dir(module):
+        f = getattr(module, name, None)
+        if type(f) is types.FunctionType and name[0] != "_" and not f.__code__.co_flags & _SUSPENDED:
+            if f.__module__ == library or str(f.__module__).startswith(inside):
+                found.append(name)
+    return found
 
 
 def _constants(code: types.CodeType, name: str) -> types.CodeType:
     return next(c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
 
 
-def _code(f: types.FunctionType, values: dict[str, Any]) -> types.CodeType:
+def _code(f: types.FunctionType, values: tuple) -> types.CodeType:
     """The code of a door of f; it has as many cells as f's own, as Python asks, and does not use them."""
     old = f.__code__
     code = _template(len(old.co_freevars))
-    constants = []
-    for c in code.co_consts:
-        constants.append(tuple([values[n] for n in c]) if type(c) is tuple else c)  # from which they are unpacked
-    named = {"co_name": old.co_name, "co_qualname": old.co_qualname, "co_freevars": old.co_freevars}
-    return code.replace(co_consts=tuple(constants), **named)
+    constants = tuple([values if type(c) is tuple else c for c in code.co_consts])  # from which they are unpacked
+    return code.replace(co_consts=constants, co_name=old.co_name, co_qualname=old.co_qualname, co_freevars=old.co_freevars)
 
 
 @remembers()
@@ -90,7 +90,7 @@ def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answ
     annotations = "__annotate__" if hasattr(f, "__annotate__") else "__annotations__"  # Python 3.14 makes them when asked
     setattr(original, annotations, getattr(f, annotations))
     is_for_us, own = answer(original)
-    code = _code(f, {"threads": tracing.threads, "is_for_us": is_for_us, "own": own, "original": original})
+    code = _code(f, (tracing.threads, is_for_us, own, original))
     _originals[f] = original
     if "__wrapped__" not in f.__dict__:
         f.__wrapped__ = original  # type: ignore[attr-defined]
