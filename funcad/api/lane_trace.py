@@ -12,200 +12,25 @@ so operations on them run as if this one was not there; after `left` nothing run
 
 from __future__ import annotations
 
-import operator
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from funcad.errors import FuncadError, LanesError, TracerArrayConversionError
-from funcad.host.conversions import is_looking_up, no_array, no_hash, no_integer, no_truth
+from funcad.api.value_reads import asked
+from funcad.errors import FuncadError, LanesError
 from funcad.host.devices import namespace_of
 from funcad.host.where import is_stored, open_traces, state
-from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, Value, aval_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer, concrete_value, leaked, snapshot
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import gather
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.loop import map_entries
 from funcad.primitives.placement import on_device_of
 from funcad.transforms.batch import batch_step
 from funcad.unjitted.strides import layouts_of
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-
-# -- what Python reads of traced values: truth, numbers, indices, arrays and text
-#
-# Idea: Python's control flow reads the value behind a tracer, where there is one; a conversion that would cut the derivative
-# raises (host/conversions.py has the words). Where there is none, the trace may have a recorder, which runs what was recorded
-# and answers (jitted/path_recording.py, api/lane_trace.py): `asked` is the one question. The functions at the end are methods
-# of `Tracer` (METHODS of numpy/methods.py).
-
-
-def carries_derivative(x: Value) -> bool:
-    """Does one lead to x, of a function that still runs, or ran inside one that still runs?"""
-    while type(x) is Tracer and x.atom is None:
-        if x.tangent is not None and not (x.owner.closed and state.running is None):
-            return True
-        x = x.primal
-    return False
-
-
-def _told(x: Tracer, how: str) -> Value:
-    """`concrete_value`, for Python's control flow: the traces that wish to know are told what asked for it."""
-    value: Value = x
-    while type(value) is Tracer and value.atom is None:
-        if value.owner.reads is not None:
-            value.owner.reads(value, how)
-        value = value.primal
-    return value
-
-
-def as_truth(x: Any) -> Any:
-    """x, but Python's own True or False for one of them whose recorder can tell which."""
-    value = concrete_value(x)
-    if type(value) is not Tracer or value.owner.recorder is None:
-        return x
-    aval = value.aval
-    return bool(x) if aval.weak and aval.dtype.kind == "b" and not aval.shape else x
-
-
-def plain_value(x: Tracer, how: str) -> Any:
-    """The value, if nothing is lost by leaving the trace."""
-    value = concrete_value(x)
-    if type(value) is Tracer and not carries_derivative(x):
-        if how == "array" and not x.aval.shape and x.aval.dtype.kind in "biu":  # of NumPy's functions that need a number
-            value = asked(value, "item")
-        elif how not in ("array", "tolist"):
-            value = asked(value, how)
-    if carries_derivative(x):
-        reason = "it carries a derivative, which would silently be lost"
-    elif type(value) is Tracer:
-        if value.owner.closed:
-            raise leaked(x)
-        reason = f"inside {value.owner.name} it has no value"
-    else:
-        return value
-    error = no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
-    if how == "array" and x.aval.dtype.kind in "biu" and type(value) is Tracer and type(error) is TracerArrayConversionError:
-        if not error.learned:  # of whoever takes plain arrays only, as `plain[mask]`; nothing of a derivative is lost
-            found = asked(value, "indices")
-            if type(found) is not Tracer:
-                return found
-    raise error
-
-
-def asked(x: Value, how: str) -> Value:
-    """The value that Python's control flow asks for, if the trace can tell (jitted/path_recording.py); else x itself."""
-    return x if type(x) is not Tracer or x.owner.recorder is None else x.owner.recorder.answer(x, how)
-
-
-def shown_value(x: Value, text: bool = True) -> Value:
-    """`concrete_value`, for a text that the program makes, or for who only looks (`repr`)."""
-    value = concrete_value(x)
-    if type(value) is not Tracer:
-        return value
-    recorder, observer = value.owner.recorder, state.observer
-    shown: Value = value if recorder is None else recorder.shown(value, text)
-    if shown is value and text and observer is not None and value.owner is observer.trace:
-        if observer.inputs:  # a number is one that was to be an input
-            raise observer.not_placed()
-        observer.refuse("the text of a traced array is made" if value.aval.shape else "the text of a traced value is made")
-    return value if shown is value else shown_value(shown, text)
-
-
-def _offers(name: str) -> bool:
-    """Does funcad have that, "numpy.take" or "scipy.optimize.brentq"?"""
-    found = Tracer.namespace
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is not None and not hasattr(found, "by_own_code")
-
-
-def bool_(x: Tracer) -> bool:
-    value = _told(x, "bool()")
-    if type(value) is Tracer:
-        value = asked(value, "bool()")
-    if type(value) is Tracer:
-        raise no_truth(value.aval, value.owner.name, _offers)
-    return bool(value)
-
-
-def int_(x: Tracer) -> int:
-    return int(_integer(x, "int()"))
-
-
-def index_(x: Tracer) -> int:
-    return operator.index(_integer(x, "an index"))
-
-
-def _integer(x: Tracer, how: str) -> Any:
-    value = _told(x, how)
-    if type(value) is Tracer:
-        value = asked(value, how)
-    if type(value) is Tracer:
-        raise no_integer(how, value.aval, value.owner.name, _offers)
-    return value
-
-
-def float_(x: Tracer) -> float:
-    return float(plain_value(x, "float"))
-
-
-def complex_(x: Tracer) -> complex:
-    return complex(plain_value(x, "complex"))
-
-
-def array_(x: Tracer, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-    own = (not x.owner.level or x.owner.closed) and copy is None  # a buffer that will be written, or a residual
-    return np.array(plain_value(x, "array"), dtype=dtype, copy=True if own else copy)
-
-
-def trunc_(x: Tracer) -> int:
-    return int_(x)
-
-
-def format_(x: Tracer, spec: str) -> str:
-    value = shown_value(x)
-    if type(value) is Tracer and spec:  # whoever asks for digits uses them
-        value = complex_(x) if x.dtype.kind == "c" else int_(x) if x.dtype.kind in "iu" else float_(x)
-    return format(value, spec) if type(value) is not Tracer else repr(value)
-
-
-def str_(x: Tracer) -> str:
-    value = shown_value(x)
-    return str(value) if type(value) is not Tracer else repr(value)
-
-
-def repr_(x: Tracer) -> str:
-    value = shown_value(x, False)
-    if state.unread and type(value) is Tracer and value.atom in state.unread:
-        raise no_array("str", value.aval, "it stands for a number", False, _offers)
-    inner = f", value={value!r}" if type(value) is not Tracer else ""
-    return f"Tracer<{x.aval} in {x.owner.name}{inner}>"
-
-
-def hash_(x: Tracer) -> int:
-    if not x.shape and x.dtype.kind in "biu" and is_looking_up(sys._getframe(1)):  # who stores it would keep it too long
-        value = _told(x, "int()")
-        value = asked(value, "int()") if type(value) is Tracer else value
-        if type(value) is not Tracer:
-            return hash(operator.index(np.asarray(value).item()))
-    raise no_hash(x.aval)
-
-
-CONVERSIONS = {
-    f"__{function.__name__.rstrip('_')}__": function
-    for function in (bool_, int_, index_, float_, complex_, array_, trunc_, hash_, format_, str_, repr_)
-}
-
-
-# -- the trace of un-jitted vmap that has values
-
 
 _OPERATION = 20.0  # microseconds, see `LaneTrace._count`
 _MANY = 4096  # equations that are remembered, for who asks how a value lies in memory

@@ -27,11 +27,9 @@ from funcad.autograd.differential_operators import (
     make_vjp as make_vjp, multigrad_dict as multigrad_dict, tensor_jacobian_product as tensor_jacobian_product,
     value_and_grad as value_and_grad, vector_jacobian_product as vector_jacobian_product,
 )  # fmt: skip
-from funcad.autograd.extend import primitive as primitive
 # isort: on
 
-# loaded when they are first used
-_MODULES = ["builtins", "core", "misc", "numpy", "scipy", "test_util", "tracer", "util", "wrap_util"]
+_MODULES = "builtins core misc numpy scipy test_util tracer util wrap_util".split()  # loaded when they are first used
 
 
 def install() -> None:
@@ -60,16 +58,19 @@ if _typing.TYPE_CHECKING:
         builtins as builtins, core as core, misc as misc, numpy as numpy, scipy as scipy, test_util as test_util,
         tracer as tracer, util as util, wrap_util as wrap_util,
     )  # fmt: skip
+    from funcad.autograd.extend import primitive as primitive
     # isort: on
 
 
 def _loaded(name: str) -> object:
     if name in _MODULES:
         return _importlib.import_module(f"funcad.autograd.{name}")
+    if name == "primitive":
+        return _importlib.import_module("funcad.autograd.extend").primitive
     raise AttributeError(f"module 'funcad.autograd' has no attribute {name!r}")
 
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _loaded
 
-__dir__ = _public_names(globals(), _MODULES)
+__dir__ = _public_names(globals(), [*_MODULES, "primitive"])

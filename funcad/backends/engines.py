@@ -24,18 +24,16 @@ import numpy as np
 from funcad.backends import interpreter
 from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
-from funcad.backends.interpreter import Program, between_processes, compiling
+from funcad.backends.interpreter import Program, between_processes, broadcast_scalars, compiling
 from funcad.configuration import config, reports
 from funcad.configuration import show_config as show_config  # `funcad.show_config`, which loads what it reports
 from funcad.host.devices import namespace_of, on_device, restore_warnings, suppress_warnings
 from funcad.host.progress import working
 from funcad.host.where import setting, state
-from funcad.ir.aval import Aval, LiteralAval, StackAval, aval_of
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.aval import Aval, StackAval, aval_of
+from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.memo import Table, compared_by
-from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import Loop, WhileLoop
-from funcad.primitives.shape import broadcast_in_dim
 from funcad.show.compile_log import CompileEvent, log
 
 COLD = 1  # runs that the reference makes
@@ -369,38 +367,6 @@ EARNED_TIMES = 1.5  # times what compiling takes
 BYTES = 1000  # that a program takes for each equation
 FEW = 8  # runs that the reference makes at least
 
-
-def broadcast_scalars(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with the scalars among its inputs converted and broadcast to what they stand beside."""
-    new = {v: Var(Aval((), v.aval.dtype, v.aval.weak)) for v in jaxpr.inputs if type(v.aval) is LiteralAval}
-    if not new:
-        return jaxpr
-    equations: list[Equation] = []
-
-    def record(primitive: Any, x: Any, aval: Aval, **params: Any) -> Any:
-        output = Var(aval)
-        equations.append(Equation(primitive, (x,), params, (output,)))
-        return output
-
-    def beside(x: Any, others: list[Any]) -> Any:
-        """The scalar x in the shape of the others, and in their dtype."""
-        shape = next((a.shape for a in others if a.shape), ())
-        dtype = next((a.dtype for a in others if not a.weak and a.dtype.kind != "b"), x.aval.dtype)
-        if not shape:
-            return x
-        if x.aval.weak or x.aval.dtype != dtype:
-            x = record(convert_p, x, Aval((), dtype), dtype=dtype)
-        return record(broadcast_in_dim, x, Aval(shape, dtype), shape=shape, axes=())
-
-    for equation in jaxpr.equations:
-        if equation.primitive.emit is not None and any([a in new for a in equation.inputs if type(a) is Var]):
-            others = [a.aval for a in equation.inputs if type(a) is not Literal and a not in new]
-            inputs = [beside(new[a], others) if type(a) is Var and a in new else a for a in equation.inputs]
-        else:
-            inputs = [new.get(a, a) if type(a) is Var else a for a in equation.inputs]
-        equations.append(equation._replace(inputs=tuple(inputs)))
-    outputs = tuple([new.get(o, o) if type(o) is Var else o for o in jaxpr.outputs])
-    return Jaxpr(tuple([new.get(v, v) for v in jaxpr.inputs]), tuple(equations), outputs)
 
 
 class Backward:

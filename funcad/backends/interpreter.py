@@ -24,9 +24,11 @@ from funcad.host.devices import namespace_of, on_device, resident, restore_warni
 from funcad.host.locks import held_over_forks
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED, note_source, state
-from funcad.ir.aval import aval_of
-from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.aval import Aval, LiteralAval, aval_of
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.memo import compared_by
+from funcad.primitives.conversion import convert_p
+from funcad.primitives.shape import broadcast_in_dim
 
 # -- A program as one Python function: straight-line code, a line per equation, nothing looked up while it runs
 #
@@ -371,3 +373,34 @@ def program_of_turns(loop: Any, carry: list[Any]) -> Program | None:
 def strong(value: Any, aval: Any) -> Any:
     """A Python scalar as the NumPy scalar that its aval promises."""
     return value if aval.weak or type(value) not in (int, float, complex, bool) else aval_of(value).dtype.type(value)
+
+
+def broadcast_scalars(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with the scalars among its inputs converted and broadcast to what they stand beside."""
+    new = {v: Var(Aval((), v.aval.dtype, v.aval.weak)) for v in jaxpr.inputs if type(v.aval) is LiteralAval}
+    if not new:
+        return jaxpr
+    equations: list[Equation] = []  # of these inputs, and those of the program
+
+    def record(primitive: Any, x: Any, aval: Aval, **params: Any) -> Any:
+        output = Var(aval)
+        equations.append(Equation(primitive, (x,), params, (output,)))
+        return output
+
+    def beside(x: Any, others: list[Any]) -> Any:
+        """The scalar x in the shape of the others, and in their dtype."""
+        shape = next((a.shape for a in others if a.shape), ())
+        dtype = next((a.dtype for a in others if not a.weak and a.dtype.kind != "b"), x.aval.dtype)
+        if shape and (x.aval.weak or x.aval.dtype != dtype):
+            x = record(convert_p, x, Aval((), dtype), dtype=dtype)
+        return record(broadcast_in_dim, x, Aval(shape, dtype), shape=shape, axes=()) if shape else x
+
+    for equation in jaxpr.equations:
+        if equation.primitive.emit is not None and any([a in new for a in equation.inputs if type(a) is Var]):
+            others = [a.aval for a in equation.inputs if type(a) is not Literal and a not in new]
+            inputs = [beside(new[a], others) if type(a) is Var and a in new else a for a in equation.inputs]
+        else:
+            inputs = [new.get(a, a) if type(a) is Var else a for a in equation.inputs]
+        equations.append(equation._replace(inputs=tuple(inputs)))
+    outputs = tuple([new.get(o, o) if type(o) is Var else o for o in jaxpr.outputs])
+    return Jaxpr(tuple([new.get(v, v) for v in jaxpr.inputs]), tuple(equations), outputs)

@@ -2,7 +2,7 @@
 
 One class for every transform. A tracer of an *abstract* trace (jit, vmap, scan bodies) has a variable and no value. A tracer
 of a *following* trace (jvp, grad outside jit) holds a primal, which is an array or an outer tracer, and a tangent, or None.
-What Python reads of it (`if`, `int`, `print`) is in api/lane_trace.py. Operators, attributes and NumPy's protocols are the
+What Python reads of it (`if`, `int`, `print`) is in api/value_reads.py. Operators, attributes and NumPy's protocols are the
 functions of one table, `METHODS` of numpy/methods.py, put into the class by `funcad.numpy`: no call stands in between.
 `Tracer.namespace`, set once by `funcad`, is the package itself: the one upward reference. Trap: a tracer passes for an array or
 a number in every `isinstance`, so code of funcad's own asks for `type(x)`, or `is_a` of host/real_types.py.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
-from funcad.api.lane_trace import as_truth
+from funcad.api.value_reads import as_truth
 from funcad.errors import FuncadError
 from funcad.host.where import setting, state, tracing
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.lane_trace import plain_value
+from funcad.api.value_reads import plain_value
 from funcad.errors import BufferNeeded, PathError
 from funcad.host.devices import device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.lane_trace import CONVERSIONS, as_truth, plain_value
+from funcad.api.value_reads import CONVERSIONS, as_truth, plain_value
 from funcad.configuration import nearest
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of

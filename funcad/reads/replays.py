@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.lane_trace import shown_value
+from funcad.api.value_reads import shown_value
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, state, users_frame
 from funcad.ir.aval import Aval

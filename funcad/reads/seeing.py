@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.lane_trace import as_truth
+from funcad.api.value_reads import as_truth
 from funcad.host.where import state
 from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of

@@ -15,45 +15,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from math import inf, isinf, isnan, nan, prod
-from types import FunctionType
+from math import inf, nan, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.host.real_types import is_a
 from funcad.host.where import state, user_source
-from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, prune, used_inputs
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer, value_key
+from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
 from funcad.masks.masks import CALM, reach_of
 from funcad.transforms.batch import batch_eval
-from funcad.transforms.partial import TangentTrace, drop_unused_residuals
+from funcad.transforms.partial import drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted.kinds import LinearTrace, input_of
+from funcad.unjitted.pulls import LETTERS, Traced, Unprintable, is_elementwise, number, plain
 
-LETTERS = "xyzwuvabdefgh"
 MANY = 1009  # cotangents at once, in the place of any number of them
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-_SCALARS = {bool, int, float, str, type(None)}
 _LONG = 100  # characters of a line that a value is still written into
-Traced = tuple[int | None, ...]  # for each operand: None, or the position of the first that has the same tangent
 
-
-class Unprintable(Exception):
-    """A pull that has no text."""
-
-
-class LinearTrace(TangentTrace):
-    """Captures values of the backward program as they are: a scalar may stand beside shaped operands there too."""
-
-    __slots__ = ()
-
-    def _capture(self, x: Any) -> tuple[Var, Any]:
-        entry = self.captured[value_key(x)] = Var(aval_of(x)), x
-        return entry
 
 
 class _Unasked(AbstractTrace):
@@ -99,13 +82,6 @@ def name_of(read: Any) -> str:
     return _letter(read) if read >= 0 else "out" if read == -1 else f"out{~read}"
 
 
-def code_of(name: str) -> int:
-    """What a text reads by this name: an operand, or a result."""
-    if name.startswith("out"):
-        return ~int(name[3:] or 0)
-    return LETTERS.index(name) if name in LETTERS else int(name[1:])
-
-
 def _letter(i: int) -> str:
     return LETTERS[i] if i < len(LETTERS) else f"x{i}"
 
@@ -149,14 +125,6 @@ def linear_of(
 
 def _without_lines(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple([e._replace(source=None) for e in prune(jaxpr).equations]), jaxpr.outputs)
-
-
-def input_of(trace: AbstractTrace, aval: Any) -> Tracer:
-    if type(aval) is not LiteralAval:
-        return trace.new_input(aval)
-    variable = Var(aval)  # a LiteralAval, so that it may stand beside shaped operands, as the scalar does
-    trace.inputs.append(variable)
-    return Tracer(trace, variable)
 
 
 def text_of_pull(
@@ -265,11 +233,6 @@ def _printed(
 
 def _bytes(aval: Any) -> int:
     return aval.size * aval.dtype.itemsize
-
-
-def is_elementwise(primitive: Primitive) -> bool:
-    """Is an element of its result made of those at the same place, whatever the shapes?"""
-    return primitive.emit is not None or primitive.reach == "pointwise"
 
 
 def mask_begins(linear: Jaxpr) -> bool:
@@ -385,40 +348,6 @@ class _Printer:
 _SIZES = {"shape", "sizes", "start", "limit"}  # parameters that are sizes
 
 
-def number(value: Any) -> str:
-    """A scalar as Python writes it."""
-    if type(value) is float:
-        return "nan" if isnan(value) else ("inf" if value > 0 else "(-inf)") if isinf(value) else _signed(value)
-    if type(value) in (bool, int):
-        return _signed(value)
-    if type(value) is complex and value == value:
-        return f"complex({number(value.real)}, {number(value.imag)})"
-    if is_a(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.char not in "gG":
-        return f"{value.dtype.name.replace('bool', 'bool_')}({number(value.item())})"
-    if is_a(value, np.generic) and value.dtype.char in "FD":
-        return f"{value.dtype.name}({number(complex(value))})"
-    raise Unprintable(f"the number {value!r}")
-
-
-def _signed(value: Any) -> str:
-    text = repr(value)
-    return f"({text})" if text.startswith("-") else text
-
-
-def plain(value: Any) -> str:
-    """A parameter as Python writes it."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return number(value) if kind is float else repr(value).replace("'", '"')
-    if kind is tuple:
-        return "(" + ", ".join(map(plain, value)) + ("," if len(value) == 1 else "") + ")"
-    if isinstance(value, np.dtype) and value.isnative and value.kind in "biufc":
-        return f'dtype("{value.name}")'
-    if kind is type and issubclass(value, np.generic):
-        return value.__name__
-    raise Unprintable(f"a parameter that is a {kind.__name__}")
-
-
 def inlined(lines: Sequence[str], last: str, loose: set[str]) -> list[str]:
     """The lines, with values that are read once written where they are read, as long as lines stay short."""
     lines = [*lines, last]
@@ -459,21 +388,3 @@ WORDS: dict[str, Any] = {
     "inf": inf, "nan": nan, "prod": prod, "dtype": np.dtype,
     **{np.dtype(c).name: np.dtype(c).type for c in "bhilBHILefdFD"}, "bool_": np.bool_,
 }  # fmt: skip
-
-
-class _Recorded:
-    """A primitive as a text names it, where values are traced: it is bound, wherever it is called."""
-
-    __slots__ = ("primitive",)
-
-    def __init__(self, primitive: Primitive):
-        self.primitive = primitive
-
-    def impl(self, xp: Any, *args: Any, **params: Any) -> Any:
-        return self.primitive(*args, **params)
-
-
-def recording(function: Any) -> Any:
-    """The same function for traced values."""
-    known = {name: _Recorded(x) if type(x) is Primitive else x for name, x in function.__globals__.items()}
-    return FunctionType(function.__code__, known)

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from funcad.backends.engines import broadcast_scalars
-from funcad.backends.interpreter import Program, on
+from funcad.backends.interpreter import Program, broadcast_scalars, on
 from funcad.host.where import GENERATED, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Atom, LiteralAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace, bind
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, value_key
 from funcad.masks.masked_rules import rule_of
 from funcad.masks.masks import CALM
 from funcad.memo import compared_by, remembers, table
@@ -34,12 +34,9 @@ from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.loop import add_values
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_to, reshape
-from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.partial import drop_unused_residuals
+from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.deriving import LinearTrace, input_of, is_elementwise, recording
-from funcad.unjitted.pulls import BY_ONES, WrittenAhead, ones_of, written_ahead
-from funcad.unjitted.structural import forgetting
+from funcad.unjitted.pulls import BY_ONES, WrittenAhead, is_elementwise, ones_of, recording, written_ahead
 
 _MOST = 4096
 kinds = table(
@@ -47,7 +44,6 @@ kinds = table(
     "primitive and kinds of operands: what its rows keep, and their pull",
     _MOST,
 )
-forgetting(kinds.clear)
 UNKNOWN: Any = object()
 INFIX = {add: "+", sub: "-", mul: "*"}
 
@@ -60,6 +56,14 @@ def has_rows(primitive: Any) -> bool:
     if primitive.effect or primitive.barrier or primitive.collective is not None:
         return False
     return primitive.jvp is not None and not primitive.passive
+
+
+def input_of(trace: AbstractTrace, aval: Any) -> Tracer:
+    if type(aval) is not LiteralAval:
+        return trace.new_input(aval)
+    variable = Var(aval)  # a LiteralAval, so that it may stand beside shaped operands, as the scalar does
+    trace.inputs.append(variable)
+    return Tracer(trace, variable)
 
 
 def input_like(trace: AbstractTrace, value: Any) -> Tracer:
@@ -248,7 +252,8 @@ class Pull:
             jaxpr, consts, n, m, which = self._transposed(absent)
             jaxpr = broadcast_scalars(jaxpr)
             batched = [False] * (len(consts) + n) + [True] * absent.count(False)
-            derived, more, flags = batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(which))
+            batch = import_module("funcad.transforms.batch")
+            derived, more, flags = batch.batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(which))
             derived = _without_sources(prune(derived))
             found = _written((derived, [*more, *consts], n, m, which), self.many, False, False)
             self.derived["columns", absent, size] = found
@@ -567,6 +572,16 @@ def _found(
     if node.part is not None:
         known += node.part.computed(known, outer)
     return node, [known[i] for i in node.sources]
+
+
+class LinearTrace(TangentTrace):
+    """Captures values of the backward program as they are: a scalar may stand beside shaped operands there too."""
+
+    __slots__ = ()
+
+    def _capture(self, x: Any) -> tuple[Var, Any]:
+        entry = self.captured[value_key(x)] = Var(aval_of(x)), x
+        return entry
 
 
 class _Undecided(Exception):

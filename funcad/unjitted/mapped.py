@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.backends.engines import BYTES, broadcast_scalars
+from funcad.backends.engines import BYTES
+from funcad.backends.interpreter import broadcast_scalars
 from funcad.host.devices import enter, restore_warnings, suppress_warnings
 from funcad.host.where import open_traces, setting, state
 from funcad.ir.aval import Aval, is_inexact
@@ -29,8 +30,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.partial import TangentTrace
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.deriving import LinearTrace
-from funcad.unjitted.kinds import input_like
+from funcad.unjitted.kinds import LinearTrace, input_like
 from funcad.unjitted.linearizing import NO_LOCKS
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, compiled
 

@@ -14,15 +14,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from math import isinf, isnan
 from sys import modules
+from types import FunctionType
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from funcad.host.real_types import is_a
 from funcad.ir.primitive import Primitive
 from funcad.memo import table
 from funcad.primitives.families import broadcast_in_dim, reshape
-from funcad.unjitted import deriving, pulls_core
-from funcad.unjitted.deriving import Traced, Unprintable, is_elementwise, plain
+from funcad.unjitted import pulls_core
 
+LETTERS = "xyzwuvabdefgh"  # what texts call operands
+Traced = tuple[int | None, ...]  # for each operand: None, or the position of the first that has the same tangent
+_SCALARS = {bool, int, float, str, type(None)}  # types of parameters that are text as they are
 _READS = {"shapes": "shapes", "params": "params"}
 FREE = {reshape: ("shape",), broadcast_in_dim: ("shape",)}  # parameters that are of no kind
 BY_ONES = frozenset([broadcast_in_dim])  # primitives whose rule asks for axes of size 1
@@ -108,4 +115,78 @@ def key_of_kind(
 def reads_of(function: Any) -> tuple:
     """What a written function reads, by the names of its parameters."""
     code = function.__code__
-    return tuple([_READS.get(name) or deriving.code_of(name) for name in code.co_varnames[2 : code.co_argcount]])
+    return tuple([_READS.get(name) or code_of(name) for name in code.co_varnames[2 : code.co_argcount]])
+
+
+def code_of(name: str) -> int:
+    """What a text reads by this name: an operand, or a result."""
+    if name.startswith("out"):
+        return ~int(name[3:] or 0)
+    return LETTERS.index(name) if name in LETTERS else int(name[1:])
+
+
+def is_elementwise(primitive: Primitive) -> bool:
+    """Is an element of its result made of those at the same place, whatever the shapes?"""
+    return primitive.emit is not None or primitive.reach == "pointwise"
+
+
+# -- parameters as text
+
+
+class Unprintable(Exception):
+    """A pull that has no text."""
+
+
+def number(value: Any) -> str:
+    """A scalar as Python writes it."""
+    if type(value) is float:
+        return "nan" if isnan(value) else ("inf" if value > 0 else "(-inf)") if isinf(value) else _signed(value)
+    if type(value) in (bool, int):
+        return _signed(value)
+    if type(value) is complex and value == value:
+        return f"complex({number(value.real)}, {number(value.imag)})"
+    if is_a(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.char not in "gG":
+        return f"{value.dtype.name.replace('bool', 'bool_')}({number(value.item())})"
+    if is_a(value, np.generic) and value.dtype.char in "FD":
+        return f"{value.dtype.name}({number(complex(value))})"
+    raise Unprintable(f"the number {value!r}")
+
+
+def _signed(value: Any) -> str:
+    text = repr(value)
+    return f"({text})" if text.startswith("-") else text
+
+
+def plain(value: Any) -> str:
+    """A parameter as Python writes it."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return number(value) if kind is float else repr(value).replace("'", '"')
+    if kind is tuple:
+        return "(" + ", ".join(map(plain, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, np.dtype) and value.isnative and value.kind in "biufc":
+        return f'dtype("{value.name}")'
+    if kind is type and issubclass(value, np.generic):
+        return value.__name__
+    raise Unprintable(f"a parameter that is a {kind.__name__}")
+
+
+# -- where values are traced
+
+
+class _Recorded:
+    """A primitive as a text names it, where values are traced: it is bound, wherever it is called."""
+
+    __slots__ = ("primitive",)
+
+    def __init__(self, primitive: Primitive):
+        self.primitive = primitive
+
+    def impl(self, xp: Any, *args: Any, **params: Any) -> Any:
+        return self.primitive(*args, **params)
+
+
+def recording(function: Any) -> Any:
+    """The same function for traced values."""
+    known = {name: _Recorded(x) if type(x) is Primitive else x for name, x in function.__globals__.items()}
+    return FunctionType(function.__code__, known)

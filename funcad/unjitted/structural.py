@@ -22,6 +22,7 @@ from funcad.host.locks import held_over_forks
 from funcad.host.where import state, user_source
 from funcad.ir.jaxpr import Jaxpr
 from funcad.memo import alike_but_for_weakness, compare, table
+from funcad.unjitted.kinds import kinds
 
 MAX_PROGRAMS = 1024  # the entry that was not used for longest goes first
 MAX_BYTES = 64 << 20  # of keys and programs, roughly
@@ -38,7 +39,6 @@ _table = table(
 _bytes: dict[tuple | None, int] = {None: 0}  # of each entry; None: of all
 _guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
 held_over_forks(_guard)
-_forgetting: list[Callable[[], None]] = []  # of those who remember entries by other means
 _compile: list[Callable[[Jaxpr], Callable[[list], list]]] = []
 
 
@@ -51,18 +51,12 @@ def compile_with(compiler: Callable[[Jaxpr], Callable[[list], list]]) -> None:
 
 
 def forget() -> None:
-    """Empty the table."""
+    """Empty the table, and that of kinds."""
     with _guard:
         _table.clear()
         _bytes.clear()
         _bytes[None] = 0
-        for done in _forgetting:
-            done()
-
-
-def forgetting(done: Callable[[], None]) -> None:
-    """`done()` is called whenever the table is emptied, or a program leaves it."""
-    _forgetting.append(done)
+        kinds.clear()
 
 
 UNSEEN = object()
@@ -87,9 +81,7 @@ def cached(key: tuple, derive: Callable[[], Any]) -> Any:
         _bytes[key] = size
         while len(_table) > 1 and (len(_table) > MAX_PROGRAMS or _bytes[None] > MAX_BYTES):
             oldest = next(iter(_table))
-            if type(_table.pop(oldest)) is tuple:  # a program, which nobody else may keep
-                for done in _forgetting:
-                    done()
+            del _table[oldest]
             _bytes[None] -= _bytes.pop(oldest)
     return UNSEEN if seen else entry
 

@@ -30,9 +30,9 @@ import numpy as np
 import funcad.primitives
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
-from funcad.unjitted.deriving import WORDS, Text, Traced, Unprintable, is_elementwise, name_of, source_of, text_of_pull
+from funcad.unjitted.deriving import WORDS, Text, name_of, source_of, text_of_pull
 from funcad.unjitted.kinds import has_rows
-from funcad.unjitted.pulls import BY_ONES, COLUMNS, FREE, key_of_kind, ones_of
+from funcad.unjitted.pulls import BY_ONES, COLUMNS, FREE, Traced, Unprintable, is_elementwise, key_of_kind, ones_of
 
 PRIMITIVES = Path(funcad.primitives.__file__).parent
 CORE = Path(__file__).parent / "pulls_core.py"

@@ -18,8 +18,8 @@ import funcad
 import funcad.autograd
 
 ROOT = Path(funcad.__file__).parents[1]
-ALL, OWN = 115, 109  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
-AUTOGRAD = 23  # what `import funcad.autograd` and its NumPy load beside that
+ALL, OWN = 106, 100  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
+AUTOGRAD = 9  # what `import funcad.autograd` and its NumPy load beside that
 ENTRY = 8  # calls of Python's before and after the tape of a gradient
 
 PLAIN = "funcad.grad(lambda x: np.sum(np.sin(x) ** 2))(np.ones(3))"

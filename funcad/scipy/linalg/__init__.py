@@ -28,7 +28,7 @@ from funcad.scipy.linalg.solving import (
 )  # fmt: skip
 # isort: on
 
-_EQUATIONS = (
+_EQUATIONS = (  # of matrix_equations.py
     "coshm cosm expm expm_frechet logm null_space orth sinhm sinm solve_continuous_are solve_continuous_lyapunov "
     "solve_discrete_are solve_discrete_lyapunov solve_lyapunov solve_sylvester sqrtm tanhm tanm"
 ).split()

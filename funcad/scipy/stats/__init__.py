@@ -19,31 +19,14 @@ from funcad.scipy.door import absent as _absent
 from funcad.scipy.door import scipy_function as _scipy_function
 
 _MODULES = {
-    "one_dimensional": [
-        "cauchy",
-        "expon",
-        "gennorm",
-        "gumbel_l",
-        "gumbel_r",
-        "halfnorm",
-        "laplace",
-        "logistic",
-        "lognorm",
-        "norm",
-        "pareto",
-        "rayleigh",
-        "skewnorm",
-        "truncnorm",
-        "uniform",
-        "weibull_min",
-        *["beta", "chi2", "f", "gamma", "invgamma", "t"],
-        *["vonmises", "wrapcauchy"],
-        *["bernoulli", "betabinom", "binom", "geom", "nbinom", "poisson"],
-    ],
-    "vector_distributions": ["dirichlet", "gaussian_kde", "multinomial", "multivariate_normal"],
-    "summary": ["mode", "rankdata", "sem"],
+    "one_dimensional": (
+        "cauchy expon gennorm gumbel_l gumbel_r halfnorm laplace logistic lognorm norm pareto rayleigh skewnorm truncnorm "
+        "uniform weibull_min beta chi2 f gamma invgamma t vonmises wrapcauchy bernoulli betabinom binom geom nbinom poisson"
+    ),
+    "vector_distributions": "dirichlet gaussian_kde multinomial multivariate_normal",
+    "summary": "mode rankdata sem",
 }
-_NAMES = {name: module for module, names in _MODULES.items() for name in names}
+_NAMES = {name: module for module, names in _MODULES.items() for name in names.split()}  # name -> where it is found
 __all__ = list(_NAMES)
 
 if _typing.TYPE_CHECKING:
