@@ -83,16 +83,6 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
     # of traced values nobody can ask whether there is a NaN
     if tape.begins and (outer or state.checked):
         return _masked(tape, cotangents, keep)
-    found = _pulled(tape, cotangents, keep or tape.begins, outer)
-    if tape.begins:
-        if not all([c is None or has_no_nan(c) for c in found]):
-            return _masked(tape, cotangents, keep)
-        if not keep:
-            tape.forget()
-    return found
-
-
-def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> list[Any]:
     first, pulls, numbers, kept = tape.first, tape.pulls, tape.numbers, tape.kept
     cts = RowCotangents(first + len(pulls))
     own = cts.own
@@ -100,7 +90,7 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
         cts.add(n, c)
     # the caller may hold these
     own.clear()
-    if keep:
+    if keep or tape.begins:
         kept = list(kept)
     saved, token = state.source, suppress_warnings()
     i = len(pulls)
@@ -147,9 +137,12 @@ def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> li
     finally:
         state.source = saved
         restore_warnings(token)
+    found = list(cts[:first])
+    if tape.begins and not all([c is None or has_no_nan(c) for c in found]):
+        return _masked(tape, cotangents, keep)
     if not keep:
         tape.forget()
-    return list(cts[:first])
+    return found
 
 
 def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -> list[Any] | None:

@@ -249,13 +249,6 @@ class FollowingTrace(Trace):
             inputs.append(p if t is None else Tracer(self, None, p, t, source))
         return inputs
 
-    def inputs_again(self, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
-        """The same for a function that is started again."""
-        return self.inputs(primals, tangents, source)
-
-    def returned(self, outs: Sequence[Any]) -> None:
-        """The function has returned these."""
-
 
 def run_following(
     trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any
@@ -279,19 +272,17 @@ def run_following(
             except (TracerArrayConversionError, ValueError) as error:
                 if not starts_again(trace, error):
                     raise
-            inputs = trace.inputs_again(primals, tangents, source)
+            inputs = trace.inputs(primals, tangents, source)
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))
-        trace.returned(outs)
         values, touts = [], []
         for o in outs:
             t = None
             if type(o) is Tracer:
                 if o.owner is trace:
-                    o, t = o.primal, tangent_of(o)
-                    if type(t) is not np.ndarray:
-                        t = cleaned(t)
+                    t = o.tangent if type(o.tangent) is int else cleaned(tangent_of(o))
+                    o = o.primal
                 elif not o.owner.level:
                     (o,) = plain_values([o])
                 elif o.owner.closed:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.devices import on_device
+from funcad.host.devices import device_in_use, on_device
 from funcad.host.locks import SMALL, Locks, root_of, was_handed
 from funcad.host.real_types import ordinary
 from funcad.host.where import Source, open_traces, state, user_source
@@ -168,7 +168,7 @@ def linearize_following(
     source = user_source(4)
     tangents: list[Any] = []
     tape = None
-    if not (open_traces or on_device(list(map(concrete_value, primals)))):
+    if not open_traces and not (device_in_use() and on_device(list(map(concrete_value, primals)))):
         tape = trace.tape = Tape(trace, protector, primals, differentiated)
         n = 0
         for d in differentiated:
@@ -182,14 +182,18 @@ def linearize_following(
         outs, touts = run_following(trace, f, primals, tangents, source)
         protector.args = outs
         del touts[box.get("n", len(touts)) :]
-        nonzero = [t is not None for t in touts]
         if tape is not None and trace.tape is tape:
-            tape.ends = [t for t in touts if t is not None]
+            nonzero = [True] * len(touts)
+            tape.ends = touts
+            if None in touts:
+                nonzero = [t is not None for t in touts]
+                tape.ends = [t for t in touts if t is not None]
             if rows:
                 return outs, nonzero, tape, [], protector.locks
             return outs, nonzero, *linear_of(tape), protector.locks
         recording = trace.open_recording()
         touts = [trace.settled[t] if type(t) is int and trace.settled is not None else t for t in touts]
+        nonzero = [t is not None for t in touts]
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
     except BaseException:
         if tape is not None:

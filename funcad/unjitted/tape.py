@@ -107,15 +107,15 @@ class Tape:
 
     __slots__ = (
         *("trace", "level", "protector", "first", "pulls", "numbers", "kept", "sources", "own", "plain", "made", "lines"),
-        *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "avals"),
+        *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
         self.trace = trace
         self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
-        inputs = [p for p, d in zip(primals, differentiated) if d]
-        self.first = len(inputs)  # numbers below are those of inputs
+        self.inputs: Any = primals if False not in differentiated else [p for p, d in zip(primals, differentiated) if d]
+        self.first = len(self.inputs)  # numbers below are those of inputs
         # of each row: its pull, the numbers of its operands that are traced, what the pull reads, and the user's line
         self.pulls: Any = []
         self.numbers: Any = []
@@ -129,9 +129,8 @@ class Tape:
         self.outside: Outside | None = None
         self.ends: Sequence[int] = ()  # the numbers of the results
         self.begins = False  # may a mask begin behind a row?
-        self.outer = Tracer in map(type, inputs)  # have outer traces a part in the values?
+        self.outer = Tracer in map(type, self.inputs)  # have outer traces a part in the values?
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
-        self.avals = list(map(aval_of, inputs))
 
     # -- the general way: any operation, on values of any type
     #
@@ -361,9 +360,13 @@ class Tape:
     def name(self) -> str:
         return self.trace.name
 
+    @property
+    def avals(self) -> list[Any]:
+        return list(map(aval_of, self.inputs))
+
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
-        self.pulls = self.numbers = self.kept = self.sources = self.ends = _EMPTY
+        self.pulls = self.numbers = self.kept = self.sources = self.ends = self.inputs = _EMPTY
         self.made = self.lines = _NOTHING
         self.outside = None
 
