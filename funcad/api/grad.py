@@ -160,7 +160,7 @@ def grad(
 def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
     """The gradients of the first output, by the leaves that it depends on."""
     value = outs[0]
-    one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
+    one = _ONE if type(value) in _FLOATS else aval_of(value).dtype.type(1)
     if type(jaxpr) is Tape:
         return iter(pull(jaxpr, [one] if type(value) in _NUMBERS or not device_in_use() else seed_beside(one, value)))
     if type(jaxpr) is Jaxpr:

@@ -84,10 +84,13 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
     if tape.begins and (outer or state.checked):
         return _masked(tape, cotangents, keep)
     first, pulls, numbers, kept = tape.first, tape.pulls, tape.numbers, tape.kept
-    cts = RowCotangents(first + len(pulls))
-    own = cts.own
+    cts = RowCotangents([None] * (first + len(pulls)))
+    own = cts.own = set()
     for n, c in zip(tape.ends, cotangents):
-        cts.add(n, c)
+        if cts[n] is None:
+            cts[n] = c
+        else:
+            cts.add(n, c)
     # the caller may hold these
     own.clear()
     if keep or tape.begins:
@@ -154,7 +157,8 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
     if tape.outer or state.checked or any([type(p) is ByProgram for p in tape.pulls]):
         return None
     first, pulls = tape.first, tape.pulls
-    cts = RowCotangents(first + len(pulls))
+    cts = RowCotangents([None] * (first + len(pulls)))
+    cts.own = set()
     for n, c in zip(tape.ends, seeds):
         cts.add(n, c)
     cts.own.clear()

@@ -241,20 +241,11 @@ class FollowingTrace(Trace):
             result.append(p)
         return result
 
-    def inputs(self, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
-        """What the function is called with."""
-        inputs = []
-        for p, t in zip(primals, tangents):
-            p = snapshot(p) if type(p) is Tracer else p
-            inputs.append(p if t is None else Tracer(self, None, p, t, source))
-        return inputs
-
 
 def run_following(
     trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any
 ) -> tuple[list, list]:
     """The outputs of f and their tangents; the trace is closed at the end."""
-    inputs = trace.inputs(primals, tangents, source)
     outer = trace.outer = state.running
     trace.function, trace.arguments, trace.writes_outside, trace.lends, trace.missed = f, primals, False, None, None
     try:
@@ -264,6 +255,10 @@ def run_following(
             if not tracing.ready:
                 tracing.prepare()
         while True:
+            inputs = []
+            for p, t in zip(primals, tangents):
+                p = snapshot(p) if type(p) is Tracer else p
+                inputs.append(p if t is None else Tracer(trace, None, p, t, source))
             try:
                 outs = f(*inputs)
                 if trace.missed is None:
@@ -272,7 +267,6 @@ def run_following(
             except (TracerArrayConversionError, ValueError) as error:
                 if not starts_again(trace, error):
                     raise
-            inputs = trace.inputs(primals, tangents, source)
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))

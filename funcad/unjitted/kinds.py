@@ -75,14 +75,14 @@ def input_like(trace: AbstractTrace, value: Any) -> Tracer:
 
 
 class RowCotangents(list):
-    """One for each row, or None; `own` are the numbers of those in buffers that nobody else holds."""
+    """One for each row, or None; `own` are the numbers of those in buffers that nobody else holds.
+
+    `mine`: is the cotangent that is being pulled in such a buffer?
+    """
 
     __slots__ = ("own", "mine")
-
-    def __init__(self, n: int):
-        super().__init__([None] * n)
-        self.own: set[int] = set()
-        self.mine = False  # is the cotangent that is being pulled in such a buffer?
+    own: set[int]
+    mine: bool
 
     def add(self, n: int, ct: Any) -> None:
         old = self[n]

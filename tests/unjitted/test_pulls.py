@@ -140,7 +140,8 @@ def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, t
 
 def run(pull: Any, way: str, ct: Any, kept: Any, n: int, *more: Any) -> list:
     """What it gives for the n operands that are traced."""
-    cts = RowCotangents(n)
+    cts = RowCotangents([None] * n)
+    cts.own, cts.mine = set(), False
     getattr(pull, way)(cts, ct, range(n), tuple(kept), *more)
     return list(cts)
 
