@@ -18,21 +18,11 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad.host.where import tracing
-from funcad.memo import remembers
 
 # of a door: is a call for us, and who answers it
 Answer = tuple[Callable[[tuple, dict[str, Any]], bool], Callable[..., Any]]
 Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
 
-_SOURCE = """
-def outer({cells}):
-    def door(*_args, **_kwargs):
-        _threads, _is_for_us, _own, _original = "threads", "is_for_us", "own", "original"
-        if _threads and _is_for_us(_args, _kwargs):
-            return _own(*_args, **_kwargs)
-        return _original(*_args, **_kwargs)
-        {cells}
-"""
 _FILE = "<frozen importlib._bootstrap: a door of funcad>"
 _originals: dict[types.FunctionType, types.FunctionType] = {}  # function -> what has its original code
 _methods: dict[tuple[type, str], Any] = {}  # class and name -> the compiled method that stood there itself, or None
@@ -59,24 +49,21 @@ def public_functions(module: types.ModuleType) -> list[str]:
     return found
 
 
-def _constants(code: types.CodeType, name: str) -> types.CodeType:
-    return next(c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
+def _door(*_args: Any, **_kwargs: Any) -> Any:  # never called: every door has its code, with values in the place of the words
+    _threads, _is_for_us, _own, _original = "threads", "is_for_us", "own", "original"
+    if _threads and _is_for_us(_args, _kwargs):  # type: ignore[operator]
+        return _own(*_args, **_kwargs)  # type: ignore[operator]
+    return _original(*_args, **_kwargs)  # type: ignore[operator]
+
+
+_DOOR = _door.__code__.replace(co_filename=_FILE)
 
 
 def _code(f: types.FunctionType, values: tuple) -> types.CodeType:
     """The code of a door of f; it has as many cells as f's own, as Python asks, and does not use them."""
     old = f.__code__
-    code = _template(len(old.co_freevars))
-    constants = tuple([values if type(c) is tuple else c for c in code.co_consts])  # from which they are unpacked
-    return code.replace(co_consts=constants, co_name=old.co_name, co_qualname=old.co_qualname, co_freevars=old.co_freevars)
-
-
-@remembers()
-def _template(cells: int) -> types.CodeType:
-    """The code of a door with so many cells, which is compiled once."""
-    text = _SOURCE.format(cells=", ".join([f"_cell{i}" for i in range(cells)] or ["_none"]))
-    text = text if cells else text.replace("        _none\n", "")
-    return _constants(_constants(compile(text, _FILE, "exec"), "outer"), "door")
+    constants = tuple([values if type(c) is tuple else c for c in _DOOR.co_consts])  # from which they are unpacked
+    return _DOOR.replace(co_consts=constants, co_name=old.co_name, co_qualname=old.co_qualname, co_freevars=old.co_freevars)
 
 
 def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answer]) -> None:
