@@ -23,10 +23,7 @@ from typing import Any
 import numpy as np
 
 from funcad import numpy as fnp
-from funcad.api.tools import ShapeDtypeStruct, stop_gradient
 from funcad.api.vjp import jvp
-from funcad.control.callback import pure_callback
-from funcad.custom.custom_jvp import custom_jvp
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
@@ -114,7 +111,7 @@ def with_rule(value: Callable[..., Any], rule: Callable[..., Any]) -> Callable[.
 
     @remembers(same=None)
     def function(known: tuple[int, ...]) -> Any:  # arguments that are not traced have no derivative to be computed
-        f = custom_jvp(value, nondiff_argnums=known)
+        f = Tracer.namespace.custom_jvp(value, nondiff_argnums=known)
 
         def jvp_rule(*given: Any) -> tuple[Any, Any]:
             *constants, primals, tangents = given
@@ -213,9 +210,10 @@ def from_scipy(path: str, *args: Any) -> Any:
                 "Compute it there: funcad.device_get(x), then funcad.device_put of the result."
             )
         return call(*args)[()]
-    args = tuple(promote_shaped(*[stop_gradient(a) for a in args]))
-    result = ShapeDtypeStruct(shape_of(args[0]), dtype_of(args[0]))
-    return pure_callback(call, result, *args, vmap_method="broadcast_all")
+    funcad = Tracer.namespace  # which loads what few distributions need
+    args = tuple(promote_shaped(*[funcad.stop_gradient(a) for a in args]))
+    result = funcad.ShapeDtypeStruct(shape_of(args[0]), dtype_of(args[0]))
+    return funcad.pure_callback(call, result, *args, vmap_method="broadcast_all")
 
 
 # -- what the distributions share
