@@ -258,7 +258,7 @@ def _half(x: Any) -> Any:
     return mul(0.5, x)
 
 
-def _fisher(function: Any, complement: Any) -> Any:
+def _fisher(function: str, complement: str) -> Any:
     """By the smaller of the shares n x / (d + n x) and d / (d + n x), as the other one may be rounded to 1."""
 
     def formula(n: Any, d: Any, x: Any) -> Any:
@@ -266,24 +266,24 @@ def _fisher(function: Any, complement: Any) -> Any:
         low = lt(scaled, d)
         a, b = _half(n), _half(d)
         share = div(select(low, scaled, d), add(d, scaled))
-        out = function(select(low, a, b), select(low, b, a), share)
-        other = complement(select(low, a, b), select(low, b, a), share)
+        out = getattr(special, function)(select(low, a, b), select(low, b, a), share)
+        other = getattr(special, complement)(select(low, a, b), select(low, b, a), share)
         good = and_(and_(gt(n, 0.0), gt(d, 0.0)), and_(lt(n, np.inf), lt(d, np.inf)))
         return select(good, select(low, out, other), np.nan)
 
     return formula
 
 
-def _poisson(function: Any, at_zero: float) -> Any:
+def _poisson(function: str, at_zero: float) -> Any:
     def formula(k: Any, m: Any) -> Any:
-        out = select(and_(eq(m, 0.0), ne(k, k)), at_zero, function(add(floor(k), 1.0), m))
+        out = select(and_(eq(m, 0.0), ne(k, k)), at_zero, getattr(special, function)(add(floor(k), 1.0), m))
         return select(or_(lt(k, 0.0), lt(m, 0.0)), np.nan, out)
 
     return formula
 
 
-def _gamma(function: Any) -> Any:
-    return lambda a, b, x: select(lt(x, 0.0), np.nan, function(b, mul(a, x)))
+def _gamma(function: str) -> Any:
+    return lambda a, b, x: select(lt(x, 0.0), np.nan, getattr(special, function)(b, mul(a, x)))
 
 
 chdtr = _distribution("chdtr", lambda v, x: special.gammainc(_half(v), _half(x)), "P(X < x), X chi-squared")
@@ -293,12 +293,12 @@ chdtri = _distribution(
     lambda v, p: select(_is_share(p), mul(2.0, special.gammainccinv(_half(v), p)), np.nan),
     "the inverse of chdtrc",
 )
-gdtr = _distribution("gdtr", _gamma(special.gammainc), "P(X < x), X of the gamma law, rate a, shape b")
-gdtrc = _distribution("gdtrc", _gamma(special.gammaincc), "1 - gdtr")
-fdtr = _distribution("fdtr", _fisher(special.betainc, special.betaincc), "P(X < x), X of Fisher's F law")
-fdtrc = _distribution("fdtrc", _fisher(special.betaincc, special.betainc), "P(X > x), X of Fisher's F law")
-pdtr = _distribution("pdtr", _poisson(special.gammaincc, 1.0), "P(X <= k), X of Poisson's law; k has derivative 0")
-pdtrc = _distribution("pdtrc", _poisson(special.gammainc, 0.0), "P(X > k), X of Poisson's law; k has derivative 0")
+gdtr = _distribution("gdtr", _gamma("gammainc"), "P(X < x), X of the gamma law, rate a, shape b")
+gdtrc = _distribution("gdtrc", _gamma("gammaincc"), "1 - gdtr")
+fdtr = _distribution("fdtr", _fisher("betainc", "betaincc"), "P(X < x), X of Fisher's F law")
+fdtrc = _distribution("fdtrc", _fisher("betaincc", "betainc"), "P(X > x), X of Fisher's F law")
+pdtr = _distribution("pdtr", _poisson("gammaincc", 1.0), "P(X <= k), X of Poisson's law; k has derivative 0")
+pdtrc = _distribution("pdtrc", _poisson("gammainc", 0.0), "P(X > k), X of Poisson's law; k has derivative 0")
 gdtrix = _distribution("gdtrix", lambda a, b, p: div(special.gammaincinv(b, p), a), "the inverse of gdtr in x")
 
 
@@ -306,31 +306,31 @@ def _is_share(p: Any) -> Any:
     return and_(ge(p, 0.0), le(p, 1.0))
 
 
-def _binomial(function: Any, below: float, above: float) -> Any:
+def _binomial(function: str, below: float, above: float) -> Any:
     """Of k < 0 it is `below`, of k = n `above`; SciPy counts whole trials."""
 
     def formula(k: Any, n: Any, p: Any) -> Any:
         k, n = floor(k), trunc(n)
-        out = select(eq(k, n), above, function(sub(n, k), add(k, 1.0), sub(1.0, p)))
+        out = select(eq(k, n), above, getattr(special, function)(sub(n, k), add(k, 1.0), sub(1.0, p)))
         out = select(lt(k, 0.0), below, select(le(k, n), out, np.nan))
         return select(and_(_is_share(p), isfinite(n)), out, np.nan)
 
     return formula
 
 
-def _negative_binomial(function: Any) -> Any:
+def _negative_binomial(function: str) -> Any:
     def formula(k: Any, n: Any, p: Any) -> Any:
         k, n = trunc(k), trunc(n)
         good = and_(and_(ge(k, 0.0), isfinite(k)), and_(ge(n, 1.0), isfinite(n)))
-        return select(and_(_is_share(p), good), function(n, add(k, 1.0), p), np.nan)
+        return select(and_(_is_share(p), good), getattr(special, function)(n, add(k, 1.0), p), np.nan)
 
     return formula
 
 
-bdtr = _distribution("bdtr", _binomial(special.betainc, np.nan, 1.0), "P(X <= k), X of the binomial law of n trials")
-bdtrc = _distribution("bdtrc", _binomial(special.betaincc, 1.0, 0.0), "P(X > k), X of the binomial law of n trials")
-nbdtr = _distribution("nbdtr", _negative_binomial(special.betainc), "P(X <= k), X of the negative binomial law")
-nbdtrc = _distribution("nbdtrc", _negative_binomial(special.betaincc), "P(X > k), X of the negative binomial law")
+bdtr = _distribution("bdtr", _binomial("betainc", np.nan, 1.0), "P(X <= k), X of the binomial law of n trials")
+bdtrc = _distribution("bdtrc", _binomial("betaincc", 1.0, 0.0), "P(X > k), X of the binomial law of n trials")
+nbdtr = _distribution("nbdtr", _negative_binomial("betainc"), "P(X <= k), X of the negative binomial law")
+nbdtrc = _distribution("nbdtrc", _negative_binomial("betaincc"), "P(X > k), X of the negative binomial law")
 
 
 def _voigt(x: Any, sigma: Any, gamma: Any) -> Any:
