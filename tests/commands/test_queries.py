@@ -25,7 +25,7 @@ QUERIES = {
     "maximum likelihood": "statistics", "eigenvalues": "linear_algebra", "third derivative": "taylor", "mpi": "processes",
     "pandas": "other_libraries", "backward": "from_pytorch", "requires_grad": "from_pytorch",
     "elementwise_grad": "from_autograd",
-    "getting started": "start", "nested dict": "pytrees",
+    "getting started": "start", "nested dict": "pytrees", "which library": "comparison", "alternatives": "comparison",
 }  # fmt: skip
 
 
