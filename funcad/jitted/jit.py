@@ -359,9 +359,8 @@ class Core:
                 return self.runs_un_jitted(refusal, args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
-        except BaseException:
-            interrupted()
-            raise
+        except BaseException as stop:
+            raise interrupted(stop)  # noqa: B904 the same error
 
     def of_objects(self) -> Jitted:
         """The same for methods of classes whose instances are no arguments."""
