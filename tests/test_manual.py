@@ -95,6 +95,13 @@ def test_pages_can_be_read(path: Path) -> None:
         compile(code, str(path), "exec")
 
 
+@pytest.mark.parametrize("path", [p for p in PAGES if p.parent == DOCS and p.stem != "index"], ids=lambda p: p.stem)
+def test_pages_open_with_what_one_can_do_after_reading_them(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    opening = re.search(r"^# .+\n\n(.+)", text, re.MULTILINE)
+    assert opening is not None and opening[1].startswith("After reading this page you "), path.name
+
+
 # -- the reference
 
 
