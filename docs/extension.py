@@ -3,6 +3,9 @@
 Sphinx's own search knows no weights: a page that mentions a word once is as good as the one that is about it. So the pages that
 `funcad.commands.manual.find` would show come first, and what Sphinx finds follows. What it needs to know of the pages is
 written into `_static/find_index.js`; `_static/find.js` is the same arithmetic.
+
+`{cards}` on the page of an index shows other pages as cards: each line is the name of a page and a sentence. A card has the
+first picture of its page, with its description, and the title as a link.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from typing import Any
 
 import reference
 from docutils import nodes
-from sphinx.util.docutils import SphinxRole
+from sphinx import addnodes
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from funcad.commands import manual
 
@@ -24,6 +28,37 @@ class PublicName(SphinxRole):
             kind = reference.kind_of(reference.resolve_name(self.text))
             self.env.get_domain("py").note_object(self.text, kind, self.text)
         return [nodes.literal(self.rawtext, self.text.rpartition(".")[2], ids=[self.text])], []
+
+
+class FirstPicture(nodes.Element):
+    """Stands for the first picture of another page until that has been read."""
+
+
+class Cards(SphinxDirective):
+    """`name: sentence` in each line."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        cards = nodes.container(classes=["cards"])
+        for line in self.content:
+            page, _, sentence = line.partition(": ")
+            target = f"{self.env.docname.rpartition('/')[0]}/{page}"
+            link = addnodes.pending_xref("", nodes.inline(classes=["doc"]), refdomain="std", reftype="doc", refexplicit=False)
+            link.update_all_atts({"reftarget": f"/{target}", "refwarn": True, "refdoc": self.env.docname})
+            title = nodes.paragraph("", "", link, classes=["card-title"])
+            text = nodes.paragraph(sentence, sentence)
+            cards += nodes.container("", FirstPicture(page=target), title, text, classes=["card"])
+        return [cards]
+
+
+def show_pictures(app: Any, doctree: nodes.document, page: str) -> None:
+    """The pictures of cards, as the pages have them."""
+    for place in list(doctree.findall(FirstPicture)):
+        pictures = list(app.env.get_doctree(place["page"]).findall(nodes.image))
+        link = nodes.reference("", "", refuri=app.builder.get_relative_uri(page, place["page"]), internal=True)
+        link += [picture.deepcopy() for picture in pictures[:1]]
+        place.replace_self([link] if pictures else [])
 
 
 def write_entries(app: Any, page: str, source: list[str]) -> None:
@@ -48,7 +83,9 @@ def setup(app: Any) -> dict[str, bool]:
     """Sphinx calls this."""
     app.connect("source-read", write_entries)
     app.connect("html-page-context", add_search)
+    app.connect("doctree-resolved", show_pictures)
     app.connect("build-finished", write_search)
+    app.add_directive("cards", Cards)
     app.add_role("public-name", PublicName())
     app.add_role("foreign-name", PublicName())
     return {"parallel_read_safe": True, "parallel_write_safe": True}

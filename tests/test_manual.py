@@ -102,6 +102,33 @@ def test_pages_open_with_what_one_can_do_after_reading_them(path: Path) -> None:
     assert opening is not None and opening[1].startswith("After reading this page you "), path.name
 
 
+@pytest.mark.parametrize("path", [p for p in PAGES if p.parent.name == "gallery" and p.stem != "index"], ids=lambda p: p.stem)
+def test_programs_show_a_picture_first_and_say_how_long_they_take(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    first = re.search(r"^# .+\n\n```\{glue:figure\} picture\n:alt: .{40,}\n```\n", text, re.MULTILINE)
+    assert first is not None and "glue(\"picture\", " in text
+    assert "**The check" in text and re.search(r"^assert ", text, re.MULTILINE)
+    last = text.partition("**How long it takes.** ")[2]
+    assert "The comparison is with" in last and last.count("cpu(") >= 3
+    drawn = text.partition("from myst_nb import glue")[2].partition("```")[0]
+    assert ("xlabel" in drawn and "ylabel" in drawn) or "set_xlabel" in drawn, "axes say what they are"
+    cards = fenced((path.parent / "index.md").read_text(encoding="utf-8"), "cards")
+    assert len(re.findall(rf"^{path.stem}: [A-Z].+[.]$", "\n".join(cards), re.MULTILINE)) == 1
+
+
+def test_there_are_as_many_programs_as_the_gallery_says() -> None:
+    pages = [p for p in PAGES if p.parent.name == "gallery" and p.stem != "index"]
+    assert len(pages) == 25 and "# Gallery: twenty-five" in (DOCS / "gallery" / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=IDS)
+def test_pictures_are_described(path: Path) -> None:
+    """For those who do not see them."""
+    for cell in fenced(path.read_text(encoding="utf-8"), "code-cell"):
+        if "plt." in cell and re.search(r"\bplt\.(plot|legend|subplots)\b", cell) and "glue(" not in cell:
+            assert '"alt": "' in cell, cell
+
+
 # -- the reference
 
 

@@ -63,7 +63,7 @@ def plain(source: str) -> str:
     ```
     """
     text = FRONT.sub("", source)
-    text = re.sub(r"^```\{toctree\}.*?^```\n", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^```\{(?:toctree|glue:figure)\}.*?^```\n", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^```\{code-cell\}.*\n(?::.*\n)*", "```python\n", text, flags=re.MULTILINE)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
@@ -105,7 +105,7 @@ def weighed(page: Page) -> Weighed:
 
 
 def find(words: str, among: Sequence[Page] | None = None) -> list[Page]:
-    """The pages that are about these words, the best first. The manual's search page does the same (docs/_static/find.js)."""
+    """The pages that are about these words, the best first. find.js, beside the pages, does the same in browsers."""
     wanted, ranked = dict.fromkeys(stems(words)), []
     among = pages() if among is None else among
     known = [weighed(page) for page in among]
