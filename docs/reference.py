@@ -27,6 +27,7 @@ from funcad.commands import manual
 
 PAGES = Path(__file__).parent / "api"
 DIRECTIVE = re.compile(r"^```\{(public-names|public-table|foreign-table)\} ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LISTED = ",\n"  # between the items of long lists: docutils takes no line of ten thousand letters
 COMMON = re.compile(r"(Parameters, shapes, dtypes, what it returns|Else parameters, results and errors are those of) ")
 
 
@@ -187,7 +188,9 @@ def table(heads: list[str], rows: list[list[str]], widths: str) -> list[str]:
     """A table, as lines of reStructuredText."""
     lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
     for row in [heads, *rows]:
-        lines += [f"   {'* -' if i == 0 else '  -'} {cell}" for i, cell in enumerate(row)]
+        for i, cell in enumerate(row):
+            first, *rest = cell.split("\n")
+            lines += [f"   {'* -' if i == 0 else '  -'} {first}", *[f"       {line}" for line in rest]]
     return [*lines, ""] if rows else []
 
 
@@ -253,13 +256,13 @@ def table_of(module: str) -> list[str]:
             same.append(link)
         else:
             rows.setdefault(special, []).append(link)  # what is true of several is said once
-    cells = [[", ".join(links), escaped(text), escaped(differs)] for (text, differs), links in rows.items()]
+    cells = [[LISTED.join(links), escaped(text), escaped(differs)] for (text, differs), links in rows.items()]
     lines = table(["name", "what is special", "where it differs"], cells, "20 50 30")
     library = "SciPy" if ".scipy" in module else "NumPy"
     if same:
-        lines += [f"As in {library}, on traced values too: {', '.join(same)}.", ""]
+        lines += [f"As in {library}, on traced values too: {LISTED.join(same)}.", ""]
     if theirs:
-        lines += [f"{library}'s own objects: {', '.join(theirs)}.", ""]
+        lines += [f"{library}'s own objects: {LISTED.join(theirs)}.", ""]
     return lines
 
 
@@ -272,7 +275,7 @@ def foreign_table(several: list[str]) -> list[str]:
         new = [n for n, value in names.items() if home_of(value).startswith(own) and id(value) not in known]
         rows += [[f"``{module}``", f":foreign-name:`{module}.{n}`", summary(names[n])] for n in new]
         same = [f":foreign-name:`{module}.{n}`" for n in names if n not in new]
-        rows += [[f"``{module}``", "as in funcad, NumPy, SciPy or Python", ", ".join(same)]] if same else []
+        rows += [[f"``{module}``", "as in funcad, NumPy, SciPy or Python", LISTED.join(same)]] if same else []
         known.update({id(names[n]): module for n in new if callable(names[n])})
     return table(["module", "name", "what it is"], rows, "25 25 50")
 
