@@ -154,8 +154,10 @@ def members(value: type) -> dict[str, Any]:
 def entry(module: str, name: str, value: Any, elsewhere: str | None) -> list[str]:
     """One public name: a directive, its text indented below it."""
     kind = kind_of(value)
-    head = f".. py:{kind}:: {name}" + (signature(value) if kind in ("function", "class") else "")
+    call = signature(value) if kind in ("function", "class") else ""
+    head = [f".. py:{kind}:: {name}{call}", f"   :module: {module}"]
     if elsewhere is not None:
+        head = [f".. py:{kind}:: {module}.{name}{call}"]  # without a module there is no second link to the source
         text = [f"The same as :py:obj:`{elsewhere}`."]
     elif kind == "data" and isinstance(value, (int, float, complex, str, type(None))):
         text = [f"``{value!r}``"]
@@ -166,9 +168,9 @@ def entry(module: str, name: str, value: Any, elsewhere: str | None) -> list[str
         if kind in ("class", "exception"):
             for key, member in members(value).items():
                 role = "property" if isinstance(member, property) else "method"
-                call = "" if isinstance(member, property) else signature(member).replace("(self, ", "(").replace("(self)", "()")
-                text += ["", f".. py:{role}:: {key}{call}", "", *[f"   {line}" for line in body(member.__doc__ or "")]]
-    return [head, f"   :module: {module}", "", *[f"   {line}" for line in text], ""]
+                form = "" if isinstance(member, property) else signature(member).replace("(self, ", "(").replace("(self)", "()")
+                text += ["", f".. py:{role}:: {key}{form}", "", *[f"   {line}" for line in body(member.__doc__ or "")]]
+    return [*head, "", *[f"   {line}" for line in text], ""]
 
 
 def home_of(value: Any) -> str:

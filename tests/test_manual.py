@@ -161,7 +161,8 @@ def test_every_public_name_has_an_entry(module: str) -> None:
 
 def entries(written: str) -> Counter[str]:
     """The names that have an entry, or a place in a table."""
-    found = re.findall(r"^\.\. py:\w+:: (\w+).*\n   :module: ([\w.]+)$", written, re.MULTILINE)
+    found = re.findall(r"^\.\. py:\w+:: (\w+)\b(?!\.).*\n   :module: ([\w.]+)$", written, re.MULTILINE)
+    found += [(name, module) for module, name in re.findall(r"^\.\. py:\w+:: ([\w.]+)\.(\w+)", written, re.MULTILINE)]
     tabled = re.findall(r":(?:public|foreign)-name:`([\w.]+)`", written)
     return Counter([*[f"{module}.{name}" for name, module in found], *tabled])
 

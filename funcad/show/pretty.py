@@ -84,7 +84,7 @@ def parameter(key: str, value: Any) -> str:
         return f"{key}={getattr(value, '__name__', type(value).__name__)}"
     if isinstance(value, type):
         return f"{key}={value.__name__}"
-    text = str(value)
+    text = value.short if hasattr(value, "weak") else str(value)  # an aval
     return f"{key}={text if len(text) <= 60 else text[:57] + '...'}"
 
 
