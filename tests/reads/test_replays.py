@@ -19,6 +19,7 @@ import pytest
 
 import funcad
 from funcad import NotCompiledWarning, grad, jit, vmap
+from funcad.jitted import first_calls
 
 LOGGER = logging.getLogger("funcad.tests.replays")
 VALUES = (1.5, 2.5, 2.5, -3.0)
@@ -386,3 +387,45 @@ def test_an_error_after_something_was_said(engine: str, capsys: pytest.CaptureFi
                 states.append((recorded.n, [*recorded.log], {**recorded.last}))
             found.append((states, capsys.readouterr().out))
     assert found[1] == found[0]
+
+
+def says_and_looks_up(table: dict[str, float]) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        print("begin", np.sum(x))
+        warnings.warn("it may fail", stacklevel=1)
+        LOGGER.warning("drawn %s", random.random())
+        y = np.linalg.inv(x)
+        print("inverted")
+        return y * table["rate"]
+
+    return f
+
+
+@pytest.mark.parametrize("observes", [True, False])
+def test_an_error_of_what_was_there_before_after_something_was_said(
+    observes: bool, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is met while the function is traced, and no value was asked for: what comes before it happens, once, before it."""
+    monkeypatch.setattr(first_calls, "OBSERVES", observes)
+    one, singular = np.eye(2), np.zeros((2, 2))
+    calls = [(one, 1), (one, 0), (one, 0), (singular, 0), (one, 1), (one, 1), (one, 0)]
+    found = []
+    for transform in (lambda f: f, jit):
+        table: dict[str, float] = {}
+        f, results = transform(says_and_looks_up(table)), []
+        random.seed(7)
+        for x, there in calls + calls:
+            table.update({"rate": 2.0} if there else {})
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                try:
+                    results.append(f(x).tolist())
+                except (LookupError, np.linalg.LinAlgError) as error:
+                    assert error.__context__ is None
+                    results.append(repr(error))
+            results.append([(str(w.message), w.filename, w.lineno) for w in warned])
+            table.clear()
+        found.append((results, capsys.readouterr().out, [r.getMessage() for r in caplog.records]))
+        caplog.clear()
+    assert found[1] == found[0]
+    assert "KeyError('rate')" in found[0][0] and "LinAlgError('Singular matrix')" in found[0][0]
