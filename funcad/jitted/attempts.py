@@ -26,6 +26,7 @@ from funcad.jitted.path_segments import Leaf
 from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
 from funcad.reads.code_reads import content, is_library, reads_of
+from funcad.reads.later import all_now
 from funcad.reads.places import Guards, Place, path_of
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
@@ -178,7 +179,7 @@ class TwinRun:
         observer.given = dict(self.given)
         try:
             with running.under(observer, self.known) as twin:
-                result = twin(f)(*args, **kwargs)
+                result = all_now(twin(f)(*args, **kwargs))
                 if observer.refused is not None:
                     raise observer.refused
                 if observer.unplaced is not None:
@@ -197,7 +198,8 @@ class TwinRun:
             refusal.outside = (observer.guards() or Guards([])).listed()
             raise
         except Exception as error:
-            if observer.stores.some and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
+            missed = observer.laters and isinstance(error, TypeError)  # of who takes texts only
+            if (observer.stores.some or missed) and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
                 raise Raised(error) from error
             raise
         finally:

@@ -124,6 +124,20 @@ def test_effects_are_plain_pythons(capsys: pytest.CaptureFixture[str]) -> None:
     assert c.n == 4 and capsys.readouterr().out == "called\n" * 4
 
 
+def test_lanes_say_it_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """vmap tries whether something happens, and then calls the function lane by lane: the first one has said nothing yet."""
+
+    def f(x: Any) -> Any:
+        if x > 0.0:
+            print("lane", x)
+        return x * 2.0
+
+    jitted = jit(f)
+    for _ in range(3):
+        assert vmap(jitted)(np.array([1.0, 2.0])).tolist() == [2.0, 4.0]
+        assert capsys.readouterr().out == "lane 1.0\nlane 2.0\n"
+
+
 def test_containers_among_the_arguments_stay_the_callers() -> None:
     def f(params: Any) -> Any:
         params["w"] = params["w"] * 2.0
