@@ -9,7 +9,8 @@ their memory, and NumPy does not warn. What a trace cannot do, and f could, is a
 Traps: the first call traces where something else is traced around it; over processes, whose calls must be alike; on a device;
 where arrays are so large that a run costs more than a trace; where lanes of vmap try whether something happens; where a trace
 is to tell something (`guards=False`, `not_compiled="raise"`, the audit, checks of numbers); where arguments are donated or of
-classes of the user's; where f says `constant`, which is of the first call, or warns, of a line that is so many calls up. An array that f writes and returns is the caller's own.
+classes of the user's; where f says `constant`, which is of the first call, or warns, of a line that is so many calls up.
+An array that f writes and returns is the caller's own.
 """
 
 from __future__ import annotations

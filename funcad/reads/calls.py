@@ -3,8 +3,8 @@ what goes into them.
 
 Idea: a function of the user's is called as its twin, wherever it came from: a global, an attribute, a method, a partial. A
 library's function is code that nobody sees, so what is handed to it and was there before is told as a whole, unless a traced
-value goes in beside it: then it is funcad's function that runs, which reads arrays by reference. `_REFUSED` and `_method` are
-the table of what can be neither read again nor replayed.
+value goes in beside it: then it is funcad's function that runs, which reads arrays by reference. refused_calls.py and `_method`
+are the table of what can be neither read again nor replayed.
 
 Traps: NumPy's function of a captured array gives a number that no program computes, so its elements are a guard; a function
 that is handed to one of ours or of Python's is called by that, and goes as its twin; a list keeps what it is given, so it gets
@@ -28,7 +28,6 @@ import os
 import random
 import sys
 import threading
-import time
 import types
 import warnings
 import weakref
@@ -44,38 +43,15 @@ from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
-from funcad.reads.later import LaterMethod, all_now, is_live, now, tells_time, text
+from funcad.reads.later import LaterMethod, all_now, is_live, now, text
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
+from funcad.reads.refused_calls import named, refusal_of
 from funcad.reads.replays import replayed, spoken, told_key
 from funcad.reads.stores import held_before
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
-_SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
-# what is refused before it runs -> why
-_REFUSED: dict[Any, str] = {
-    builtins.eval: "eval runs code that cannot be seen",
-    builtins.exec: "exec runs code that cannot be seen",
-    builtins.input: "input reads what nobody can read again",
-    builtins.breakpoint: "breakpoint stops at each call",
-    builtins.open: "open reads or writes a file",
-    os.urandom: "os.urandom gives other bytes at each call",
-    os.getcwd: "os.getcwd may answer something else at each call",
-    time.sleep: "time.sleep waits at each call",
-    **{f: f"os.{f.__name__} reads what nobody can read again" for f in (os.listdir, os.scandir, os.stat)},
-    **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
-    **{f: f"np.{f.__name__} reads a file" for f in (np.load, np.loadtxt, np.genfromtxt, np.fromfile)},
-    np.set_printoptions: "np.set_printoptions says how arrays are printed from now on",
-}  # fmt: skip
-# the same, of modules that a program may never import
-_REFUSED_BY_NAME = {
-    ("pdb", "set_trace"): "pdb.set_trace stops at each call",
-    ("numpy.random", "seed"): "np.random.seed sets a generator",
-    ("numpy.random", "RandomState.set_state"): "np.random.set_state sets a generator",
-    **{("uuid", name): f"uuid.{name} gives another answer at each call" for name in ("uuid1", "uuid4")},
-    **{("secrets", name): f"secrets.{name} gives another answer at each call" for name in _SECRETS},
-}
 _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
     [
         builtins.locals,
@@ -185,22 +161,6 @@ def _top(x: Any) -> str:
     return str(getattr(x, "__module__", None)).partition(".")[0]
 
 
-def _named(f: Any) -> tuple[Any, Any]:
-    """By what a function is told from others whose module may never be imported."""
-    return getattr(f, "__module__", None), getattr(f, "__qualname__", None)
-
-
-def refusal_of(f: Any) -> str | None:
-    """Why a call of this function of a library can be neither read again nor replayed; None if it can, or may be."""
-    owner = getattr(f, "__self__", None)
-    if isinstance(owner, type) and f.__name__ in ("now", "today", "utcnow") and not tells_time(f):
-        return f"{owner.__name__}.{f.__name__} reads a clock"
-    try:
-        return _REFUSED.get(f) or _REFUSED_BY_NAME.get(_named(f))
-    except TypeError:  # what cannot be hashed
-        return None
-
-
 def _library(observer: Observer, f: Any, caller: Any) -> Any:
     try:
         if f in _AS_THEY_ARE:
@@ -243,7 +203,7 @@ class LibraryCall:
         observer.orders.asked(f, owner, args, kwargs)
         if type(f) is LaterMethod:
             return f(*args, **kwargs)
-        answer = _answers.get(f if type(f) in _HASHABLE else _named(f))
+        answer = _answers.get(f if type(f) in _HASHABLE else named(f))
         if observer.laters and answer is not None and f not in _TEXTS:
             args, kwargs = tuple(map(all_now, args)), {k: all_now(a) for k, a in kwargs.items()}
         if answer is not None:

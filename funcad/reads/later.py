@@ -29,7 +29,7 @@ from funcad.reads.observer import Observer, outside
 from funcad.reads.places import is_scalar
 
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, time.struct_time)
-_READ = frozenset("year month day hour minute second microsecond fold tzinfo days seconds microseconds min max".split())
+_READ = frozenset("year month day hour minute second microsecond fold tzinfo days seconds microseconds".split())
 _READ |= {name for name in vars(time.struct_time) if name[:3] == "tm_"}
 _CALLED = frozenset("isoformat strftime date time timetz ctime weekday isoweekday timestamp astimezone replace".split())
 _CALLED |= {"total_seconds", "timetuple", "utctimetuple", "toordinal", "utcoffset", "tzname", "isocalendar"}
@@ -67,9 +67,10 @@ class Later:
         what = f"{self.clock} reads a clock" if self.clock else "the text of a traced value"
         self.observer.refuse(f"{what}, and goes where nobody sees what becomes of it")
 
-    __getattr__ = __str__ = __repr__ = __format__ = __bool__ = __hash__ = __eq__ = __ne__ = __lt__ = __le__ = _unseen  # type: ignore
-    __gt__ = __ge__ = __len__ = __iter__ = __contains__ = __getitem__ = __int__ = __float__ = __index__ = _unseen  # type: ignore
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = __truediv__ = __reduce_ex__ = _unseen  # type: ignore
+
+_SPECIAL = "getattr str repr format bool hash eq ne lt le gt ge len iter contains getitem int float index reduce_ex add radd"
+for _name in f"{_SPECIAL} sub rsub mul rmul mod rmod truediv rtruediv floordiv neg pos abs call".split():
+    setattr(Later, f"__{_name}__", Later._unseen)
 
 
 class LaterMethod:
@@ -84,7 +85,8 @@ class LaterMethod:
         name, observer = self.name, self.owner.observer
         if Tracer in map(type, tree.leaves((args, kwargs))):
             observer.refuse(f"{name} of what is made later is given a traced value")
-        return later(observer, lambda x, given, named: getattr(x, name)(*given, **named), [self.owner, [*args], kwargs])
+        parts = [self.owner, [*args], kwargs]
+        return later(observer, lambda x, given, named: getattr(x, name)(*given, **named), parts)
 
 
 def asked(observer: Observer, x: Any) -> Any:
@@ -158,7 +160,8 @@ def later(observer: Observer, make: Callable[..., Any], parts: list[Any], clock:
         if type(x) is not Later and type(x) is not Tracer:
             observer.content(x)
     operands, made = deferred(parts)
-    example = make(*made([np.zeros(x.aval.shape, x.aval.dtype)[()] + x.aval.dtype.type(not x.aval.shape) for x in operands]))
+    avals = [x.aval for x in operands]
+    example = make(*made([np.zeros(a.shape, a.dtype)[()] + a.dtype.type(not a.shape) for a in avals]))
     observer.laters = True
     found = Later(observer, lambda values: make(*made(values)), operands, type(example))
     found.clock = clock or next((x.clock for x in leaves if type(x) is Later and x.clock), "")

@@ -28,9 +28,10 @@ from typing import Any
 
 from funcad.host.where import is_internal, setting
 from funcad.reads.attributes import defaults_of, is_users_function, method_of
-from funcad.reads.calls import called, refusal_of
+from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, content, is_library, is_library_module, reads_of
 from funcad.reads.observer import Observer
+from funcad.reads.refused_calls import refusal_of
 from funcad.reads.replays import is_replayed
 from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
