@@ -147,8 +147,8 @@ def is_internal(filename: str) -> bool:
     known = internal.get(filename)
     if known is None:
         tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
-        libraries = (_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")
-        ours = filename.startswith(libraries) or filename == GENERATED
+        frozen = filename[:8] == "<frozen " and filename[8:].rstrip(">").partition(".")[0] in sys.stdlib_module_names
+        ours = frozen or filename == GENERATED or filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__"))
         known = internal.put(filename, ours and not tour)
     return known
 

@@ -97,7 +97,7 @@ def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
 def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
     """Is it code that the user wrote, rather than a library's, or what Python makes for a dataclass or a named tuple?"""
     file = code.co_filename
-    made = file[:1] == "<" and not file.startswith(("<stdin", "<ipython"))
+    made = file[:1] == "<" and not file.startswith(("<stdin", "<ipython", "<frozen"))
     return not (made or is_internal(file) or is_library_module(str(names.get("__name__", ""))))
 
 
