@@ -57,6 +57,7 @@ class _State(threading.local):
     default_device: str = "cpu"
     unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (reads/observer.py)
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
+    drawing: tuple = ()  # who looks at generators before and after a draw that is replayed (jitted/left_behind.py)
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
 

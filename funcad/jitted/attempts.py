@@ -76,6 +76,10 @@ class Attempt(NamedTuple):
             guards = guards.joined(self.found.settle(f, moved, run.unseen))
         return guards if guards.places else None
 
+    def changes(self) -> bool:
+        """Has the function stored something, or written into an argument?"""
+        return self.writes.some or self.run is not None and self.run.stored
+
     def sees_orders(self, jaxpr: Jaxpr) -> bool:
         """May the program be another one where the keys of dicts among the arguments come in another order?"""
         return self.run is None or self.run.orders or keeps_functions(jaxpr)
@@ -159,12 +163,13 @@ class TwinRun:
     """One run of a function's twin, and what it stored."""
 
     __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing", "orders", "given")
+    __slots__ += ("stored",)
 
     def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[bool]):
         self.statics, self.inputs, self.known = statics, inputs, known
         self.guards: Guards | None = None
         self.given: dict[Any, Any] = {}
-        self.unseen = False  # did code of the user's run that is no twin?
+        self.unseen = self.stored = False  # did code of the user's run that is no twin? Was something stored?
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
         self.advancing: set[str] = set()  # labels of what is read and stored
@@ -203,6 +208,7 @@ class TwinRun:
                 raise Raised(error) from error
             raise
         finally:
+            self.stored = bool(observer.stores.some)
             observer.stores.undo()
             observer.forget()
 

@@ -802,7 +802,7 @@ class Core:
         raise Refusal(f"it fails while jit looks at what it reads, {type(failed).__name__}: {failed}", "") from failed
 
     def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:
-        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat)
+        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat, attempt.changes)
         with attempt.looked_after():
             return trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=attempt.given)
 

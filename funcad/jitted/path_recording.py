@@ -115,6 +115,7 @@ class Recorder:
         self.leaf: Node | None = None
         self.outs: list[Any] = []
         self.failed: dict[Var, Exception] = {}
+        self.changes: Callable[[], bool] = lambda: False
         self._escaped: Exception | None = None
         self._inside = False  # does the user's function run?
         self._at_end = False  # does it, inside a `try`, run now, after what was recorded before?
@@ -139,8 +140,9 @@ class Recorder:
 
     # -- while Python runs
 
-    def watching(self, flat: Callable[..., list]) -> Callable[..., list]:
-        """The flat function, whose trace asks here for values."""
+    def watching(self, flat: Callable[..., list], changes: Callable[[], bool] = lambda: False) -> Callable[..., list]:
+        """The flat function, whose trace asks here for values; `changes`: has it stored something, or written an argument?"""
+        self.changes = changes
 
         def run(*tracers: Any) -> list:
             trace = state.running
@@ -172,7 +174,11 @@ class Recorder:
             self._inside = False
             if self.started:
                 with self._said():
-                    self._finish(outs)
+                    try:
+                        self._finish(outs)
+                    except REFUSALS as error:
+                        self._runs_again(error)
+                        raise
             elif self.root is not None:
                 raise self._other()
             return outs
@@ -182,6 +188,7 @@ class Recorder:
     def _ends_with(self, error: BaseException) -> NoReturn:
         """The user's function ends with an error; what is raised for a trace alone begins another one, or a plain run."""
         if self._escaped is not None:
+            self._runs_again(self._escaped)
             self._say()
             raise self._escaped from None
         again = isinstance(error, BufferNeeded) or isinstance(error.__cause__, BufferNeeded)
@@ -190,6 +197,12 @@ class Recorder:
             with self._said():
                 self._catch_up()  # what comes before the error happens before it
         raise error
+
+    def _runs_again(self, error: Exception) -> None:
+        """An operation has raised: where f changes something before that, and nothing has happened, f runs as plain Python."""
+        if self.changes() and not self.had_effects:
+            self._take_back()
+            raise Raised(error) from error
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -359,7 +372,7 @@ class Recorder:
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation
         operands = [a.value if type(a) is Literal else self._value(self._name(a)) for a in atoms]
-        state.source = source
+        state.source, watching = source, ()
         if equation_has_effects(equation):
             call = params.get("call")
             if primitive is debug_callback_p:  # nobody reads what it gives
@@ -367,14 +380,19 @@ class Recorder:
                 return
             if type(call) is HostCall and call.rewind is not None:
                 self._rewound.append(call.rewind())
+                watching = state.drawing
             elif primitive is not host_read_p:
                 self._say()
                 self.had_effects = True
+        for generators in watching:
+            generators.look()
         try:
             out = bind(primitive, *operands, **params)
         except Exception as error:
             note_source(error, source)
             raise
+        for generators in watching:
+            generators.note()
         self.env.update(zip(outputs, out if primitive.multiple else [out]))
 
     def _name(self, v: Var) -> Var:

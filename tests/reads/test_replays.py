@@ -20,6 +20,7 @@ import pytest
 import funcad
 from funcad import NotCompiledWarning, grad, jit, vmap
 from funcad.jitted import first_calls
+from tests.unseen import unseen
 
 LOGGER = logging.getLogger("funcad.tests.replays")
 VALUES = (1.5, 2.5, 2.5, -3.0)
@@ -429,3 +430,29 @@ def test_an_error_of_what_was_there_before_after_something_was_said(
         caplog.clear()
     assert found[1] == found[0]
     assert "KeyError('rate')" in found[0][0] and "LinAlgError('Singular matrix')" in found[0][0]
+
+
+def test_a_draw_and_a_branch(capsys: pytest.CaptureFixture[str]) -> None:
+    """The path is found by a call that draws: the generator has been moved by that draw, and by nothing else."""
+    rng = np.random.default_rng(3)
+
+    def f(x: Any) -> Any:
+        print("drawn", rng.normal())
+        return x if x > 50.0 else x * 2.0
+
+    g = jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [g(v) for v in (1.0, 60.0, 2.0, 70.0)] == [2.0, 60.0, 4.0, 70.0]
+    other = np.random.default_rng(3)
+    assert capsys.readouterr().out == "".join([f"drawn {other.normal()}\n" for _ in range(4)])
+
+
+def test_a_draw_that_nobody_sees_beside_one_that_is_seen() -> None:
+    rng = np.random.default_rng(3)
+    hidden = unseen(lambda: rng.normal())
+    g = jit(lambda x: (x if x > 50.0 else x * 2.0) + rng.normal() * hidden())
+    with pytest.warns(NotCompiledWarning, match="moves the generator"):
+        found = [g(1.0) for _ in range(3)]
+    other = np.random.default_rng(3)
+    assert found == [2.0 + other.normal() * other.normal() for _ in range(3)]
