@@ -218,7 +218,8 @@ class LibraryCall:
         if args and type(args[0]) is Tracer and (f is builtins.hash or issubclass(type(owner), dict)):
             args = (told_key(observer, args[0]), *args[1:])
         if type(owner) is str and owner is not f:  # "{}".format(x)
-            if f.__name__ in ("format", "join") and any([is_live(observer, a) for a in (*args, *kwargs.values())]):
+            live = [is_live(observer, a) for a in (*args, *kwargs.values())]
+            if any(live) and f.__name__ in ("format", "join"):
                 found = text(observer, lambda given, named: f(*given, **named), [[*args], kwargs])
                 if found is not MISSING:
                     return found
@@ -670,7 +671,8 @@ def _text(f: Any) -> Callable[[Observer, tuple, dict], Any]:
     """str, repr, format or ascii."""
 
     def made(observer: Observer, args: tuple, kwargs: dict) -> Any:
-        found = text(observer, f, [*args]) if not kwargs and any([is_live(observer, a) for a in args]) else MISSING
+        live = not kwargs and any([is_live(observer, a) for a in args])
+        found = text(observer, f, [*args]) if live else MISSING
         if found is not MISSING or not args:
             return found
         return f(spoken(observer, args[0]), *map(now, args[1:]), **kwargs)

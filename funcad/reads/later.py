@@ -38,6 +38,9 @@ _SUMS = frozenset([operator.add, operator.sub, operator.iadd, operator.isub, ope
 _WHOLE = re.compile(r"%[^%a-zA-Z]*[diuxXoc]")  # digits of integers, which floats may have none of
 
 
+Maker = Callable[[Sequence[Any]], Any]  # of the values of operands
+
+
 class Later:
     """What `make` gives of the values of its operands at a call.
 
@@ -46,7 +49,7 @@ class Later:
 
     __slots__ = ("observer", "make", "operands", "kind", "clock", "timed")
 
-    def __init__(self, observer: Observer, make: Callable[[Sequence[Any]], Any], operands: list[Any], kind: type):
+    def __init__(self, observer: Observer, make: Maker, operands: list[Any], kind: type):
         self.observer, self.make, self.operands, self.kind = observer, make, operands, kind
         self.clock, self.timed = "", False
 
@@ -118,11 +121,11 @@ def is_live(observer: Observer, x: Any) -> bool:
     return type(x) is Tracer or type(x) is Later
 
 
-def deferred(x: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+def deferred(x: Any) -> tuple[list[Any], Maker]:
     """The traced values that x is made of, and what makes it of what they are at a call."""
     leaves, structure = tree.flatten(x)
     operands: list[Any] = []
-    makers: list[tuple[int, Callable[[Sequence[Any]], Any]]] = []
+    makers: list[tuple[int, Maker]] = []
     for v in map(concrete_value, leaves):  # a text says nothing of derivatives
         if type(v) is Tracer:
             operands.append(snapshot(v))

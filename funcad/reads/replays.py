@@ -164,7 +164,9 @@ def _written(observer: Observer, stream: Any, name: str, args: tuple) -> Any:
     if any([(x.kind if type(x) is Later else type(x)) is not str for x in args]):
         return MISSING  # an error
     _effect(name, lambda *args: getattr(sys.stderr if error else sys.stdout, name)(*args), args, {})
-    return later(observer, len, [args[0]]) if args and type(args[0]) is Later else len(args[0]) if args else None
+    if args and type(args[0]) is Later:
+        return later(observer, len, [args[0]])
+    return len(args[0]) if args else None
 
 
 def _warn(observer: Observer, message: Any, category: Any = None, stacklevel: int = 1, **others: Any) -> None:

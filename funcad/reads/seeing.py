@@ -278,7 +278,9 @@ class Seen(Hooks):
 
     def joined(self, *parts: Any) -> Any:
         observer = state.observer
-        return joined(observer, parts) if observer is not None and Later in map(type, parts) else super().joined(*parts)
+        if observer is not None and Later in map(type, parts):
+            return joined(observer, parts)
+        return super().joined(*parts)
 
     # -- operators
 

@@ -456,3 +456,37 @@ def test_a_draw_that_nobody_sees_beside_one_that_is_seen() -> None:
         found = [g(1.0) for _ in range(3)]
     other = np.random.default_rng(3)
     assert found == [2.0 + other.normal() * other.normal() for _ in range(3)]
+
+
+def test_a_print_before_a_draw_before_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the path is found the draw happens first; the run that stores what comes before the error draws nothing."""
+
+    class State:
+        t = 0
+
+    def made(wrap: Any) -> Any:
+        state, table = State(), {"k": 1.0}
+
+        def f(x: Any) -> Any:
+            print("p", x)
+            y = x + random.random()
+            state.t += 1
+            y = y if state.t % 2 else -y
+            return y * table["k"]
+
+        return wrap(f), state, table
+
+    found = []
+    for wrap in (lambda f: f, jit):
+        f, state, table = made(wrap)
+        random.seed(4)
+        results: list[Any] = []
+        for there in (1, 1, 1, 0, 0, 1, 1, 0, 1):
+            table.update({"k": 2.0} if there else {})
+            try:
+                results += [f(1.5), state.t]
+            except KeyError as error:
+                results += [repr(error), state.t]
+            table.clear()
+        found.append((results, random.random(), capsys.readouterr().out))
+    assert found[1] == found[0]
