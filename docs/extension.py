@@ -61,6 +61,24 @@ def show_pictures(app: Any, doctree: nodes.document, page: str) -> None:
         place.replace_self([link] if pictures else [])
 
 
+def forget_builtins(app: Any, env: Any) -> None:
+    """The list of sources names no module that has none."""
+    sources = getattr(env, "_viewcode_modules", {})
+    for name in [name for name, source in sources.items() if not source]:
+        del sources[name]
+
+
+def answer_sources(app: Any, doctree: nodes.document, page: str) -> None:
+    """Places for the links back from the sources, which take one name for all that a module has."""
+    for signature in doctree.findall(addnodes.desc_signature):
+        module, name = signature.get("module"), signature.get("fullname")
+        if module and name and "." not in name:
+            home = reference.home_of(getattr(reference.resolve(module), name))
+            source = getattr(app.env, "_viewcode_modules", {}).get(home)
+            if source and source[3] != module:
+                signature["ids"].append(f"{source[3]}.{name}")
+
+
 def write_entries(app: Any, page: str, source: list[str]) -> None:
     """Put the entries of public names where a page asks for them."""
     source[0] = reference.write_entries(source[0])
@@ -83,7 +101,9 @@ def setup(app: Any) -> dict[str, bool]:
     """Sphinx calls this."""
     app.connect("source-read", write_entries)
     app.connect("html-page-context", add_search)
+    app.connect("env-updated", forget_builtins)
     app.connect("doctree-resolved", show_pictures)
+    app.connect("doctree-resolved", answer_sources)
     app.connect("build-finished", write_search)
     app.add_directive("cards", Cards)
     app.add_role("public-name", PublicName())
