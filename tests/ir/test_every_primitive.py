@@ -411,8 +411,8 @@ def derived_programs_are_well_formed(op: OpSpec) -> None:
 # -- the tests
 
 
-# By default second derivatives and batched ones are those of the first sample of every other spec: both are made of the rules of
-# primitives, each of which all samples check. Of these specs they take a third of all the time here, and none is checked.
+# By default second derivatives and batched ones are those of the first sample of every other spec: both are made of the rules
+# of primitives, each of which all samples check. Of these specs they take a third of all the time here, and none is checked.
 LONG = {"logm", "logm_linear", "carlson_moment", "carlson_moment-2", "sine_moment"}
 DERIVED = (second_derivatives, derivatives_batch)
 FEW = 1  # sample
