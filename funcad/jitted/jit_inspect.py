@@ -7,6 +7,7 @@ modules that write text are loaded when somebody asks for text, never at `import
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,6 +69,28 @@ def exported(path: Any, entry: Entry, leaves: Sequence[Any], names: Sequence[str
     program, consts, device = _to_write(entry, leaves)
     paths: list[str] = write(path, program, consts, labels_of(entry.in_tree, names), title, entry.jaxpr, device)
     return paths
+
+
+def exported_to_c(path: Any, functions: Sequence[tuple[Entry, Sequence[str], str, str]], overwrite: bool, constants: str) -> list[str]:
+    """The programs as a library of C's; each with the names of its arguments, the function's name, and that in the library."""
+    library = importlib.import_module("funcad.backends.export.c_library")
+    prefix, parts = os.path.basename(os.fspath(path)), []
+    for entry, names, title, name in functions:
+        refused = "writes into its arguments" if entry.written else "stores what it computed" if entry.stores else ""
+        if refused or entry.jaxpr.moves:
+            raise NotImplementedError(
+                f"export_c of {title}: the function {refused or 'moves arrays between devices'}, and a function of C's gives results.\n"
+                "Remedy: return the new value."
+            )
+        labels = []
+        for steps in entry.in_tree.paths():
+            first = steps[1].key if steps[0].idx == 1 else names[steps[1].idx].replace(" ", "")
+            labels.append("_".join([str(first), *[tree.keystr((step,), simple=True) for step in steps[2:]]]))
+        outs = ["_".join(["out", *[tree.keystr((step,), simple=True) for step in steps]]) for steps in entry.out_tree.paths()]
+        symbol = f"{prefix}_{name}" if name else prefix
+        parts.append(library.Exported(symbol, entry.jaxpr, entry.consts, labels, outs))
+    found: list[str] = library.write_library(path, parts, overwrite, constants)
+    return found
 
 
 def kernel_text(entry: Entry, leaves: Sequence[Any], name: str) -> str:

@@ -1,0 +1,815 @@
+"""A program as the body of a C function: values, loops over arrays, and where results lie.
+
+Idea: the equations are those of the optimised program in its fused groups, walked once. A value of rank 0 is a `CValue`, a
+variable of C's; any other one is a `CArray`, a place in memory with strides, so that what only moves elements (slices,
+transposes, broadcasts) is another way to look at them: its NumPy implementation runs on the numbers of the places, and what
+comes out says where each element comes from. `c_rules.RULES` has the other operations by name; what has no rule there is
+*opened*: its implementation is traced on funcad's own functions, and the program that comes out is written.
+
+Invariants: a result of the program is written where the caller wants it; a loop's body is written once. Each value holds the
+buffer that it lies in, and a buffer whose last holder is gone is free, so that the workspace is as large as what lives at one
+time. Buffers of several types never share memory: compilers may assume so. Trap: what is written in place must be the last
+holder of a buffer that no loop pins, for the next turn would read it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.backends.export.c_elements import CElements, CValue, c_type, initial, lane_type, literal
+from funcad.backends.export.c_helpers import HELPERS
+from funcad.backends.plans.element_plan import Unsupported, analyse, contiguous_strides
+from funcad.backends.plans.element_writer import identity_of
+from funcad.backends.plans.row_plan import RowPlan, kind_of
+from funcad.ir.aval import Aval, StackAval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.trace import trace_function
+from funcad.ir.tracer import Tracer
+from funcad.passes.fuse import fuse
+from funcad.passes.pipeline import pipeline_end
+from funcad.passes.subprograms import called
+from funcad.primitives.atoms import fold_of
+from funcad.primitives.shape import broadcast_in_dim
+
+ALIGNED = 64  # bytes: where buffers of the workspace begin
+SMALL, STACK = 512, 16 * 1024  # bytes of an array that lies on the stack, and of all of these
+PIECES = 48  # moves of one operation that are loops; more are a table
+LONG = 32  # elements from which on a loop tells the compiler that its arrays do not overlap
+LARGEST = 16 << 20  # bytes of all numbers in a file
+_GAP = 1_000_003  # between the numbers of places of several operands, so that no line goes from one into the next
+
+
+_BYTE = Aval((), np.dtype(np.int8))
+
+
+class _Space:
+    """funcad.numpy, whose new arrays are traced, so that an implementation may write into them."""
+
+    def __init__(self, numpy: Any, zero: Any):
+        self._numpy, self._zero = numpy, zero
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._numpy, name)
+
+    def full(self, shape: Any, value: Any, dtype: Any = np.float64) -> Any:
+        start = self._numpy.where(self._zero == 0, np.dtype(dtype).type(value), np.dtype(dtype).type(0))
+        return self._numpy.array(self._numpy.broadcast_to(start, shape))
+
+    def zeros(self, shape: Any, dtype: Any = np.float64) -> Any:
+        return self.full(shape, 0, dtype)
+
+    def ones(self, shape: Any, dtype: Any = np.float64) -> Any:
+        return self.full(shape, 1, dtype)
+
+    empty = zeros
+
+
+class CArray(NamedTuple):
+    """Elements in memory: `base[offset + sum of index * stride]`, strides in elements."""
+
+    dtype: np.dtype
+    base: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    owner: str = ""  # the buffer that it is part of; "" if that is not ours to write
+
+    @property
+    def whole(self) -> bool:
+        return not self.offset and self.strides == contiguous_strides(self.shape)
+
+    def at(self, names: Sequence[str], strides: Sequence[int] | None = None) -> str:
+        """The element at these indices."""
+        strides = self.strides if strides is None else strides
+        terms = [name if s == 1 else f"{name} * {s}" for name, s in zip(names, strides) if s]
+        return f"{self.base}[{' + '.join([*terms, *([str(self.offset)] if self.offset or not terms else [])])}]"
+
+    @property
+    def pointer(self) -> str:
+        return f"{self.base} + {self.offset}" if self.offset else self.base
+
+    @property
+    def places(self) -> np.ndarray:
+        """The number of the place of each element."""
+        found = np.full(self.shape, self.offset, np.int64)
+        for axis, (n, s) in enumerate(zip(self.shape, self.strides)):
+            found += (np.arange(n) * s).reshape([-1 if i == axis else 1 for i in range(len(self.shape))])
+        return found
+
+
+class Workspace:
+    """Buffers, each with the time from its first use to its last one."""
+
+    def __init__(self) -> None:
+        self.time = 0
+        self.buffers: dict[str, list[Any]] = {}  # begin, end, bytes, type
+
+    def begin(self, name: str, size: int, kind: str) -> None:
+        self.time += 1
+        self.buffers[name] = [self.time, None, -(-max(size, 1) // ALIGNED) * ALIGNED, kind]
+
+    def end(self, name: str) -> None:
+        self.time += 1
+        self.buffers[name][1] = self.time
+
+    def placed(self) -> tuple[dict[str, int], int]:
+        """Where each buffer begins, the large ones first, and how many bytes there are."""
+        found: dict[str, int] = {}
+        total = 0
+        for name, (begin, end, size, kind) in sorted(self.buffers.items(), key=lambda item: -item[1][2]):
+            taken = []
+            for other, at in found.items():
+                b, e, n, k = self.buffers[other]
+                if k != kind or (end is None or b <= end) and (e is None or begin <= e):
+                    taken.append((at, at + n))
+            at = 0
+            for low, high in sorted(taken):
+                if low - at >= size:
+                    break
+                at = max(at, high)
+            found[name] = at
+            total = max(total, at + size)
+        return found, total
+
+
+class CProgram:
+    """Writes the lines of one function."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.depth = 1
+        self.count: Counter[str] = Counter()
+        self.memory = Workspace()
+        self.types: dict[str, np.dtype] = {}  # of buffers of the workspace
+        self.on_stack = 0
+        self.holds: Counter[str] = Counter()
+        self.pinned: Counter[str] = Counter()
+        self.dying: set[str] = set()  # buffers whose last reader is this equation
+        self.wanted: dict[Var, CArray] = {}  # where results are to lie
+        self.tables: list[str] = []
+        self.table_bytes = 0
+        self.helpers: dict[str, str] = {}
+        self.statuses: set[str] = set()
+        self.opening: list[str] = []
+        self.equations: list[Equation] = []  # that are being written, the outer ones first
+        self.e = CElements(self.line, self.fresh)
+
+    # -- text
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def fresh(self, letter: str) -> str:
+        self.count[letter] += 1
+        return f"{letter}{self.count[letter]}"
+
+    @contextmanager
+    def block(self, head: str = "") -> Iterator[None]:
+        self.line(f"{head} {{" if head else "{")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    @contextmanager
+    def loops(self, extents: Sequence[int]) -> Iterator[list[str]]:
+        """Loops in loops; their counters."""
+        names = [self.fresh("i") for _ in extents]
+        for name, n in zip(names, extents):
+            self.line(f"for (int64_t {name} = 0; {name} < {n}; {name}++) {{")
+            self.depth += 1
+        yield names
+        for _ in names:
+            self.depth -= 1
+            self.line("}")
+
+    def helper(self, name: str, dtype: Any = None) -> str:
+        """The name of a function that the file needs, of elements of a dtype."""
+        if dtype is not None and np.dtype(dtype).name not in ("float32", "float64") and name not in ("argsort", "search"):
+            raise Unsupported(f"{name.replace('_', ' ')} of {np.dtype(dtype)}")
+        key = name if dtype is None else f"{name}_{c_type(dtype)}"
+        if key not in self.helpers:
+            self.helpers[key] = HELPERS[name].replace("@T", "" if dtype is None else c_type(dtype))
+            if dtype is not None:
+                single = np.dtype(dtype) == np.float32
+                self.helpers[key] = self.helpers[key].replace("@f", "f" if single else "").replace("@blas", "s" if single else "d")
+                floats = np.dtype(dtype).kind == "f"
+                below = "(a < b || (b != b && a == a))" if floats else "(a < b)"
+                self.helpers[key] = self.helpers[key].replace("@BELOW", below)
+        return f"fc_{key}"
+
+    def leave_if(self, condition: str, status: str) -> None:
+        """The function ends here with this status."""
+        self.statuses.add(status)
+        self.line(f"if ({condition}) return {status};")
+
+    # -- buffers
+
+    def new(self, v: Any) -> CArray:
+        """A place for a variable (where it is wanted, if it is), or for what has an aval."""
+        if type(v) is Var and v in self.wanted:
+            found = self.wanted[v]
+            self.hold(found)
+            return found
+        aval = v.aval if type(v) is Var else v
+        return self.array(aval.dtype, aval.shape)
+
+    def array(self, dtype: np.dtype, shape: tuple[int, ...]) -> CArray:
+        name, size = self.fresh("a"), prod(shape) * dtype.itemsize
+        kind = c_type(dtype)
+        if size <= SMALL and self.on_stack + size <= STACK:
+            self.on_stack += size
+            self.line(f"{kind} {name}[{max(prod(shape), 1)}];")
+        else:
+            self.memory.begin(name, size, kind)
+            self.types[name] = dtype
+        self.holds[name] += 1
+        return CArray(dtype, name, tuple(shape), contiguous_strides(tuple(shape)), 0, name)
+
+    def hold(self, value: Any) -> Any:
+        if type(value) is CArray and value.owner:
+            self.holds[value.owner] += 1
+        return value
+
+    def release(self, value: Any) -> None:
+        if type(value) is CArray and value.owner:
+            self.holds[value.owner] -= 1
+            if not self.holds[value.owner] and not self.pinned[value.owner] and value.owner in self.memory.buffers:
+                self.memory.end(value.owner)
+
+    def pin(self, x: CArray) -> None:
+        self.pinned[x.owner] += 1
+
+    def unpin(self, x: CArray) -> None:
+        self.pinned[x.owner] -= 1
+
+    def writable(self, x: Any) -> bool:
+        """May this equation write over its operand?"""
+        return type(x) is CArray and x.owner in self.dying and self.holds[x.owner] == 1 and x.whole
+
+    def table(self, values: np.ndarray) -> CArray:
+        """Numbers of the file's."""
+        name, kind = self.fresh("k"), c_type(values.dtype)
+        self.table_bytes += values.nbytes
+        if self.table_bytes > LARGEST:
+            raise Unsupported(f"it holds more than {LARGEST >> 20} MB of numbers")
+        flat = values.ravel()
+        texts = [initial(x) for x in flat] or ["0"]
+        rows = [", ".join(texts[i : i + 8]) for i in range(0, len(texts), 8)]
+        self.tables.append(f"static const {kind} @{name}[{len(texts)}] = {{\n    " + ",\n    ".join(rows) + "\n};")
+        return CArray(values.dtype, f"@{name}", values.shape, contiguous_strides(values.shape))
+
+    def index_table(self, values: np.ndarray) -> CArray:
+        small = not values.size or int(np.abs(values).max()) < 2**31
+        return self.table(values.astype(np.int32 if small else np.int64))
+
+    # -- programs
+
+    def read(self, env: dict[Any, Any], atom: Any) -> Any:
+        return literal(atom.value, atom.aval.dtype) if type(atom) is Literal else env[atom]
+
+    def program(
+        self, jaxpr: Jaxpr, values: Sequence[Any], targets: Sequence[CArray | None] = (), owned: Sequence[bool] = ()
+    ) -> list[Any]:
+        """The results, each held once. `targets`: where they are to lie; `owned`: operands whose hold is given away."""
+        env: dict[Any, Any] = {}
+        for i, (v, value) in enumerate(zip(jaxpr.inputs, values)):
+            env[v] = value if owned and owned[i] else self.hold(value)
+        inside = {v for e in jaxpr.equations for v in e.outputs}
+        for o, target in zip(jaxpr.outputs, targets):
+            if target is not None and o in inside and o not in self.wanted and jaxpr.outputs.count(o) == 1:
+                self.wanted[o] = target
+        for v in set(jaxpr.inputs) - {a for e in jaxpr.equations for a in e.inputs} - set(jaxpr.outputs):
+            self.release(env.pop(v))
+        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
+            operands = [self.read(env, a) for a in equation.inputs]
+            self.dying = {x.owner for v, x in zip(equation.inputs, operands) if type(x) is CArray and v in dead}
+            self.equations.append(equation)
+            outs = self.equation(equation, operands)
+            self.equations.pop()
+            env.update(zip(equation.outputs, outs, strict=True))
+            for v in dead:
+                self.release(env.pop(v))
+        results = [self.hold(self.read(env, o)) for o in jaxpr.outputs]
+        for value in env.values():
+            self.release(value)
+        for o in jaxpr.outputs:
+            self.wanted.pop(o, None)
+        return results
+
+    def equation(self, equation: Equation, values: list[Any]) -> list[Any]:
+        primitive = equation.primitive
+        for a in (*equation.inputs, *equation.outputs):
+            if type(a.aval) is StackAval:
+                raise Unsupported("what a loop of unknown length keeps for its derivative: its size depends on values")
+        inside = called(equation)
+        if inside is not None:
+            env = dict(zip(equation.inputs, values))
+            return self.program(inside[0], [self.read(env, a) for a in inside[1]], [self.wanted.get(v) for v in equation.outputs])
+        rule = RULES.get(primitive.name)
+        if rule is not None:
+            found: list[Any] = rule(self, equation, values, **equation.params)
+            return found
+        if primitive.name in REFUSED or primitive.effect:
+            raise Unsupported(REFUSED.get(primitive.name, "it does something besides computing its results"))
+        if primitive.emit is not None:
+            return [self.elementwise(equation, values, lambda lanes: self.e.apply(equation, lanes))]
+        if primitive.reduction is not None:
+            return [self.reduced(equation, values[0], equation.params["axes"])]
+        if primitive.reach == "moves":
+            return [self.moved(equation, values)]
+        return self.opened(equation, values)
+
+    def opened(self, equation: Equation, values: list[Any]) -> list[Any]:
+        """The operation as the program that its implementation is when it runs on funcad's functions."""
+        primitive = equation.primitive
+        if primitive.name in self.opening:
+            raise Unsupported("no code in C")
+        variables = [(a, x) for a, x in zip(equation.inputs, values) if type(a) is Var]
+
+        implementation = getattr(primitive.impl, "__wrapped__", primitive.impl)
+
+        def run(zero: Any, *given: Any) -> list[Any]:
+            rest = iter(given)
+            operands = [next(rest) if type(a) is Var else a.value for a in equation.inputs]
+            out = implementation(_Space(Tracer.namespace.numpy, zero), *operands, **equation.params)
+            return list(out) if primitive.multiple else [out]
+
+        try:
+            jaxpr, consts = trace_function(run, [_BYTE, *[a.aval for a, _ in variables]], name=primitive.name)
+            if [(a.shape, a.dtype) for a in jaxpr.out_avals] != [(v.aval.shape, v.aval.dtype) for v in equation.outputs]:
+                raise Unsupported("no code in C")
+        except Unsupported:
+            raise
+        except Exception:  # the implementation looks at values, or calls what is no function of funcad's
+            raise Unsupported("no code in C") from None
+        self.opening.append(primitive.name)
+        constants = [self.given(np.asarray(c, v.aval.dtype)) for c, v in zip(consts, jaxpr.inputs)]
+        found = self.program(
+            fuse(pipeline_end(jaxpr)), [*constants, literal(0, _BYTE.dtype), *[x for _, x in variables]], [self.wanted.get(v) for v in equation.outputs]
+        )
+        self.opening.pop()
+        return found
+
+    def given(self, x: np.ndarray) -> Any:
+        """A known array or number as a value."""
+        return self.table(x) if x.shape else literal(x[()], x.dtype)
+
+    # -- loops over arrays
+
+    def as_array(self, x: Any, shape: tuple[int, ...] = ()) -> CArray:
+        """A number as an array of this shape, an array as it is."""
+        if type(x) is CArray:
+            return x
+        name = self.fresh("n")
+        self.line(f"const {c_type(x.dtype)} {name}[1] = {{{x.text}}};")
+        return CArray(x.dtype, name, shape, (0,) * len(shape))
+
+    def sweep(
+        self, shape: Sequence[int], reads: Sequence[Any], writes: Sequence[CArray], body: Callable[[list[CValue]], Sequence[CValue]]
+    ) -> None:
+        """For each element: what is read goes into `body`, what it gives is written. All arrays have this shape."""
+        if 0 in shape:
+            return
+        arrays = [x for x in (*reads, *writes) if type(x) is CArray]
+        extents, rows = collapsed(shape, [x.strides for x in arrays])
+        apart = prod(shape) >= LONG and not {x.base for x in reads if type(x) is CArray} & {x.base for x in writes}
+        with self.apart([*[x for x in reads if type(x) is CArray]] if apart else [], writes if apart else []) as names:
+            with self.loops(extents) as counters:
+                places = [x._replace(base=names.get(x.base, x.base)).at(counters, row) for x, row in zip(arrays, rows)]
+                rest = iter(places)
+                lanes = [self.e.load(x.dtype, next(rest)) if type(x) is CArray else x for x in reads]
+                for place, value in zip(rest, body(lanes), strict=True):
+                    self.line(f"{place} = {value.text};")
+
+    @contextmanager
+    def apart(self, reads: Sequence[CArray], writes: Sequence[CArray]) -> Iterator[dict[str, str]]:
+        """A block in which arrays have names that say that they do not overlap."""
+        names: dict[str, str] = {}
+        if not writes:
+            yield names
+            return
+        with self.block():
+            for x in (*reads, *writes):
+                if x.base not in names:
+                    names[x.base] = self.fresh("p")
+                    const = "" if any([w.base == x.base for w in writes]) else "const "
+                    self.line(f"{const}{c_type(x.dtype)} *FC_RESTRICT {names[x.base]} = {x.base};")
+            yield names
+
+    def elementwise(self, equation: Equation, values: Sequence[Any], body: Callable[[list[CValue]], CValue]) -> Any:
+        (v,) = equation.outputs
+        if not v.aval.shape:
+            return body(list(values))
+        if v not in self.wanted:
+            for x in values:  # its place is free after this
+                if self.writable(x) and x.dtype == v.aval.dtype and x.shape == v.aval.shape:
+                    self.sweep(v.aval.shape, values, [x], lambda lanes: [body(lanes)])
+                    return self.hold(x)
+        target = self.new(v)
+        self.sweep(v.aval.shape, values, [target], lambda lanes: [body(lanes)])
+        return target
+
+    def fill(self, target: CArray, value: Any) -> None:
+        self.sweep(target.shape, [], [target], lambda _: [literal(value, target.dtype)])
+
+    def copy(self, x: Any, target: CArray) -> None:
+        if type(x) is CArray and (x.base, x.offset, x.strides) == (target.base, target.offset, target.strides):
+            return  # it was written there
+        if type(x) is CArray and x.whole and target.whole and prod(x.shape) >= LONG:
+            self.line(f"memcpy({target.base}, {x.base}, sizeof({c_type(x.dtype)}) * {prod(x.shape)});")
+        else:
+            self.sweep(target.shape, [x], [target], lambda lanes: [self.e.convert(lanes[0], target.dtype)])
+
+    def contiguous(self, x: Any) -> CArray:
+        """The array in C's order, held once."""
+        x = self.as_array(x)
+        if x.strides == contiguous_strides(x.shape):
+            return self.hold(x)  # type: ignore[no-any-return]
+        target = self.array(x.dtype, x.shape)
+        self.copy(x, target)
+        return target
+
+    def seen(self, x: CArray, look: Callable[[np.ndarray], Any]) -> CArray:
+        """What a view of x is, whose elements lie in a line along each axis."""
+        where = np.asarray(look(x.places))
+        line = line_of(where)
+        assert line is not None
+        return x._replace(shape=where.shape, offset=line[0], strides=line[1])
+
+    def total(self, kind: str, dtype: np.dtype) -> CValue:
+        """A variable for a fold, with what changes nothing."""
+        name = self.fresh("t")
+        self.line(f"{lane_type(dtype)} {name} = {literal(identity_of(kind, dtype), dtype).text};")
+        return CValue(dtype, name)
+
+    def folded(self, kind: str, total: CValue, x: CValue) -> None:
+        self.line(f"{total.text} = {self.e.combine(kind, total, self.e.convert(x, total.dtype)).text};")
+
+    def reduced(self, equation: Equation, x: Any, axes: Sequence[int]) -> Any:
+        (v,) = equation.outputs
+        kind, dtype = fold_of(equation.primitive), v.aval.dtype
+        reduction = equation.primitive.reduction
+        if kind is None and reduction.element is None:
+            raise Unsupported("a reduction that has no atom")
+        if kind is None:
+            return self.opened(equation, [x])[0]
+        if type(x) is not CArray:
+            return self.e.convert(x, dtype)
+        shape, axes = x.shape, sorted(axes)
+        kept = [i for i in range(len(shape)) if i not in axes]
+        target = self.new(v) if v.aval.shape else None
+        inner = not kept or bool(axes) and min([x.strides[i] for i in axes], key=abs) <= min([x.strides[i] for i in kept])
+        if target is not None and not inner:  # rows are added up
+            self.fill(target, identity_of(kind, dtype))
+            strides = iter(target.strides)
+            spread = target._replace(shape=shape, strides=tuple([next(strides) if i in kept else 0 for i in range(len(shape))]))
+            self.sweep(shape, [x, spread], [spread], lambda l: [self.e.combine(kind, l[1], self.e.convert(l[0], dtype))])
+            return target
+        with self.loops([shape[i] for i in kept]) as outer:
+            if 0 in [shape[i] for i in kept]:
+                total = literal(0, dtype)
+            else:
+                inside = x._replace(shape=tuple([shape[i] for i in axes]), strides=tuple([x.strides[i] for i in axes]))
+                if outer:
+                    pointer = self.fresh("q")
+                    place = x.at(outer, [x.strides[i] for i in kept])
+                    self.line(f"const {c_type(x.dtype)} *{pointer} = &{place};")
+                    inside = inside._replace(base=pointer, offset=0)
+                total = self.folded_all(kind, dtype, inside)
+            if target is not None:
+                self.line(f"{target.at(outer)} = {total.text};")
+        return total if target is None else target
+
+    def folded_all(self, kind: str, dtype: np.dtype, x: CArray) -> CValue:
+        """All elements of an array as one number."""
+        extents, (row,) = collapsed(x.shape, [x.strides])
+        total = self.total(kind, dtype)
+        if 0 in x.shape:
+            return total
+        quick = kind == "add" and dtype.kind == "f" and x.dtype == dtype and extents[-1] >= 16
+        with self.loops(extents[:-1] if quick else extents) as names:
+            if quick:
+                place = x.at(names, row[:-1])
+                self.line(f"{total.text} += {self.helper('sum', dtype)}({extents[-1]}, &{place}, {row[-1]});")
+            else:
+                self.folded(kind, total, self.e.load(x.dtype, x.at(names, row)))
+        return total
+
+    # -- groups
+
+    def fused(self, equation: Equation, values: list[Any]) -> list[Any]:
+        jaxpr, shape, kind = equation.params["jaxpr"], equation.params["shape"], equation.params["kind"]
+        if kind == "elementwise":
+            return self.group(equation, jaxpr, shape, values)
+        if kind == "rows" and 0 not in shape:
+            try:
+                plan = RowPlan(jaxpr, shape)
+            except Unsupported:
+                plan = None
+            if plan is not None:
+                return self.rows(equation, plan, values)
+        return self.program(jaxpr, values, [self.wanted.get(v) for v in equation.outputs])
+
+    def group(self, equation: Equation, jaxpr: Jaxpr, shape: tuple[int, ...], values: list[Any]) -> list[Any]:
+        """Element operations in one loop, and totals."""
+        plan = analyse(jaxpr)
+        reads = []
+        for i, axes in plan.accesses:
+            x = values[i]
+            if type(x) is CArray and axes is not None:
+                strides = [0] * len(shape)
+                for axis, n, s in zip(axes, x.shape, x.strides):
+                    strides[axis] = s if n == shape[axis] else 0
+                x = x._replace(shape=shape, strides=tuple(strides))
+            reads.append(x)
+        made = {o: None for o in jaxpr.outputs if o not in plan.sums}
+        targets = {o: self.new(v) for o, v in zip(jaxpr.outputs, equation.outputs) if o in made}
+        totals = {v: self.total(kind, v.aval.dtype) for v, (kind, _) in plan.sums.items()}
+
+        def body(lanes: list[CValue]) -> list[CValue]:
+            env: dict[Any, Any] = {v: lanes[i] for v, i in plan.reads.items()}
+            for e in plan.equations:
+                operands = [self.read(env, a) for a in e.inputs]
+                literals = e.primitive is broadcast_in_dim
+                env[e.outputs[0]] = self.e.convert(operands[0], e.outputs[0].aval.dtype) if literals else self.e.apply(e, operands)
+            for v, (kind, atom) in plan.sums.items():
+                self.folded(kind, totals[v], self.read(env, atom))
+            return [env[o] for o in targets]
+
+        self.sweep(shape, reads, list(targets.values()), body)
+        return [totals[o] if o in totals else targets[o] for o in jaxpr.outputs]
+
+    def rows(self, equation: Equation, plan: RowPlan, values: list[Any]) -> list[Any]:
+        """Row by row, phase by phase, as `RowPlan` says."""
+        n, m = plan.shape
+        order = {v: x for v, x in zip(equation.params["jaxpr"].inputs, values)}
+        given = {v: order[v] for v in plan.jaxpr.inputs}
+        results: list[Any] = [None] * len(equation.outputs)
+        totals: dict[Var, Any] = {}
+        outs: dict[Var, list[CArray]] = {}
+        for o, places in plan.outputs.items():
+            for i in places:
+                v = equation.outputs[i]
+                kind = kind_of(plan.maker[o]) if o in plan.maker else None
+                if not v.aval.shape:
+                    results[i] = totals[o] = totals.get(o) or self.total(str(kind), v.aval.dtype)
+                    continue
+                results[i] = self.new(v)
+                outs.setdefault(o, []).append(results[i])
+                if plan.kind[o] == "column" and kind is not None:
+                    self.fill(results[i], identity_of(kind, v.aval.dtype))
+        buffers = {v: self.array(v.aval.dtype, (m,)) for v in plan.kept}
+        (row,) = [self.fresh("r")]
+        with self.block(f"for (int64_t {row} = 0; {row} < {n}; {row}++)"):
+            env: dict[Any, Any] = {}
+
+            def number(a: Any) -> Any:
+                """A row value or a scalar."""
+                if type(a) is Literal:
+                    return literal(a.value, a.aval.dtype)
+                if a not in env:
+                    x = given[a]
+                    env[a] = self.e.load(x.dtype, x.at([row])) if plan.kind[a] == "row" else x
+                return env[a]
+
+            for i, phase in enumerate(plan.phases):
+                for e in phase.rows:
+                    (v,) = e.outputs
+                    operands = [number(a) for a in e.inputs]
+                    env[v] = operands[0] if e.primitive is broadcast_in_dim else self.e.apply(e, operands)
+                    for target in outs.get(v, ()):
+                        self.line(f"{target.at([row])} = {env[v].text};")
+                for e in phase.scalars:
+                    self.folded(str(kind_of(e)), totals[e.outputs[0]], number(e.inputs[0]))
+                self._phase(plan, i, row, number, given, buffers, outs, env)
+            for o, targets in outs.items():
+                if plan.kind[o] == "row" and kind_of(plan.maker[o]) is not None:
+                    for target in targets:
+                        self.line(f"{target.at([row])} = {env[o].text};")
+        for x in buffers.values():
+            self.release(x)
+        return results
+
+    def _phase(
+        self, plan: RowPlan, i: int, row: str, number: Callable[[Any], Any], given: dict, buffers: dict, outs: dict, env: dict
+    ) -> None:
+        phase, m = plan.phases[i], plan.shape[1]
+        if not phase.sinks:
+            return
+        for v in plan.row_operands(i):
+            number(v)
+        needed = plan.needed(phase, i)
+        for v in needed:  # scalars that are spread: read before the loop
+            if v in plan.maker and not plan.loaded(v, i):
+                for a in plan.maker[v].inputs:
+                    if type(a) is Literal or plan.kind[a] in ("row", "scalar"):
+                        number(a)
+        totals = {s.var: self.total(str(kind_of(s.equation)), s.var.aval.dtype) for s in phase.sinks if s.kind == "reduction"}
+        env.update(totals)
+        with self.loops([m]) as (column,):
+            inside: dict[Any, Any] = {}
+
+            def element(a: Any) -> Any:
+                return inside[a] if a in inside else number(a)
+
+            for v in needed:
+                if v not in plan.maker:
+                    x = given[v]
+                    place = x.at([row, column]) if plan.kind[v] == "full" else x.at([column])
+                    inside[v] = self.e.load(x.dtype, place)
+                elif plan.loaded(v, i):
+                    inside[v] = self.e.load(v.aval.dtype, buffers[v].at([column]))
+                else:
+                    e = plan.maker[v]
+                    operands = [element(a) for a in e.inputs]
+                    spread = e.primitive is broadcast_in_dim
+                    inside[v] = self.e.convert(operands[0], v.aval.dtype) if spread else self.e.apply(e, operands)
+            for sink in phase.sinks:
+                if sink.kind == "output":
+                    for target in outs[sink.var]:
+                        self.line(f"{target.at([row, column])} = {element(sink.var).text};")
+                    continue
+                if sink.kind == "keep":
+                    self.line(f"{buffers[sink.var].at([column])} = {element(sink.var).text};")
+                    continue
+                x, *others = [element(a) for a in sink.equation.inputs]
+                dtype = sink.var.aval.dtype
+                x = self.e.mul(x, others[0]) if others else x
+                if sink.kind == "reduction":
+                    self.folded(str(kind_of(sink.equation)), totals[sink.var], x)
+                    continue
+                for target in outs[sink.var]:
+                    place = target.at([column])
+                    now = self.e.load(dtype, place)
+                    self.line(f"{place} = {self.e.combine(str(kind_of(sink.equation)), now, self.e.convert(x, dtype)).text};")
+
+    # -- movements
+
+    def moved(self, equation: Equation, values: list[Any]) -> Any:
+        """By the implementation itself, on the numbers of places: 0 is a zero."""
+        (v,) = equation.outputs
+        arrays = [self.as_array(x) for x in values]
+        numbers, starts = [], [_GAP]
+        for i, x in enumerate(arrays):
+            places = x.places
+            numbers.append(places + (starts[-1] + 1) if x.shape else np.int64(places + starts[-1] + 1))
+            starts.append(starts[-1] + (int(places.max()) + 1 if places.size else 0) + _GAP * (i + 1))
+        where = np.asarray(equation.primitive.impl(np, *numbers, **equation.params), np.int64).reshape(v.aval.shape)
+        limits = np.array(starts[1:])
+        line = line_of(where)
+        if line is not None and v not in self.wanted or not v.aval.shape:
+            k = operand_of(where, limits)
+            if k is not None:
+                assert line is not None
+                found = arrays[k]._replace(shape=where.shape, offset=line[0] - 1 - starts[k], strides=line[1])
+                if not where.shape:
+                    return self.e.load(found.dtype, found.at(()))
+                return self.hold(found)
+            if not where.shape:
+                return literal(0, v.aval.dtype)
+        target = self.new(v)
+        if not where.size:
+            return target
+        boxes = list(boxes_of(where, limits, [PIECES]))
+        if len(boxes) <= PIECES:
+            for origin, shape, (start, strides) in boxes:
+                offset = target.offset + sum([o * s for o, s in zip(origin, target.strides)])
+                part = target._replace(shape=shape, offset=offset)
+                if start == 0:
+                    self.fill(part, 0)
+                else:
+                    k = int(np.searchsorted(limits, start - 1, "right"))
+                    self.copy(arrays[k]._replace(shape=shape, offset=start - 1 - starts[k], strides=strides), part)
+            return target
+        if (where == 0).any():
+            self.fill(target, 0)
+        flat, into = where.ravel(), target.places.ravel()
+        for k, x in enumerate(arrays):
+            (chosen,) = np.nonzero((flat > starts[k]) & (flat <= starts[k + 1]))
+            if len(chosen):
+                to, source = [self.index_table(t) for t in (into[chosen], flat[chosen] - 1 - starts[k])]
+                with self.loops([len(chosen)]) as names:
+                    self.line(f"{target.base}[{to.at(names)}] = {x.base}[{source.at(names)}];")
+        return target
+
+    def text(self, inputs: Sequence[str], prefix: str) -> tuple[list[str], int]:
+        """The lines of the function, with its buffers, and the bytes of the workspace."""
+        offsets, total = self.memory.placed()
+        heads = [
+            f"    {c_type(self.types[name])} *const {name} = ({c_type(self.types[name])} *)((char *)fc_work + {at});"
+            for name, at in offsets.items()
+        ]
+        lines = without_unused([*heads, *self.lines])
+        used = set(re.findall(r"\b\w+\b", "\n".join(lines)))
+        idle = [name for name in inputs if name not in used]
+        return [*[f"    (void){name};" for name in idle], *lines], total
+
+
+def without_unused(lines: list[str]) -> list[str]:
+    """The lines but those of constants that nobody reads."""
+    while True:
+        counts = Counter(re.findall(r"\b[avnpqz]\d+\b", "\n".join(lines)))
+        made = re.compile(r"^ *(?:const )?\w+ \*?(?:const |FC_RESTRICT )?([avnpqz]\d+)(?:\[\d+\])?(?: = .*)?;$")
+        kept = [t for t in lines if not ((found := made.match(t)) and counts[found[1]] == 1)]
+        if len(kept) == len(lines):
+            return kept
+        lines = kept
+
+
+def collapsed(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """The extents of the fewest loops over these arrays, and the strides of each."""
+    extents: list[int] = []
+    rows: list[list[int]] = [[] for _ in strides]
+    for axis, n in enumerate(shape):
+        if n == 1:
+            continue
+        here = [row[axis] for row in strides]
+        if extents and all([row[-1] == s * n for row, s in zip(rows, here)]):
+            extents[-1] *= n
+            for row, s in zip(rows, here):
+                row[-1] = s
+        else:
+            extents.append(n)
+            for row, s in zip(rows, here):
+                row.append(s)
+    if not extents:
+        extents = [1]
+        rows = [[0] for _ in strides]
+    return extents, rows
+
+
+def line_of(where: np.ndarray) -> tuple[int, tuple[int, ...]] | None:
+    """(start, strides), if the numbers are in a line along each axis."""
+    if not where.size:
+        return 0, contiguous_strides(where.shape)
+    start = int(where[(0,) * where.ndim])
+    strides = []
+    for axis, n in enumerate(where.shape):
+        strides.append(int(where[tuple([int(i == axis) for i in range(where.ndim)])]) - start if n > 1 else 0)
+    expected = np.full(where.shape, start)
+    for axis, (n, s) in enumerate(zip(where.shape, strides)):
+        expected += (np.arange(n) * s).reshape([-1 if i == axis else 1 for i in range(where.ndim)])
+    return (start, tuple(strides)) if np.array_equal(expected, where) else None
+
+
+def operand_of(where: np.ndarray, limits: np.ndarray) -> int | None:
+    """Which operand all these elements are of; None if several, or zeros among them."""
+    if not where.size:
+        return 0 if len(limits) else None
+    low, high = int(where.min()), int(where.max())
+    first, last = [int(np.searchsorted(limits, x - 1, "right")) for x in (low, high)]
+    return first if low > 0 and first == last else None
+
+
+def boxes_of(where: np.ndarray, limits: np.ndarray, left: list[int], origin: tuple[int, ...] = ()) -> Iterator[Any]:
+    """(origin, shape, line) of boxes whose elements lie in a line along each axis of one operand, or are zeros."""
+    origin = origin or (0,) * where.ndim
+    line = line_of(where)
+    if line is not None and (operand_of(where, limits) is not None or not where.any()):
+        left[0] -= 1
+        yield origin, where.shape, line
+        return
+    best: list[int] = []
+    chosen = 0
+    for axis, n in enumerate(where.shape):
+        cuts = _cuts(where, axis) if n > 1 else []
+        if cuts and (not best or len(cuts) < len(best)):
+            best, chosen = cuts, axis
+    if not best:
+        chosen = int(np.argmax(where.shape))
+        best = [where.shape[chosen] // 2]
+    for begin, end in zip([0, *best], [*best, where.shape[chosen]]):
+        if left[0] < 0:
+            return
+        part = tuple([slice(begin, end) if i == chosen else slice(None) for i in range(where.ndim)])
+        at = tuple([o + begin * (i == chosen) for i, o in enumerate(origin)])
+        yield from boxes_of(where[part], limits, left, at)
+
+
+def _cuts(where: np.ndarray, axis: int) -> list[int]:
+    """Where along an axis another line begins; of two elements always."""
+    slices = np.moveaxis(where, axis, 0).reshape(where.shape[axis], -1)
+    n = len(slices)
+    steps = np.diff(slices, axis=0)
+    alike = (steps[1:] == steps[:-1]).all(axis=1)  # is step i + 1 the one before it?
+    cuts, i = [], 0
+    while i < n - 1:
+        end = i + 1
+        while end < n - 1 and alike[end - 1]:
+            end += 1
+        i = end + 1
+        if i < n:
+            cuts.append(i)
+    return cuts or ([1] if n == 2 else [])
+
+
+RULES: dict[str, Callable[..., list[Any]]] = {"fused": lambda program, equation, values, **params: program.fused(equation, values)}
+REFUSED: dict[str, str] = {}
