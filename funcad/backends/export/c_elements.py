@@ -126,6 +126,20 @@ _COMPLEX |= {
 }
 
 
+def _known_of(name: str, dtype: np.dtype, texts: Sequence[str]) -> bool | None:
+    """A comparison of which compilers say that it is known, or None."""
+    a, b = texts
+    if a == b:
+        return name in ("eq", "le", "ge")
+    if dtype.kind in "bu":
+        least = literal(0, dtype).text
+        if b == least and name in ("lt", "ge") or a == least and name in ("gt", "le"):
+            return name in ("ge", "le")
+        if dtype.kind == "b" and (b == "1" and name in ("gt", "le") or a == "1" and name in ("lt", "ge")):
+            return name in ("ge", "le")
+    return None
+
+
 class CElements(ElementWriter):
     """Writes the statements of one element: `line(text)` takes them, `fresh(letter)` gives names."""
 
@@ -163,8 +177,9 @@ class CElements(ElementWriter):
         kind, texts = dtype.kind, [x.text for x in operands]
         lane_type(dtype)  # may be Unsupported
         result = BOOL if name in TRUTHS or name == "below" else part_of(dtype) if name == "abs" else dtype
-        if kind in "biu" and name in ("eq", "ne") and texts[0] == texts[1]:  # compilers warn of it
-            return literal(name == "eq", BOOL)
+        known = _known_of(name, dtype, texts) if name in _COMPARED and kind in "biu" else None
+        if known is not None:
+            return literal(known, BOOL)
         if name in _CODE[kind]:
             found = _CODE[kind][name].format(*texts)
             return self.put(result, f"({c_type(dtype)})({found})" if kind in "iu" and result == dtype else found)

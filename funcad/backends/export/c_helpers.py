@@ -71,12 +71,12 @@ static inline void fc_exchanged_@T(int64_t n, int64_t k, const int32_t *pivots, 
 HELPERS: dict[str, str] = {
     "sum": r"""static inline @T fc_sum_@T(int64_t n, const @T *x, int64_t s) {
     @T t[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
+    const int64_t whole = n / 8 * 8;
+    for (int64_t i = 0; i < whole; i += 8) {
         for (int64_t k = 0; k < 8; k++) t[k] += x[(i + k) * s];
     }
     @T total = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
-    for (; i < n; i++) total += x[i * s];
+    for (int64_t i = whole; i < n; i++) total += x[i * s];
     return total;
 }
 """,
@@ -97,12 +97,12 @@ static inline void fc_product_@T(int64_t m, int64_t n, int64_t k, const @T *a, i
         if (bn != 1 || cn != 1) {
             for (int64_t j = 0; j < n; j++) {
                 @T t[4] = {0, 0, 0, 0};
-                int64_t l = 0;
-                for (; l + 4 <= k; l += 4) {
+                const int64_t whole = k / 4 * 4;
+                for (int64_t l = 0; l < whole; l += 4) {
                     for (int64_t q = 0; q < 4; q++) t[q] += a[i * am + (l + q) * ak] * b[(l + q) * bk + j * bn];
                 }
                 @T total = (t[0] + t[1]) + (t[2] + t[3]);
-                for (; l < k; l++) total += a[i * am + l * ak] * b[l * bk + j * bn];
+                for (int64_t l = whole; l < k; l++) total += a[i * am + l * ak] * b[l * bk + j * bn];
                 c[i * cm + j * cn] = total;
             }
             continue;

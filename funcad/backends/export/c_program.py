@@ -713,12 +713,27 @@ class CProgram:
         return [*[f"    (void){name};" for name in idle], *lines], total
 
 
+_MADE = re.compile(r"^( *)(?:const )?\w+ \*?(?:const |FC_RESTRICT )?([abnpqstvz]\d+)(?:\[\d+\])?(?: = .*)?;$")
+_SET = re.compile(r"^ *([abst]\d+)(\[.*?\])? [+*]?= (.*);$")
+
+
 def without_unused(lines: list[str]) -> list[str]:
-    """The lines but those of constants that nobody reads."""
+    """The lines but those of names that nobody reads; what is only written is said to be so, as compilers ask for it."""
     while True:
-        counts = Counter(re.findall(r"\b[avnpqz]\d+\b", "\n".join(lines)))
-        made = re.compile(r"^ *(?:const )?\w+ \*?(?:const |FC_RESTRICT )?([avnpqz]\d+)(?:\[\d+\])?(?: = .*)?;$")
-        kept = [t for t in lines if not ((found := made.match(t)) and counts[found[1]] == 1)]
+        reads: Counter[str] = Counter()
+        for text in lines:
+            made, put = _MADE.match(text), _SET.match(text)
+            rest = f"{put[2]} {put[3]}" if put else text[made.end(2) :] if made else text
+            reads.update(re.findall(r"\b[abnpqstvz]\d+\b", rest))
+        written = {put[1] for text in lines if (put := _SET.match(text))}
+        kept = []
+        for text in lines:
+            made = _MADE.match(text)
+            if made and not reads[made[2]] and made[2] not in written:
+                continue
+            kept.append(text)
+            if made and not reads[made[2]]:
+                kept.append(f"{made[1]}(void){made[2]};")
         if len(kept) == len(lines):
             return kept
         lines = kept

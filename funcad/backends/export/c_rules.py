@@ -249,20 +249,21 @@ def _next(p: CProgram, carry: list[Any], new: list[Any]) -> None:
     """The carry of the next turn: what looks at another one is copied first."""
     names = {c.owner if type(c) is CArray else c.text for c in carry}
     bases = {c.base for c in carry if type(c) is CArray}
-    late = []
+    moves, spares = [], []
     for c, v in zip(carry, new):
         if v == c:
             continue
         if type(v) is CArray and (v.owner in names or v.base in bases):
             spare = p.array(v.dtype, v.shape)
             p.copy(v, spare)
-            late.append((c, spare))
+            spares.append(spare)
+            v = spare
         elif type(v) is CValue and v.text in names:
-            late.append((c, p.e.put(v.dtype, v.text)))
-        else:
-            _assign(p, c, v)
-    for c, v in late:
+            v = p.e.put(v.dtype, v.text)
+        moves.append((c, v))
+    for c, v in moves:
         _assign(p, c, v)
+    for v in spares:
         p.release(v)
     for v in new:
         p.release(v)
