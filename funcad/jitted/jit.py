@@ -237,11 +237,11 @@ class Jitted(Remade):
     def export_c(
         self, path: Any, *args: Any, overwrite: bool = False, constants: str = "frozen", also: Any = None, **kwargs: Any
     ) -> list[str]:
-        """Write `path`.h and `path`.c, the program for these arguments (or ShapeDtypeStructs) as a function of C99 that needs
-        libm alone; gives their paths. The function has the file's name, and the header says how it is compiled and called.
+        """Write `path`.h and `path`.c, the program for these arguments (or ShapeDtypeStructs) as a function of C99 that
+        needs libm alone; gives their paths. The function has the file's name; the header says how to compile and call it.
 
-        `also={"gradient": funcad.grad(f)}` puts further functions into the library, `<name>_gradient`, of the same arguments, or
-        of others: `(g, *arguments)`. What is captured is frozen; `constants="arguments"` makes arguments of captured arrays.
+        `also={"gradient": funcad.grad(f)}` puts further functions into the library, `<name>_gradient`, of the same arguments,
+        or of others: `(g, *arguments)`. What is captured is frozen; `constants="arguments"` makes arguments of captured arrays.
         ValueError for a name that C reserves, FileExistsError without `overwrite`, NotImplementedError for what has no C: calls
         of Python, draws, prints, what is stored, eigenvalues, transforms, most special functions, sizes that depend on values.
 
@@ -256,7 +256,8 @@ class Jitted(Remade):
         functions = [(self, args, kwargs, "")]
         for name, given in dict(also or {}).items():
             g, *own = given if type(given) is tuple else (given, *args)
-            functions.append((g if isinstance(g, Jitted) else jit(g), tuple(own), {} if type(given) is tuple else kwargs, name))
+            named = {} if type(given) is tuple else kwargs
+            functions.append((g if isinstance(g, Jitted) else jit(g), tuple(own), named, name))
         found = []
         for g, own, named, name in functions:
             core = g._core_for(own)

@@ -71,7 +71,9 @@ def exported(path: Any, entry: Entry, leaves: Sequence[Any], names: Sequence[str
     return paths
 
 
-def exported_to_c(path: Any, functions: Sequence[tuple[Entry, Sequence[str], str, str]], overwrite: bool, constants: str) -> list[str]:
+def exported_to_c(
+    path: Any, functions: Sequence[tuple[Entry, Sequence[str], str, str]], overwrite: bool, constants: str
+) -> list[str]:
     """The programs as a library of C's; each with the names of its arguments, the function's name, and that in the library."""
     library = importlib.import_module("funcad.backends.export.c_library")
     prefix, parts = os.path.basename(os.fspath(path)), []
@@ -79,7 +81,7 @@ def exported_to_c(path: Any, functions: Sequence[tuple[Entry, Sequence[str], str
         refused = "writes into its arguments" if entry.written else "stores what it computed" if entry.stores else ""
         if refused or entry.jaxpr.moves:
             raise NotImplementedError(
-                f"export_c of {title}: the function {refused or 'moves arrays between devices'}, and a function of C's gives results.\n"
+                f"export_c of {title}: the function {refused or 'moves arrays between devices'}, one of C's gives results.\n"
                 "Remedy: return the new value."
             )
         labels = []

@@ -48,6 +48,12 @@ _CODE: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
+# -- types and literals
+#
+# A float is written with the fewest digits that read back as itself, with a point or an exponent, so that it is one in C, too.
+# The least integer of 64 bits has no literal: its absolute value is none. Headers of C99 define NAN and INFINITY as floats.
+
+
 class CValue(NamedTuple):
     """A number: a literal, or the name of a variable."""
 
@@ -71,7 +77,9 @@ def lane_type(dtype: np.dtype) -> str:
 def literal(value: Any, dtype: np.dtype) -> CValue:
     """A number as C reads it back, bit for bit (of NaN the sign)."""
     value = dtype.type(value)
-    return CValue(dtype, f"{c_type(dtype)}_of({_text(value.real)}, {_text(value.imag)})" if dtype.kind == "c" else _text(value))
+    if dtype.kind != "c":
+        return CValue(dtype, _text(value))
+    return CValue(dtype, f"{c_type(dtype)}_of({_text(value.real)}, {_text(value.imag)})")
 
 
 def initial(value: Any) -> str:
@@ -88,7 +96,8 @@ def _text(value: Any, plain: bool = False) -> str:
         number = int(value)
         if number == -(2**63):
             return "(-INT64_C(9223372036854775807) - 1)"
-        text = f"{'U' if kind == 'u' else ''}INT64_C({abs(number)})" if size == 8 else f"{abs(number)}{'u' * (kind == 'u')}"
+        size_64, size_32 = ("UINT64_C({})", "{}u") if kind == "u" else ("INT64_C({})", "{}")
+        text = (size_64 if size == 8 else size_32).format(abs(number))
         text = f"-{text}" if number < 0 else text
         return text if plain else f"(({c_type(value.dtype)}){text})"
     sign = "-" if np.signbit(value) else ""
@@ -103,14 +112,22 @@ def _text(value: Any, plain: bool = False) -> str:
     return f"({cast}{sign}{text})" if sign or cast else text
 
 
+# -- complex numbers, where the statement for all engines has none
+#
+# NumPy orders them by real parts first, and takes none with a NaN for smaller or larger. Functions of C's own of complex numbers
+# are not called: C++ cannot take them, and their values at special points are not NumPy's.
+
+
 def _ordered(word: str) -> Callable[..., Any]:
     """An order of complex numbers: by the real parts first; NaN in none."""
 
     def compared(e: Any, a: Any, b: Any) -> Any:
         (r, i), (s, j) = [(e.real(z), e.imag(z)) for z in (a, b)]
         known = e.and_(e.eq(i, i), e.eq(j, j))
-        return e.or_(e.and_(getattr(e, word[:2].replace("le", "lt").replace("ge", "gt"))(r, s), known),
-                     e.and_(e.eq(r, s), getattr(e, word)(i, j)))
+        return e.or_(
+            e.and_(getattr(e, word[:2].replace("le", "lt").replace("ge", "gt"))(r, s), known),
+            e.and_(e.eq(r, s), getattr(e, word)(i, j)),
+        )
 
     return compared
 
@@ -122,8 +139,15 @@ _COMPLEX |= {
     "fmax": lambda e, a, b: e.select(e.or_(e.ge(a, b), e.ne(b, b)), a, b),
     "fmin": lambda e, a, b: e.select(e.or_(e.le(a, b), e.ne(b, b)), a, b),
     "reciprocal": lambda e, a: e.div(e.like(a, 1), a),
+    "conj": lambda e, a: e.pair(e.real(a), e.neg(e.imag(a))),
     "rint": lambda e, a: e.pair(e.rint(e.real(a)), e.rint(e.imag(a))),
 }
+
+
+# -- what compilers warn of
+#
+# A comparison that is known from the types (of an unsigned number with 0, of a number with itself) is right, and compilers
+# still ask whether it was meant. Programs have them: a formula for all integers meets one of them.
 
 
 def _known_of(name: str, dtype: np.dtype, texts: Sequence[str]) -> bool | None:
@@ -194,7 +218,7 @@ class CElements(ElementWriter):
         return self.put(a.dtype, f"{condition.text} ? {a.text} : {b.text}")
 
     def power(self, x: CValue, n: int) -> CValue:
-        return self.atom("pow", x, literal(n, x.dtype))  # type: ignore[no-any-return]
+        return self.atom("pow", x, literal(n, x.dtype))
 
     def real(self, z: CValue) -> CValue:
         return CValue(part_of(z.dtype), f"{z.text}.re") if z.dtype.kind == "c" else z

@@ -81,14 +81,14 @@ HELPERS: dict[str, str] = {
 }
 """,
     "product": r"""/* c (m x n) = a (m x k) b (k x n); every array has strides */
-static inline void fc_product_@T(int64_t m, int64_t n, int64_t k, const @T *a, int64_t am, int64_t ak, const @T *b, int64_t bk,
-    int64_t bn, @T *FC_RESTRICT c, int64_t cm, int64_t cn) {
+static inline void fc_product_@T(int64_t m, int64_t n, int64_t k, const @T *a, int64_t am, int64_t ak, const @T *b,
+    int64_t bk, int64_t bn, @T *FC_RESTRICT c, int64_t cm, int64_t cn) {
 #ifdef FC_BLAS
     if (cn == 1 && m * n * k > 512 && (am == 1 || ak == 1) && (bk == 1 || bn == 1) && k > 0) {
         const int64_t lda = ak == 1 ? am : ak, ldb = bn == 1 ? bk : bn;
         if (lda >= (ak == 1 ? k : m) && ldb >= (bn == 1 ? n : k) && cm >= n) {
-            cblas_@blasgemm(CblasRowMajor, ak == 1 ? CblasNoTrans : CblasTrans, bn == 1 ? CblasNoTrans : CblasTrans, (int)m, (int)n,
-                (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)cm);
+            cblas_@blasgemm(CblasRowMajor, ak == 1 ? CblasNoTrans : CblasTrans, bn == 1 ? CblasNoTrans : CblasTrans, (int)m,
+                (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)cm);
             return;
         }
     }
@@ -184,7 +184,7 @@ static inline void fc_orthogonal_@T(int64_t m, int64_t n, int64_t p, int64_t k, 
     }
 }
 """,
-    "argsort": r"""/* order: positions that sort n elements of x, every s-th one, NaN last; of equal ones the first comes first */
+    "argsort": r"""/* order: positions that sort n elements of x, every s-th one, NaN last; of equal ones the first is first */
 static inline void fc_argsort_@T(int64_t n, const @T *x, int64_t s, int64_t *order, int64_t *spare) {
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t i = 0; i < n; i += 2 * width) {
@@ -216,8 +216,8 @@ static inline int64_t fc_search_@T(int64_t n, const @T *x, int64_t s, @T v, int 
     return low;
 }
 """,
-    "banded": r"""/* b, n x k, becomes the solution of a system with l bands below the diagonal and u above it. w, n x (2 l + u + 1), holds the
-   band by rows: column j of row i at j - i + l; is it singular? */
+    "banded": r"""/* b, n x k, becomes the solution of a system with l bands below the diagonal and u above it.
+   w, n x (2 l + u + 1), holds the band by rows: column j of row i at j - i + l; is it singular? */
 static inline int fc_banded_@T(int64_t n, int64_t k, int64_t l, int64_t u, @T *w, @T *b) {
     const int64_t width = 2 * l + u + 1;
     for (int64_t c = 0; c < n; c++) {

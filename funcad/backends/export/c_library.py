@@ -2,7 +2,7 @@
 
     write_library(path, functions, overwrite, constants) -> [path of the header, path of the source file]
 
-Idea: the header says all that a caller needs: names, types and shapes, the size of the workspace, what was frozen, the statuses,
+Idea: the header says all that a caller needs: names, types and shapes, the size of the workspace, what was frozen, statuses,
 and in one line of JSON the same for programs (`funcad.load_c` reads it). Invariants: of the user's words only identifiers that
 were checked reach the files; all that a linker sees has the library's prefix; nothing is allocated, and nothing is kept between
 calls. `<prefix>_abi()` is a number for this form of files and a hash of the signatures.
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.export import c_rules
+from funcad.backends.export import c_groups, c_matrices, c_places, c_rules
 from funcad.backends.export.c_elements import c_type, literal
 from funcad.backends.export.c_program import LARGEST, CArray, CProgram
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
@@ -28,6 +28,7 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import pipeline_end
 
+WRITERS = (c_groups, c_rules, c_places, c_matrices)  # loaded, so that their rules are known
 ABI = 1  # what the header and the functions' parameters look like
 STATUSES = ("OK", "INDEX", "SINGULAR", "INDEFINITE", "NUMBER")
 _MEANINGS = (
@@ -37,32 +38,51 @@ _MEANINGS = (
     "a matrix is not positive definite (LinAlgError)",
     "Python would refuse these numbers (ValueError, OverflowError)",
 )
-_KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict "
-    "return short signed sizeof static struct switch typedef union unsigned void volatile while "
-    # of C11, C23 and C++
-    "alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept bitand bitor bool catch char8_t char16_t char32_t "
-    "class compl concept consteval constexpr constinit const_cast co_await co_return co_yield decltype delete dynamic_cast "
-    "explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
-    "reflexpr reinterpret_cast requires static_assert static_cast synchronized template this thread_local throw true try typeid "
-    "typename typeof typeof_unqual using virtual wchar_t xor xor_eq".split()
+_KEYWORDS = frozenset(  # of C, C11 and C23, and of C++
+    (
+        "auto break case char const continue default do double else enum extern float for goto if "
+        "inline int long register restrict return short signed sizeof static struct switch typedef "
+        "union unsigned void volatile whilealignas alignof and and_eq asm atomic_cancel atomic_commit "
+        "atomic_noexcept bitand bitor bool catch char8_t char16_t char32_t class compl concept "
+        "consteval constexpr constinit const_cast co_await co_return co_yield decltype delete "
+        "dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr "
+        "operator or or_eq private protected public reflexpr reinterpret_cast requires static_assert "
+        "static_cast synchronized template this thread_local throw true try typeid typename typeof "
+        "typeof_unqual using virtual wchar_t xor xor_eq"
+    ).split()
 )
-_MACROS = frozenset("NULL EOF BUFSIZ NAN INFINITY FLT_EVAL_METHOD assert errno main I complex imaginary unix linux".split())
+_MACROS = frozenset(  # and names that compilers predefine
+    ("NULL EOF BUFSIZ NAN INFINITY FLT_EVAL_METHOD assert errno main I complex imaginary unix linux").split()
+)
 _LIBRARY = frozenset(  # what libc and libm export
-    "abort abs acos acosh asctime asin asinh atan atan2 atanh atexit atof atoi atol atoll bsearch calloc cbrt ceil clearerr clock "
-    "copysign cos cosh ctime difftime div erf erfc exit exp exp2 expm1 fabs fclose fdim feof ferror fflush fgetc fgetpos fgets "
-    "floor fma fmax fmin fmod fopen fprintf fputc fputs fread free freopen frexp fscanf fseek fsetpos ftell fwrite gamma getc "
-    "getchar getenv gets gmtime hypot ilogb isalnum isalpha isblank iscntrl isdigit isfinite isgraph isinf islower isnan isnormal "
-    "isprint ispunct isspace isupper isxdigit j0 j1 jn labs ldexp ldiv lgamma llabs lldiv llrint llround localeconv localtime log "
-    "log10 log1p log2 logb longjmp lrint lround malloc mblen mbstowcs mbtowc memchr memcmp memcpy memmove memset mktime modf nan "
-    "nearbyint nextafter nexttoward perror pow printf putc putchar puts qsort raise rand realloc remainder remove remquo rename "
-    "rewind rint round scalbln scalbn scanf setbuf setjmp setlocale setvbuf signal signbit sin sinh snprintf sprintf sqrt srand "
-    "sscanf strcat strchr strcmp strcoll strcpy strcspn strerror strftime strlen strncat strncmp strncpy strpbrk strrchr strspn "
-    "strstr strtod strtof strtok strtol strtold strtoll strtoul strtoull strxfrm system tan tanh tgamma time tmpfile tmpnam "
-    "tolower toupper trunc ungetc va_arg va_copy va_end va_start vfprintf vprintf vsnprintf vsprintf vsscanf wait wcstombs wctomb "
-    "write read open close y0 y1 yn index select link connect bind".split()
+    (
+        "abort abs acos acosh asctime asin asinh atan atan2 atanh atexit atof atoi atol atoll bsearch "
+        "calloc cbrt ceil clearerr clock copysign cos cosh ctime difftime div erf erfc exit exp exp2 "
+        "expm1 fabs fclose fdim feof ferror fflush fgetc fgetpos fgets floor fma fmax fmin fmod fopen "
+        "fprintf fputc fputs fread free freopen frexp fscanf fseek fsetpos ftell fwrite gamma getc "
+        "getchar getenv gets gmtime hypot ilogb isalnum isalpha isblank iscntrl isdigit isfinite "
+        "isgraph isinf islower isnan isnormal isprint ispunct isspace isupper isxdigit j0 j1 jn labs "
+        "ldexp ldiv lgamma llabs lldiv llrint llround localeconv localtime log log10 log1p log2 logb "
+        "longjmp lrint lround malloc mblen mbstowcs mbtowc memchr memcmp memcpy memmove memset mktime "
+        "modf nan nearbyint nextafter nexttoward perror pow printf putc putchar puts qsort raise rand "
+        "realloc remainder remove remquo rename rewind rint round scalbln scalbn scanf setbuf setjmp "
+        "setlocale setvbuf signal signbit sin sinh snprintf sprintf sqrt srand sscanf strcat strchr "
+        "strcmp strcoll strcpy strcspn strerror strftime strlen strncat strncmp strncpy strpbrk "
+        "strrchr strspn strstr strtod strtof strtok strtol strtold strtoll strtoul strtoull strxfrm "
+        "system tan tanh tgamma time tmpfile tmpnam tolower toupper trunc ungetc va_arg va_copy "
+        "va_end va_start vfprintf vprintf vsnprintf vsprintf vsscanf wait wcstombs wctomb write read "
+        "open close y0 y1 yn index select link connect bind"
+    ).split()
 )
 _TAKEN = re.compile(r"U?INT(_?(LEAST|FAST))?\w*_(MIN|MAX|C)|(SIZE|PTRDIFF)_(MIN|MAX)|(fc|FC)_.*|.*_t|work|p?thread.*")
+
+
+# -- names
+#
+# C keeps names to itself that a program must not define: keywords, what begins with _, what the included headers define as
+# macros, and, for what a linker sees, all functions of its library, whose float and long double forms end in f and l. C++ keeps
+# what has two _ in a row. The file's own names begin with fc_ or FC_; its functions call their parameters in0, out0 ..., so
+# that the names in the header cannot meet those of variables.
 
 
 class Exported(NamedTuple):
@@ -115,6 +135,12 @@ def _bool_note(dtype: np.dtype) -> str:
     return {"b": " (0 or 1)", "c": " (real and imaginary parts)"}.get(dtype.kind, "")
 
 
+# -- functions
+#
+# Arguments are pointers to the leaves, one after the other, then those to the results, then the workspace: numbers too, so that
+# Fortran and R call them without a wrapper. Complex numbers are pairs in the header and structs in the file, which lie alike.
+
+
 def _program(given: Exported) -> Jaxpr:
     for v in (*given.jaxpr.in_avals, *given.jaxpr.out_avals):
         if type(v) is StackAval or v.dtype.kind not in "biufc":
@@ -134,7 +160,8 @@ def write_function(given: Exported, constants: str) -> tuple[Written, CProgram]:
         where = f" at {equation.source.short()}" if equation is not None and equation.source is not None else ""
         raise NotImplementedError(
             f"export_c of {given.symbol}{what}{where}: {error}.\n"
-            "Remedy: compute that part outside, and take its result as an argument; export(path, ...) writes a module of Python's."
+            "Remedy: compute that part outside, and take its result as an argument; export(path, ...) writes a module of "
+            "Python's."
         ) from None
 
 
@@ -167,7 +194,9 @@ def _function(p: CProgram, given: Exported, constants: str) -> Written:
     for name in every:
         if every.count(name) > 1:
             raise ValueError(f"export_c of {given.symbol}: two arguments or results are called {name!r}.\nRemedy: other names.")
-    targets = [CArray(d, _cast(p, f"out{i}", d, ""), s, contiguous_strides(s)) for i, (_, d, s) in enumerate(results)]
+    targets = [
+        CArray(d, _cast(p, f"out{i}", d, ""), s, contiguous_strides(s), 0, f"out{i}") for i, (_, d, s) in enumerate(results)
+    ]
     found = p.program(jaxpr, values, [t if t.shape else None for t in targets])
     for target, value in zip(targets, found):
         if target.shape:
@@ -221,6 +250,12 @@ static inline fc_c128 fc_c128_of(double re, double im) {
 """
 
 
+# -- files
+#
+# Both texts are made before one is written, so that what is refused leaves the files that are there. The hash is of the line of
+# JSON in the header, which the library gives back as a number: a header and a library that do not belong together differ.
+
+
 def _source(name: str, written: Sequence[Written], programs: Sequence[CProgram], abi: int) -> str:
     helpers: dict[str, str] = {}
     for p in programs:
@@ -252,10 +287,10 @@ def _header(name: str, written: Sequence[Written], line: str) -> str:
         f"   cc -std=c99 -O3 -ffp-contract=off -shared -fPIC -o lib{name}.so {name}.c -lm     (for funcad.load_c)\n"
         f"   CMake: add_library({name} {name}.c) and target_compile_options({name} PRIVATE -ffp-contract=off)\n\n"
         "   Never with -ffast-math: NaN, infinities and signs of zero would not be those of Python.\n"
-        "   Arrays are in C's order and do not overlap; each caller has its own workspace, aligned as malloc's. Functions give a\n"
-        "   status, allocate nothing, keep nothing between calls, and may run in several threads at once. */",
+        "   Arrays are in C's order and do not overlap; each caller has its own workspace, aligned as malloc's.\n"
+        "   Functions give a status, allocate nothing, keep nothing between calls, and may run in several threads at once. */",
         f"/* funcad: {line} */",
-        f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif",
+        f'#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern "C" {{\n#endif',
         "\n".join([f"#define {name.upper()}_{s} {i} /* {m} */" for i, (s, m) in enumerate(zip(STATUSES, _MEANINGS))]),
     ]
     for w in written:
@@ -315,6 +350,3 @@ def write_library(path: Any, functions: Sequence[Exported], overwrite: bool, con
         with open(file, "w", encoding="ascii", newline="\n") as stream:
             stream.write(text)
     return files
-
-
-__all__ = ["ABI", "STATUSES", "Exported", "abi_of", "check_name", "write_library"]

@@ -25,9 +25,9 @@ import numpy as np
 
 from funcad.backends.export.c_elements import CElements, CValue, c_type, initial, lane_type, literal
 from funcad.backends.export.c_helpers import HELPERS
-from funcad.backends.plans.element_plan import Unsupported, analyse, contiguous_strides
+from funcad.backends.export.c_shapes import boxes_of, collapsed, line_of, operand_of
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.backends.plans.element_writer import identity_of
-from funcad.backends.plans.row_plan import RowPlan, kind_of
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
@@ -36,7 +36,6 @@ from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import pipeline_end
 from funcad.passes.subprograms import called
 from funcad.primitives.atoms import fold_of
-from funcad.primitives.shape import broadcast_in_dim
 
 ALIGNED = 64  # bytes: where buffers of the workspace begin
 SMALL, STACK = 512, 16 * 1024  # bytes of an array that lies on the stack, and of all of these
@@ -46,10 +45,33 @@ LARGEST = 16 << 20  # bytes of all numbers in a file
 _GAP = 1_000_003  # between the numbers of places of several operands, so that no line goes from one into the next
 
 
+INDEX, SINGULAR, INDEFINITE, NUMBER = "FC_INDEX", "FC_SINGULAR", "FC_INDEFINITE", "FC_NUMBER"
+_NO_EIGENVALUES = "eigenvalues and singular values have no C"
+# -- what has no C, with the reason; other operations without a rule, a formula or a readable implementation have none either
+#
+# Values that Python computes, or that the host keeps, cannot be in a file. Decompositions whose iterations end when they end,
+# and transforms, are what libraries of C's are for: compute them outside, and hand the factors in as arguments.
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys("debug_callback io_callback pure_callback".split(), "it calls Python back"),
+    "random_draw": "it draws from a generator of the host's",
+    "host_read": "it reads what is outside of the program",
+    **dict.fromkeys("eig eigh eigvalsh svd svdvals schur spectral pinv".split(), _NO_EIGENVALUES),
+    **dict.fromkeys("lstsq polar polar_unitary nuclear_norm gap_quotient".split(), _NO_EIGENVALUES),
+    **dict.fromkeys("sqrtm logm logm_linear sylvester".split(), _NO_EIGENVALUES),
+    **dict.fromkeys("fft trigonometric".split(), "Fourier transforms have no C"),
+    "qr_raw": "LAPACK's way to store Q has no C",
+}
 _BYTE = Aval((), np.dtype(np.int8))
 
 
-class _Space:
+# -- how implementations of NumPy's are traced
+#
+# An implementation that makes an array and writes into it would write traced values into NumPy's memory, which has no place for
+# them. So what makes arrays gives traced ones: a zero that is an input of the trace, spread. The pipeline folds it away.
+
+
+class _WritableNumpy:
     """funcad.numpy, whose new arrays are traced, so that an implementation may write into them."""
 
     def __init__(self, numpy: Any, zero: Any):
@@ -71,6 +93,13 @@ class _Space:
     empty = zeros
 
 
+# -- values and buffers
+#
+# A view keeps the name of the buffer that it lies in (`owner`), so that holds are counted per buffer, whoever looks at it. What
+# the caller gave has no owner: nobody writes there. Small arrays are on the stack, where compilers keep them in registers; the
+# others have places in the workspace, given when all lifetimes are known: the largest first, each at the lowest free place.
+
+
 class CArray(NamedTuple):
     """Elements in memory: `base[offset + sum of index * stride]`, strides in elements."""
 
@@ -89,7 +118,8 @@ class CArray(NamedTuple):
         """The element at these indices."""
         strides = self.strides if strides is None else strides
         terms = [name if s == 1 else f"{name} * {s}" for name, s in zip(names, strides) if s]
-        return f"{self.base}[{' + '.join([*terms, *([str(self.offset)] if self.offset or not terms else [])])}]"
+        terms += [str(self.offset)] if self.offset or not terms else []
+        return f"{self.base}[{' + '.join(terms)}]"
 
     @property
     def pointer(self) -> str:
@@ -192,14 +222,17 @@ class CProgram:
 
     def helper(self, name: str, dtype: Any = None) -> str:
         """The name of a function that the file needs, of elements of a dtype."""
-        if dtype is not None and np.dtype(dtype).name not in ("float32", "float64") and name not in ("argsort", "search"):
+        floats = dtype is None or np.dtype(dtype).name in ("float32", "float64")
+        if not floats and name not in ("argsort", "search"):
             raise Unsupported(f"{name.replace('_', ' ')} of {np.dtype(dtype)}")
         key = name if dtype is None else f"{name}_{c_type(dtype)}"
         if key not in self.helpers:
             self.helpers[key] = HELPERS[name].replace("@T", "" if dtype is None else c_type(dtype))
             if dtype is not None:
                 single = np.dtype(dtype) == np.float32
-                self.helpers[key] = self.helpers[key].replace("@f", "f" if single else "").replace("@blas", "s" if single else "d")
+                self.helpers[key] = (
+                    self.helpers[key].replace("@f", "f" if single else "").replace("@blas", "s" if single else "d")
+                )
                 floats = np.dtype(dtype).kind == "f"
                 below = "(a < b || (b != b && a == a))" if floats else "(a < b)"
                 self.helpers[key] = self.helpers[key].replace("@BELOW", below)
@@ -263,7 +296,8 @@ class CProgram:
         flat = values.ravel()
         texts = [initial(x) for x in flat] or ["0"]
         rows = [", ".join(texts[i : i + 8]) for i in range(0, len(texts), 8)]
-        self.tables.append(f"static const {kind} @{name}[{len(texts)}] = {{\n    " + ",\n    ".join(rows) + "\n};")
+        numbers = ",\n    ".join(rows)
+        self.tables.append(f"static const {kind} @{name}[{len(texts)}] = {{\n    {numbers}\n}};")
         return CArray(values.dtype, f"@{name}", values.shape, contiguous_strides(values.shape))
 
     def index_table(self, values: np.ndarray) -> CArray:
@@ -312,7 +346,9 @@ class CProgram:
         inside = called(equation)
         if inside is not None:
             env = dict(zip(equation.inputs, values))
-            return self.program(inside[0], [self.read(env, a) for a in inside[1]], [self.wanted.get(v) for v in equation.outputs])
+            return self.program(
+                inside[0], [self.read(env, a) for a in inside[1]], [self.wanted.get(v) for v in equation.outputs]
+            )
         rule = RULES.get(primitive.name)
         if rule is not None:
             found: list[Any] = rule(self, equation, values, **equation.params)
@@ -339,7 +375,7 @@ class CProgram:
         def run(zero: Any, *given: Any) -> list[Any]:
             rest = iter(given)
             operands = [next(rest) if type(a) is Var else a.value for a in equation.inputs]
-            out = implementation(_Space(Tracer.namespace.numpy, zero), *operands, **equation.params)
+            out = implementation(_WritableNumpy(Tracer.namespace.numpy, zero), *operands, **equation.params)
             return list(out) if primitive.multiple else [out]
 
         try:
@@ -353,7 +389,9 @@ class CProgram:
         self.opening.append(primitive.name)
         constants = [self.given(np.asarray(c, v.aval.dtype)) for c, v in zip(consts, jaxpr.inputs)]
         found = self.program(
-            fuse(pipeline_end(jaxpr)), [*constants, literal(0, _BYTE.dtype), *[x for _, x in variables]], [self.wanted.get(v) for v in equation.outputs]
+            fuse(pipeline_end(jaxpr)),
+            [*constants, literal(0, _BYTE.dtype), *[x for _, x in variables]],
+            [self.wanted.get(v) for v in equation.outputs],
         )
         self.opening.pop()
         return found
@@ -363,6 +401,9 @@ class CProgram:
         return self.table(x) if x.shape else literal(x[()], x.dtype)
 
     # -- loops over arrays
+    #
+    # A sweep over long arrays is a block in which they have names that say that they do not overlap: compilers compute several
+    # elements at once only if they know. Where a result is written over an operand, element by element, nothing is said.
 
     def as_array(self, x: Any, shape: tuple[int, ...] = ()) -> CArray:
         """A number as an array of this shape, an array as it is."""
@@ -373,15 +414,20 @@ class CProgram:
         return CArray(x.dtype, name, shape, (0,) * len(shape))
 
     def sweep(
-        self, shape: Sequence[int], reads: Sequence[Any], writes: Sequence[CArray], body: Callable[[list[CValue]], Sequence[CValue]]
+        self,
+        shape: Sequence[int],
+        reads: Sequence[Any],
+        writes: Sequence[CArray],
+        body: Callable[[list[CValue]], Sequence[CValue]],
     ) -> None:
         """For each element: what is read goes into `body`, what it gives is written. All arrays have this shape."""
         if 0 in shape:
             return
         arrays = [x for x in (*reads, *writes) if type(x) is CArray]
         extents, rows = collapsed(shape, [x.strides for x in arrays])
-        apart = prod(shape) >= LONG and not {x.base for x in reads if type(x) is CArray} & {x.base for x in writes}
-        with self.apart([*[x for x in reads if type(x) is CArray]] if apart else [], writes if apart else []) as names:
+        read = [x for x in reads if type(x) is CArray]
+        apart = prod(shape) >= LONG and not {x.base for x in read} & {x.base for x in writes}
+        with self.apart(read if apart else [], writes if apart else []) as names:
             with self.loops(extents) as counters:
                 places = [x._replace(base=names.get(x.base, x.base)).at(counters, row) for x, row in zip(arrays, rows)]
                 rest = iter(places)
@@ -432,7 +478,7 @@ class CProgram:
         """The array in C's order, held once."""
         x = self.as_array(x)
         if x.strides == contiguous_strides(x.shape):
-            return self.hold(x)  # type: ignore[no-any-return]
+            return self.hold(x)
         target = self.array(x.dtype, x.shape)
         self.copy(x, target)
         return target
@@ -470,7 +516,8 @@ class CProgram:
         if target is not None and not inner:  # rows are added up
             self.fill(target, identity_of(kind, dtype))
             strides = iter(target.strides)
-            spread = target._replace(shape=shape, strides=tuple([next(strides) if i in kept else 0 for i in range(len(shape))]))
+            along = tuple([next(strides) if i in kept else 0 for i in range(len(shape))])
+            spread = target._replace(shape=shape, strides=along)
             self.sweep(shape, [x, spread], [spread], lambda l: [self.e.combine(kind, l[1], self.e.convert(l[0], dtype))])
             return target
         with self.loops([shape[i] for i in kept]) as outer:
@@ -503,155 +550,10 @@ class CProgram:
                 self.folded(kind, total, self.e.load(x.dtype, x.at(names, row)))
         return total
 
-    # -- groups
-
-    def fused(self, equation: Equation, values: list[Any]) -> list[Any]:
-        jaxpr, shape, kind = equation.params["jaxpr"], equation.params["shape"], equation.params["kind"]
-        if kind == "elementwise":
-            return self.group(equation, jaxpr, shape, values)
-        if kind == "rows" and 0 not in shape:
-            try:
-                plan = RowPlan(jaxpr, shape)
-            except Unsupported:
-                plan = None
-            if plan is not None:
-                return self.rows(equation, plan, values)
-        return self.program(jaxpr, values, [self.wanted.get(v) for v in equation.outputs])
-
-    def group(self, equation: Equation, jaxpr: Jaxpr, shape: tuple[int, ...], values: list[Any]) -> list[Any]:
-        """Element operations in one loop, and totals."""
-        plan = analyse(jaxpr)
-        reads = []
-        for i, axes in plan.accesses:
-            x = values[i]
-            if type(x) is CArray and axes is not None:
-                strides = [0] * len(shape)
-                for axis, n, s in zip(axes, x.shape, x.strides):
-                    strides[axis] = s if n == shape[axis] else 0
-                x = x._replace(shape=shape, strides=tuple(strides))
-            reads.append(x)
-        made = {o: None for o in jaxpr.outputs if o not in plan.sums}
-        targets = {o: self.new(v) for o, v in zip(jaxpr.outputs, equation.outputs) if o in made}
-        totals = {v: self.total(kind, v.aval.dtype) for v, (kind, _) in plan.sums.items()}
-
-        def body(lanes: list[CValue]) -> list[CValue]:
-            env: dict[Any, Any] = {v: lanes[i] for v, i in plan.reads.items()}
-            for e in plan.equations:
-                operands = [self.read(env, a) for a in e.inputs]
-                literals = e.primitive is broadcast_in_dim
-                env[e.outputs[0]] = self.e.convert(operands[0], e.outputs[0].aval.dtype) if literals else self.e.apply(e, operands)
-            for v, (kind, atom) in plan.sums.items():
-                self.folded(kind, totals[v], self.read(env, atom))
-            return [env[o] for o in targets]
-
-        self.sweep(shape, reads, list(targets.values()), body)
-        return [totals[o] if o in totals else targets[o] for o in jaxpr.outputs]
-
-    def rows(self, equation: Equation, plan: RowPlan, values: list[Any]) -> list[Any]:
-        """Row by row, phase by phase, as `RowPlan` says."""
-        n, m = plan.shape
-        order = {v: x for v, x in zip(equation.params["jaxpr"].inputs, values)}
-        given = {v: order[v] for v in plan.jaxpr.inputs}
-        results: list[Any] = [None] * len(equation.outputs)
-        totals: dict[Var, Any] = {}
-        outs: dict[Var, list[CArray]] = {}
-        for o, places in plan.outputs.items():
-            for i in places:
-                v = equation.outputs[i]
-                kind = kind_of(plan.maker[o]) if o in plan.maker else None
-                if not v.aval.shape:
-                    results[i] = totals[o] = totals.get(o) or self.total(str(kind), v.aval.dtype)
-                    continue
-                results[i] = self.new(v)
-                outs.setdefault(o, []).append(results[i])
-                if plan.kind[o] == "column" and kind is not None:
-                    self.fill(results[i], identity_of(kind, v.aval.dtype))
-        buffers = {v: self.array(v.aval.dtype, (m,)) for v in plan.kept}
-        (row,) = [self.fresh("r")]
-        with self.block(f"for (int64_t {row} = 0; {row} < {n}; {row}++)"):
-            env: dict[Any, Any] = {}
-
-            def number(a: Any) -> Any:
-                """A row value or a scalar."""
-                if type(a) is Literal:
-                    return literal(a.value, a.aval.dtype)
-                if a not in env:
-                    x = given[a]
-                    env[a] = self.e.load(x.dtype, x.at([row])) if plan.kind[a] == "row" else x
-                return env[a]
-
-            for i, phase in enumerate(plan.phases):
-                for e in phase.rows:
-                    (v,) = e.outputs
-                    operands = [number(a) for a in e.inputs]
-                    env[v] = operands[0] if e.primitive is broadcast_in_dim else self.e.apply(e, operands)
-                    for target in outs.get(v, ()):
-                        self.line(f"{target.at([row])} = {env[v].text};")
-                for e in phase.scalars:
-                    self.folded(str(kind_of(e)), totals[e.outputs[0]], number(e.inputs[0]))
-                self._phase(plan, i, row, number, given, buffers, outs, env)
-            for o, targets in outs.items():
-                if plan.kind[o] == "row" and kind_of(plan.maker[o]) is not None:
-                    for target in targets:
-                        self.line(f"{target.at([row])} = {env[o].text};")
-        for x in buffers.values():
-            self.release(x)
-        return results
-
-    def _phase(
-        self, plan: RowPlan, i: int, row: str, number: Callable[[Any], Any], given: dict, buffers: dict, outs: dict, env: dict
-    ) -> None:
-        phase, m = plan.phases[i], plan.shape[1]
-        if not phase.sinks:
-            return
-        for v in plan.row_operands(i):
-            number(v)
-        needed = plan.needed(phase, i)
-        for v in needed:  # scalars that are spread: read before the loop
-            if v in plan.maker and not plan.loaded(v, i):
-                for a in plan.maker[v].inputs:
-                    if type(a) is Literal or plan.kind[a] in ("row", "scalar"):
-                        number(a)
-        totals = {s.var: self.total(str(kind_of(s.equation)), s.var.aval.dtype) for s in phase.sinks if s.kind == "reduction"}
-        env.update(totals)
-        with self.loops([m]) as (column,):
-            inside: dict[Any, Any] = {}
-
-            def element(a: Any) -> Any:
-                return inside[a] if a in inside else number(a)
-
-            for v in needed:
-                if v not in plan.maker:
-                    x = given[v]
-                    place = x.at([row, column]) if plan.kind[v] == "full" else x.at([column])
-                    inside[v] = self.e.load(x.dtype, place)
-                elif plan.loaded(v, i):
-                    inside[v] = self.e.load(v.aval.dtype, buffers[v].at([column]))
-                else:
-                    e = plan.maker[v]
-                    operands = [element(a) for a in e.inputs]
-                    spread = e.primitive is broadcast_in_dim
-                    inside[v] = self.e.convert(operands[0], v.aval.dtype) if spread else self.e.apply(e, operands)
-            for sink in phase.sinks:
-                if sink.kind == "output":
-                    for target in outs[sink.var]:
-                        self.line(f"{target.at([row, column])} = {element(sink.var).text};")
-                    continue
-                if sink.kind == "keep":
-                    self.line(f"{buffers[sink.var].at([column])} = {element(sink.var).text};")
-                    continue
-                x, *others = [element(a) for a in sink.equation.inputs]
-                dtype = sink.var.aval.dtype
-                x = self.e.mul(x, others[0]) if others else x
-                if sink.kind == "reduction":
-                    self.folded(str(kind_of(sink.equation)), totals[sink.var], x)
-                    continue
-                for target in outs[sink.var]:
-                    place = target.at([column])
-                    now = self.e.load(dtype, place)
-                    self.line(f"{place} = {self.e.combine(str(kind_of(sink.equation)), now, self.e.convert(x, dtype)).text};")
-
     # -- movements
+    #
+    # NumPy's own implementation is asked where each element comes from. A view costs nothing, and is copied only where a result
+    # is wanted at a place of its own.
 
     def moved(self, equation: Equation, values: list[Any]) -> Any:
         """By the implementation itself, on the numbers of places: 0 is a zero."""
@@ -704,8 +606,9 @@ class CProgram:
         """The lines of the function, with its buffers, and the bytes of the workspace."""
         offsets, total = self.memory.placed()
         heads = [
-            f"    {c_type(self.types[name])} *const {name} = ({c_type(self.types[name])} *)((char *)fc_work + {at});"
+            f"    {kind} *const {name} = ({kind} *)((char *)fc_work + {at});"
             for name, at in offsets.items()
+            if (kind := c_type(self.types[name]))
         ]
         lines = without_unused([*heads, *self.lines])
         used = set(re.findall(r"\b\w+\b", "\n".join(lines)))
@@ -739,92 +642,14 @@ def without_unused(lines: list[str]) -> list[str]:
         lines = kept
 
 
-def collapsed(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """The extents of the fewest loops over these arrays, and the strides of each."""
-    extents: list[int] = []
-    rows: list[list[int]] = [[] for _ in strides]
-    for axis, n in enumerate(shape):
-        if n == 1:
-            continue
-        here = [row[axis] for row in strides]
-        if extents and all([row[-1] == s * n for row, s in zip(rows, here)]):
-            extents[-1] *= n
-            for row, s in zip(rows, here):
-                row[-1] = s
-        else:
-            extents.append(n)
-            for row, s in zip(rows, here):
-                row.append(s)
-    if not extents:
-        extents = [1]
-        rows = [[0] for _ in strides]
-    return extents, rows
+RULES: dict[str, Callable[..., list[Any]]] = {}  # by the names of primitives
 
 
-def line_of(where: np.ndarray) -> tuple[int, tuple[int, ...]] | None:
-    """(start, strides), if the numbers are in a line along each axis."""
-    if not where.size:
-        return 0, contiguous_strides(where.shape)
-    start = int(where[(0,) * where.ndim])
-    strides = []
-    for axis, n in enumerate(where.shape):
-        strides.append(int(where[tuple([int(i == axis) for i in range(where.ndim)])]) - start if n > 1 else 0)
-    expected = np.full(where.shape, start)
-    for axis, (n, s) in enumerate(zip(where.shape, strides)):
-        expected += (np.arange(n) * s).reshape([-1 if i == axis else 1 for i in range(where.ndim)])
-    return (start, tuple(strides)) if np.array_equal(expected, where) else None
+def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """This writes the primitives of these names."""
 
+    def put(function: Callable[..., Any]) -> Callable[..., Any]:
+        RULES.update(dict.fromkeys(names, function))
+        return function
 
-def operand_of(where: np.ndarray, limits: np.ndarray) -> int | None:
-    """Which operand all these elements are of; None if several, or zeros among them."""
-    if not where.size:
-        return 0 if len(limits) else None
-    low, high = int(where.min()), int(where.max())
-    first, last = [int(np.searchsorted(limits, x - 1, "right")) for x in (low, high)]
-    return first if low > 0 and first == last else None
-
-
-def boxes_of(where: np.ndarray, limits: np.ndarray, left: list[int], origin: tuple[int, ...] = ()) -> Iterator[Any]:
-    """(origin, shape, line) of boxes whose elements lie in a line along each axis of one operand, or are zeros."""
-    origin = origin or (0,) * where.ndim
-    line = line_of(where)
-    if line is not None and (operand_of(where, limits) is not None or not where.any()):
-        left[0] -= 1
-        yield origin, where.shape, line
-        return
-    best: list[int] = []
-    chosen = 0
-    for axis, n in enumerate(where.shape):
-        cuts = _cuts(where, axis) if n > 1 else []
-        if cuts and (not best or len(cuts) < len(best)):
-            best, chosen = cuts, axis
-    if not best:
-        chosen = int(np.argmax(where.shape))
-        best = [where.shape[chosen] // 2]
-    for begin, end in zip([0, *best], [*best, where.shape[chosen]]):
-        if left[0] < 0:
-            return
-        part = tuple([slice(begin, end) if i == chosen else slice(None) for i in range(where.ndim)])
-        at = tuple([o + begin * (i == chosen) for i, o in enumerate(origin)])
-        yield from boxes_of(where[part], limits, left, at)
-
-
-def _cuts(where: np.ndarray, axis: int) -> list[int]:
-    """Where along an axis another line begins; of two elements always."""
-    slices = np.moveaxis(where, axis, 0).reshape(where.shape[axis], -1)
-    n = len(slices)
-    steps = np.diff(slices, axis=0)
-    alike = (steps[1:] == steps[:-1]).all(axis=1)  # is step i + 1 the one before it?
-    cuts, i = [], 0
-    while i < n - 1:
-        end = i + 1
-        while end < n - 1 and alike[end - 1]:
-            end += 1
-        i = end + 1
-        if i < n:
-            cuts.append(i)
-    return cuts or ([1] if n == 2 else [])
-
-
-RULES: dict[str, Callable[..., list[Any]]] = {"fused": lambda program, equation, values, **params: program.fused(equation, values)}
-REFUSED: dict[str, str] = {}
+    return put

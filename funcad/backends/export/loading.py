@@ -11,6 +11,14 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.export.c_library import ABI, abi_of
+from funcad.host.real_types import is_a
+
+
+# -- calls by ctypes
+#
+# An argument must have the shape that the file was written for, and a dtype that converts without loss: what C reads is exactly
+# what is there, and nothing is cut off in silence. Results and workspace are made anew for each call, so that threads may share
+# a function. Strided arrays are copied into C's order first.
 
 
 class CFunction:
@@ -23,8 +31,9 @@ class CFunction:
         self._function.restype = ctypes.c_int
         words = [*signature["arguments"], *signature["results"]]
         self._function.argtypes = [ctypes.c_void_p] * (len(words) + 1)
-        self._arguments = [(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in signature["arguments"]]
-        self._results = [(np.dtype(dtype), tuple(shape)) for _, dtype, shape in signature["results"]]
+        arguments, results = signature["arguments"], signature["results"]
+        self._arguments = [(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in arguments]
+        self._results = [(np.dtype(dtype), tuple(shape)) for _, dtype, shape in results]
 
     def __repr__(self) -> str:
         told = [", ".join([f"{n}: {d}{s}" for n, d, s in self._signature[word]]) for word in ("arguments", "results")]
@@ -37,7 +46,8 @@ class CFunction:
         arrays = []
         for x, (name, dtype, shape) in zip(args, self._arguments):
             found = np.asarray(x)
-            if not np.can_cast(found.dtype, dtype, "safe") and not (found.ndim == 0 and isinstance(x, (int, float, complex))):
+            number = found.ndim == 0 and is_a(x, (int, float, complex))  # of Python's: it has no dtype to lose
+            if not number and not np.can_cast(found.dtype, dtype, "safe"):
                 raise TypeError(f"{self.name}: {name} is {dtype} in C, got {found.dtype}.\nRemedy: x.astype(np.{dtype}).")
             if found.shape != shape:
                 raise ValueError(f"{self.name}: {name} has the shape {shape} in C, got {found.shape}")
@@ -67,7 +77,7 @@ class CLibrary:
 
     def __getattr__(self, name: str) -> CFunction:
         try:
-            return self.__dict__["functions"][name]  # type: ignore[no-any-return]
+            return self.__dict__["functions"][name]
         except KeyError:
             raise AttributeError(f"{self.__dict__.get('path')} has no function {name!r}") from None
 
