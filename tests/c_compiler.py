@@ -29,10 +29,10 @@ def run(*command: Any) -> str:
     return found.stdout
 
 
-def built(path: Path, optimize: str = "-O1", cpp: bool = True) -> Path:
+def built(path: Path, flags: Sequence[str] = ("-O1",), cpp: bool = True) -> Path:
     """The library of `path`.h and `path`.c, compiled as C; as C++ it must compile, too."""
     library = path.with_name(f"lib{path.name}_{next(_numbers)}.so")
-    run("gcc", "-std=c99", "-pedantic", optimize, *FLAGS, "-shared", "-fPIC", f"{path}.c", "-o", library, "-lm")
+    run("gcc", "-std=c99", "-pedantic", *flags, *FLAGS, "-shared", "-fPIC", f"{path}.c", "-o", library, "-lm")
     if cpp:
         run("g++", "-std=c++11", "-fsyntax-only", *FLAGS, "-x", "c++", f"{path}.c")
     return library

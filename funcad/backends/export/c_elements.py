@@ -169,8 +169,9 @@ class CElements(ElementWriter):
 
     literal = staticmethod(literal)
 
-    def __init__(self, line: Callable[[str], None], fresh: Callable[[str], str]):
+    def __init__(self, line: Callable[[str], None], fresh: Callable[[str], str], function: Callable[..., str | None]):
         self.line, self.fresh = line, fresh
+        self.function = function  # our own function of C's for an atom, if there is one
 
     def put(self, dtype: np.dtype, text: str) -> CValue:
         name = self.fresh("v")
@@ -207,6 +208,9 @@ class CElements(ElementWriter):
         if name in _CODE[kind]:
             found = _CODE[kind][name].format(*texts)
             return self.put(result, f"({c_type(dtype)})({found})" if kind in "iu" and result == dtype else found)
+        own = self.function(name, dtype) if kind == "f" else None
+        if own is not None:
+            return self.put(result, f"{own}({texts[0]})")
         if kind == "f" and name in _FUNCTIONS:
             return self.put(result, f"{_FUNCTIONS[name]}{'f' if dtype.itemsize == 4 else ''}({', '.join(texts)})")
         if kind == "c" and name in _COMPLEX:

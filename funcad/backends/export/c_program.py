@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.export.c_elements import CElements, CValue, c_type, initial, lane_type, literal
+from funcad.backends.export.c_functions import BITS, OWN, function_text
 from funcad.backends.export.c_helpers import HELPERS
 from funcad.backends.export.c_shapes import boxes_of, collapsed, line_of, operand_of
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
@@ -189,7 +190,7 @@ class CProgram:
         self.statuses: set[str] = set()
         self.opening: list[str] = []
         self.equations: list[Equation] = []  # that are being written, the outer ones first
-        self.e = CElements(self.line, self.fresh)
+        self.e = CElements(self.line, self.fresh, self.elementary)
 
     # -- text
 
@@ -237,6 +238,15 @@ class CProgram:
                 below = "(a < b || (b != b && a == a))" if floats else "(a < b)"
                 self.helpers[key] = self.helpers[key].replace("@BELOW", below)
         return f"fc_{key}"
+
+    def elementary(self, name: str, dtype: np.dtype) -> str | None:
+        """The name of our own elementary function for an atom; None if it is libm's."""
+        if name not in OWN.get(dtype, ()):
+            return None
+        bits = BITS.replace("@N", str(8 * dtype.itemsize)).replace("@T", c_type(dtype))
+        self.helpers[f"bits_{c_type(dtype)}"] = bits
+        self.helpers[f"{name}_{c_type(dtype)}"] = function_text(name, dtype)
+        return f"fc_{name}_{c_type(dtype)}"
 
     def leave_if(self, condition: str, status: str) -> None:
         """The function ends here with this status."""

@@ -13,7 +13,6 @@ import numpy as np
 from funcad.backends.export.c_library import ABI, abi_of
 from funcad.host.real_types import is_a
 
-
 # -- calls by ctypes
 #
 # An argument must have the shape that the file was written for, and a dtype that converts without loss: what C reads is exactly
