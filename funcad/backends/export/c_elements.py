@@ -114,8 +114,8 @@ def _text(value: Any, plain: bool = False) -> str:
 
 # -- complex numbers, where the statement for all engines has none
 #
-# NumPy orders them by real parts first, and takes none with a NaN for smaller or larger. Functions of C's own of complex numbers
-# are not called: C++ cannot take them, and their values at special points are not NumPy's.
+# NumPy orders them by real parts first, and takes none with a NaN for smaller or larger. Functions of C's own of complex
+# numbers are not called: C++ cannot take them, and their values at special points are not NumPy's.
 
 
 def _ordered(word: str) -> Callable[..., Any]:

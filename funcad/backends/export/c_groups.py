@@ -67,7 +67,7 @@ def _group(p: CProgram, equation: Equation, jaxpr: Jaxpr, shape: tuple[int, ...]
             p.folded(kind, totals[v], p.read(env, atom))
         return [env[o] for o in targets]
 
-    p.sweep(shape, reads, list(targets.values()), body)
+    p.sweep(shape, reads, list(targets.values()), body, list(totals.values()))
     return [totals[o] if o in totals else targets[o] for o in jaxpr.outputs]
 
 
@@ -153,7 +153,8 @@ def _phase(
                     number(a)
     totals = {s.var: p.total(str(kind_of(s.equation)), s.var.aval.dtype) for s in phase.sinks if s.kind == "reduction"}
     env.update(totals)
-    with p.loops([m]) as (column,):
+
+    def column_of(column: str) -> None:
         inside: dict[Any, Any] = {}
 
         def element(a: Any) -> Any:
@@ -189,3 +190,5 @@ def _phase(
                 place = target.at([column])
                 now = p.e.load(dtype, place)
                 p.line(f"{place} = {p.e.combine(str(kind_of(sink.equation)), now, p.e.convert(x, dtype)).text};")
+
+    p.chained(m, list(totals.values()), column_of)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from funcad.backends.export.c_elements import c_type
+from funcad.backends.export.c_elements import c_type, literal
 from funcad.backends.export.c_program import INDEFINITE, SINGULAR, CArray, CProgram, rule
 from funcad.backends.export.c_rules import variables
 from funcad.backends.plans.element_plan import Unsupported
@@ -51,8 +51,8 @@ def _factored(p: CProgram, a: CArray, names: Sequence[str], factors: CArray, piv
 
 # -- factors by LU, with pivots
 #
-# The function of a factorization says whether a pivot is zero; what that means is its caller's: an error for a system, NaN for a
-# derivative that asks for an inverse, 0 for a determinant. Factors and pivots of one matrix lie in the workspace, for all
+# The function of a factorization says whether a pivot is zero; what that means is its caller's: an error for a system, NaN
+# for a derivative that asks for an inverse, 0 for a determinant. Factors and pivots of one matrix lie in the workspace, for all
 # matrices of a stack in turn; `lu` itself writes them into its results.
 
 
@@ -207,6 +207,49 @@ def _determinant(p: CProgram, equation: Equation, values: list) -> list:
     p.release(factors)
     p.release(pivots)
     return outs
+
+
+@rule("adjugate")
+def _adjugate(p: CProgram, equation: Equation, values: list) -> list:
+    """The determinant times the inverse; of a matrix that is singular, or nearly so, determinants of minors."""
+    (a,), target = values, p.new(equation.outputs[0])
+    n, dtype = a.shape[-1], a.dtype
+    factors, minor, pivots = p.array(dtype, (n, n)), p.array(dtype, (n, n)), p.array(_INT32, (n,))
+    kind = c_type(dtype)
+
+    def determinant(matrix: CArray, m: int) -> tuple[str, str, str]:
+        """Names of the determinant, of the least and of the largest pivot."""
+        names = det, least, most = p.fresh("t"), p.fresh("t"), p.fresh("t")
+        p.line(f"{kind} {det} = 1, {least} = INFINITY, {most} = 0;")
+        with p.loops([m]) as (i,):
+            pivot = p.e.load(dtype, f"{matrix.base}[{i} * {m} + {i}]")
+            size = p.e.abs(pivot)
+            p.line(f"{det} *= {pivots.base}[{i}] == {i} ? {pivot.text} : -{pivot.text};")
+            p.line(f"if ({size.text} < {least}) {least} = {size.text};")
+            p.line(f"if ({size.text} > {most}) {most} = {size.text};")
+        return names
+
+    def write(names: list[str]) -> None:
+        singular, x, m = _factored(p, a, names, factors, pivots), _one(target, names, p), _seen_one(a, names, p)
+        det, least, most = determinant(factors, n)
+        with p.block(f"if (!{singular} && {least} > {literal(np.finfo(dtype).eps ** 0.5, dtype).text} * {most})"):
+            with p.loops([n, n]) as (i, j):
+                p.line(f"{x.at([i, j])} = {i} == {j} ? {det} : 0;")
+            _solved(p, factors, pivots.base, x, False)
+        with p.block("else"), p.loops([n, n]) as (i, j):
+            with p.loops([n - 1, n - 1]) as (r, c):
+                place = m.at([f"({r} + ({r} >= {j}))", f"({c} + ({c} >= {i}))"])
+                p.line(f"{minor.base}[{r} * {n - 1} + {c}] = {place};")
+            call = f"{p.helper('lu', dtype)}({n - 1}, {n - 1}, {minor.base}, {pivots.base})"
+            p.line(f"(void){call};")
+            part, *_ = determinant(minor, n - 1)
+            p.line(f"{x.at([i, j])} = ({i} + {j}) % 2 == 0 ? {part} : -{part};")
+
+    if n:
+        _matrices(p, a.shape[:-2], write)
+    for x in (factors, minor, pivots):
+        p.release(x)
+    return [target]
 
 
 # -- triangles, Cholesky, QR

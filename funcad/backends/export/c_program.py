@@ -41,6 +41,7 @@ from funcad.primitives.atoms import fold_of
 ALIGNED = 64  # bytes: where buffers of the workspace begin
 SMALL, STACK = 512, 16 * 1024  # bytes of an array that lies on the stack, and of all of these
 PIECES = 48  # moves of one operation that are loops; more are a table
+CHAINS = 8  # of a long sum
 LONG = 32  # elements from which on a loop tells the compiler that its arrays do not overlap
 LARGEST = 16 << 20  # bytes of all numbers in a file
 _GAP = 1_000_003  # between the numbers of places of several operands, so that no line goes from one into the next
@@ -184,6 +185,8 @@ class CProgram:
         self.pinned: Counter[str] = Counter()
         self.dying: set[str] = set()  # buffers whose last reader is this equation
         self.wanted: dict[Var, CArray] = {}  # where results are to lie
+        self.sums: set[str] = set()  # totals that are sums
+        self.chains: dict[str, str] = {}  # of these, in the loop that is written: the chain that is added to
         self.tables: list[str] = []
         self.table_bytes = 0
         self.helpers: dict[str, str] = {}
@@ -429,8 +432,12 @@ class CProgram:
         reads: Sequence[Any],
         writes: Sequence[CArray],
         body: Callable[[list[CValue]], Sequence[CValue]],
+        totals: Sequence[CValue] = (),
     ) -> None:
-        """For each element: what is read goes into `body`, what it gives is written. All arrays have this shape."""
+        """For each element: what is read goes into `body`, what it gives is written. All arrays have this shape.
+
+        `totals`: sums that the body adds to.
+        """
         if 0 in shape:
             return
         arrays = [x for x in (*reads, *writes) if type(x) is CArray]
@@ -438,12 +445,40 @@ class CProgram:
         read = [x for x in reads if type(x) is CArray]
         apart = prod(shape) >= LONG and not {x.base for x in read} & {x.base for x in writes}
         with self.apart(read if apart else [], writes if apart else []) as names:
-            with self.loops(extents) as counters:
-                places = [x._replace(base=names.get(x.base, x.base)).at(counters, row) for x, row in zip(arrays, rows)]
-                rest = iter(places)
-                lanes = [self.e.load(x.dtype, next(rest)) if type(x) is CArray else x for x in reads]
-                for place, value in zip(rest, body(lanes), strict=True):
-                    self.line(f"{place} = {value.text};")
+            with self.loops(extents[:-1]) as outer:
+
+                def element(last: str) -> None:
+                    counters = [*outer, last]
+                    renamed = [x._replace(base=names.get(x.base, x.base)) for x in arrays]
+                    rest = iter([x.at(counters, row) for x, row in zip(renamed, rows)])
+                    lanes = [self.e.load(x.dtype, next(rest)) if type(x) is CArray else x for x in reads]
+                    for place, value in zip(rest, body(lanes), strict=True):
+                        self.line(f"{place} = {value.text};")
+
+                self.chained(extents[-1], totals, element)
+
+    def chained(self, n: int, totals: Sequence[CValue], body: Callable[[str], None]) -> None:
+        """A loop, whose sums of floats are added up in independent chains if it is long, so that several run side by side."""
+        sums = [t for t in totals if t.dtype.kind == "f" and t.text in self.sums]
+        whole = n - n % CHAINS if sums and n >= LONG else 0
+        if whole:
+            chains = {t.text: self.fresh("t") for t in sums}
+            for t in sums:
+                self.line(f"{c_type(t.dtype)} {chains[t.text]}[{CHAINS}] = {{{', '.join(['0'] * CHAINS)}}};")
+            start, k, i = [self.fresh("i") for _ in range(3)]
+            with self.block(f"for (int64_t {start} = 0; {start} < {whole}; {start} += {CHAINS})"):
+                with self.block(f"for (int64_t {k} = 0; {k} < {CHAINS}; {k}++)"):
+                    self.line(f"const int64_t {i} = {start} + {k};")
+                    self.chains.update({text: f"{name}[{k}]" for text, name in chains.items()})
+                    body(i)
+            for t in sums:
+                del self.chains[t.text]
+                with self.loops([CHAINS]) as (j,):
+                    self.line(f"{t.text} += {chains[t.text]}[{j}];")
+        if n - whole:
+            i = self.fresh("i")
+            with self.block(f"for (int64_t {i} = {whole}; {i} < {n}; {i}++)"):
+                body(i)
 
     @contextmanager
     def apart(self, reads: Sequence[CArray], writes: Sequence[CArray]) -> Iterator[dict[str, str]]:
@@ -504,10 +539,14 @@ class CProgram:
         """A variable for a fold, with what changes nothing."""
         name = self.fresh("t")
         self.line(f"{lane_type(dtype)} {name} = {literal(identity_of(kind, dtype), dtype).text};")
+        if kind == "add":
+            self.sums.add(name)
         return CValue(dtype, name)
 
     def folded(self, kind: str, total: CValue, x: CValue) -> None:
-        self.line(f"{total.text} = {self.e.combine(kind, total, self.e.convert(x, total.dtype)).text};")
+        place = self.chains.get(total.text, total.text)
+        found = self.e.combine(kind, CValue(total.dtype, place), self.e.convert(x, total.dtype))
+        self.line(f"{place} = {found.text};")
 
     def reduced(self, equation: Equation, x: Any, axes: Sequence[int]) -> Any:
         (v,) = equation.outputs
