@@ -40,6 +40,11 @@ def pytest_xdist_make_scheduler(config: Any) -> Any:
     return workers.InGroups(len(config.option.tx)) if config.option.dist == "load" else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: Any) -> None:
+    workers.import_a_share(session.config)
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # a collection would look at each of the tests again
 

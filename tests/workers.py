@@ -11,6 +11,8 @@ pytest-xdist that know groups take time quadratic in the number of tests, and as
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import random
 import re
@@ -23,11 +25,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 __all__ = [
     "ORDER",
     "InGroups",
     "cores",
     "group_of",
+    "import_a_share",
     "left_out",
     "name_of",
     "own_folder",
@@ -92,6 +97,21 @@ def own_folder() -> Path | None:
     except OSError:  # nowhere to write
         return None
     return folder if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077 else None
+
+
+def import_a_share(config: Any) -> None:
+    """A worker imports its share of the test files before it collects them all.
+
+    Asserts are rewritten, and the code kept, by the worker that imports a file first. Since all workers collect the files in
+    one order, each would rewrite every one of them at the same time.
+    """
+    given = getattr(config, "workerinput", None)
+    if given is None:
+        return
+    files = [path for a in config.args for path in sorted(Path(a.partition("::")[0]).resolve().rglob("test_*.py"))]
+    for path in files[int(given["workerid"].removeprefix("gw")) :: given["workercount"]]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # when it collects the file, it says so
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 def seed() -> int | None:

@@ -44,7 +44,7 @@ def arrays_of(op: OpSpec) -> Iterator[tuple[tuple, list]]:
             yield args, [to_device(x) for x in args]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("op", [pytest.param(s, id=s.id, marks=[pytest.mark.slow] * (i % 3 > 0)) for i, s in enumerate(SPECS)])
 def test_every_operation_and_its_derivative(op: OpSpec) -> None:
     for args, there in arrays_of(op):

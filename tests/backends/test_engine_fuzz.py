@@ -42,13 +42,13 @@ def some(first: int, count: int, engines: Sequence[str], big: bool = False) -> N
 FIRSTS = [*range(0, 100, BLOCK), *[pytest.param(n, marks=pytest.mark.slow) for n in range(100, 400, BLOCK)]]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("first", FIRSTS)
 def test_numpy_engine(first: int) -> None:
     some(first, BLOCK, ["numpy" if first % (2 * BLOCK) else "tiny"])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @native_only
 @pytest.mark.parametrize("first", FIRSTS)
 def test_native_engine(first: int) -> None:

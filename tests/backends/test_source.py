@@ -167,7 +167,7 @@ def every_operation() -> list[Any]:
     return [pytest.param(s, id=s.id, marks=[pytest.mark.slow] if i % 4 else []) for i, s in enumerate(all_specs())]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("op", every_operation())
 def test_every_operation(op: Any) -> None:
     args = op.samples()[0]
@@ -223,7 +223,7 @@ def assert_same_as_on_the_host(text: str, args: list) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-4 if single else 1e-9, atol=1e-5 if single else 1e-9)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("op", every_operation())
 def test_every_operation_takes_arrays_of_a_device(op: Any) -> None:
     args = op.samples()[0]
@@ -327,7 +327,7 @@ DERIVED = {
 }
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.filterwarnings("ignore:grad. the output of")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("derived", DERIVED)

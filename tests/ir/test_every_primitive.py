@@ -410,15 +410,15 @@ def derived_programs_are_well_formed(op: OpSpec) -> None:
 # -- the tests
 
 
-# By default second derivatives and batched ones are those of a spec's first samples: both are made of the rules of primitives,
+# By default second derivatives and batched ones are those of a spec's first sample: both are made of the rules of primitives,
 # each of which all samples check. Of these specs they take a third of all the time here, and none is checked by default.
 LONG = {"logm", "logm_linear", "carlson_moment", "carlson_moment-2", "sine_moment"}
 DERIVED = (second_derivatives, derivatives_batch)
-FEW = 2  # samples
+FEW = 1  # sample
 
 
 class Few:
-    """A spec with its first samples only."""
+    """A spec with its first sample only."""
 
     def __init__(self, op: OpSpec):
         self.op = op

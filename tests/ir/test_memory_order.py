@@ -134,7 +134,7 @@ def ravelled(x: Any, how: str) -> Any:
     return np.ravel(x, order=how)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("how", ["K", "A", "beside F"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_are_read_as_numpys_are_or_refused(name: str, how: str) -> None:

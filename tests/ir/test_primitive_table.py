@@ -99,6 +99,7 @@ def test_every_primitive_is_in_the_table() -> None:
     assert not stale, f"COVERED_BY_PROGRAMS names primitives that do not exist: {stale}"
 
 
+@pytest.mark.slow
 def test_programs_reach_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     reached: set[str] = set()
 

@@ -58,7 +58,7 @@ FUNCTIONS = {"newton": newton, "relu": relu, "matching": matching, "words": word
 VALUES = [np.float64(v) for v in (0.5, 2.0, 7.0, 0.25, 1.0, 1000.0)]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.filterwarnings("ignore:.*does not depend")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("engine", ["native", "numpy", "interpreter"])

@@ -51,7 +51,7 @@ def test_value_and_derivative(call: Call) -> None:
     assert np.sum(slope * step) == pytest.approx(expected, rel=1e-5, abs=2 * apart + 1e-11)
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("call", [c for c in ALL if c.name.rpartition(".")[2] not in NOT_COMPILED], ids=lambda c: c.name)
 def test_jit(call: Call) -> None:
     x, compiled = call.value, jit(call.of)
@@ -215,6 +215,7 @@ def test_programs_say_so() -> None:
     assert "scipy.optimize.rosen by its own code" in str(jit(lambda x: optimize.rosen(x)).explain(X))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ["Polynomial", "Chebyshev", "Legendre", "Hermite", "HermiteE", "Laguerre"])
 def test_classes_of_polynomials(kind: str) -> None:
     make, c = getattr(np.polynomial, kind), np.array([1.1, 2.0, 0.6])

@@ -265,7 +265,7 @@ def test_first_derivative(name: str) -> None:
         check(jit(grad(f))(small), first, x.shape, "jit, float32", np.float32)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", TABLE)
 def test_second_derivative(name: str) -> None:
     f, x, _, _, second = TABLE[name]

@@ -66,7 +66,7 @@ POINTWISE = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", POINTWISE)
 def test_derivatives_behind_a_mask_are_zero_to_third_order(name):
     f, x = POINTWISE[name]
@@ -134,7 +134,7 @@ ARRAYS = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_what_is_read_is_all_that_counts(name):
     f, plain = ARRAYS[name]
@@ -219,6 +219,7 @@ INNER = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", INNER)
 def test_masks_go_through_programs(name):
     masked, without = INNER[name]

@@ -106,7 +106,7 @@ def test_forward_mode_gives_what_reverse_mode_gives(f):
             np.testing.assert_allclose(around(rows)(X), gradient, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_second_derivatives(f):
     expected = hessian(f)(X)

@@ -98,7 +98,7 @@ def test_known_values():
     np.testing.assert_allclose([grad(g)(0.0), jacrev(grad(g))(0.0)], [1.0, 6.0])
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_masks_on_the_carry(step, n):
@@ -107,7 +107,7 @@ def test_masks_on_the_carry(step, n):
         agree(lambda loop: loop(step, n), THRICE)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_loops_in_loops(step):
     """The stacks of an inner loop are entries of the outer loop's, or the same for all of its iterations."""
@@ -123,7 +123,7 @@ def test_loops_in_loops(step):
     agree(around, TWICE)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_branches(step):
     def in_a_branch(loop):

@@ -93,10 +93,20 @@ def expected(x, index):
         return None, error
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(arrays_and_indices())
 def test_getitem_matches_numpy(case):
-    shape, index = case
+    check_getitem(*case)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(arrays_and_indices())
+def test_getitem_matches_numpy_often(case):
+    check_getitem(*case)
+
+
+def check_getitem(shape, index):
     x = ramp(shape)
     want, error = expected(x, index)
     if error is not None:
@@ -129,10 +139,20 @@ def test_gradient_and_batch(case):
     np.testing.assert_array_equal(funcad.vmap(gradient)(xs), np.stack([counted.reshape(shape)] * 2))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(arrays_and_indices(), st.data())
 def test_at_matches_numpy(case, data):
-    shape, index = case
+    check_at(*case, data)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None)
+@given(arrays_and_indices(), st.data())
+def test_at_matches_numpy_often(case, data):
+    check_at(*case, data)
+
+
+def check_at(shape, index, data):
     x = ramp(shape)
     want, error = expected(x, index)
     if error is not None:
@@ -204,7 +224,7 @@ INDICES = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
 def test_update_derivatives_of_both_orders(operation, index):

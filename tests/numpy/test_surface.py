@@ -74,6 +74,7 @@ NAMES: dict[str, list[Case]] = {}  # in the order of the table
 for _case in CASES:
     NAMES.setdefault(_case.name, []).append(_case)
 DERIVED = ("jvp", "vjp", "second", "vmap", "cupy")
+EVEN_LATER = ("jvp", "vjp")  # of all cases, where they do not follow from what tests/surface/theorem.py names
 DISTRIBUTIONS_LEAVE = ("second", "vmap", "cupy")
 LONG = (  # these run for a second or more where others take a hundredth: some cells are left to the slow test
     "scipy.stats.vonmises.", "scipy.integrate.odeint", "scipy.integrate.solve_ivp", "scipy.integrate.nquad",
@@ -122,22 +123,24 @@ class Findings:
 @pytest.mark.filterwarnings("ignore:grad. the output of .* does not depend on")
 @pytest.mark.parametrize("name", NAMES)
 def test_function(name: str) -> None:
-    """Value, NumPy's own call, jit and dtype in every case; the other cells in the first to which they apply.
+    """Value, jit and dtype in every case; the other cells, and NumPy's own call, in the first to which they apply.
 
-    They are checked in later ones, too, where they do not follow from what tests/surface/theorem.py names. Un-jitted gradients
-    of arrays, of written arrays and of numbers are checked once. Of the methods of distributions, which are many, only what
-    does not follow is batched, differentiated twice, and run on the device; of what takes long, nothing is. What follows from
-    what primitives are is checked for one function in three.
+    Derivatives are checked in later ones, too, where they do not follow from what tests/surface/theorem.py names. Un-jitted
+    gradients of arrays, of written arrays and of numbers are checked once. Of the methods of distributions, which are many,
+    only what does not follow is batched, differentiated twice, and run on the device; of what takes long, nothing is. What
+    follows from what primitives are is checked for one function in three.
     """
     found, done = Findings(name), set(left_out(name))
     for case in NAMES[name]:
         theorem = follows(case)
-        for cell in ("value", "plain", "jit") if name.startswith("numpy.") else ("value", "jit"):
+        for cell in ("value", "jit"):
             found.check(cell, case, check, cell, case)
+        if case is NAMES[name][0] and name.startswith("numpy."):
+            found.check("plain", case, check, "plain", case)
         if case.empty("dtype") is None:
             found.check("dtype", case, check_dtype, case, False)
         for cell in DERIVED if not name.startswith(LONG) else [cell for cell in DERIVED if cell not in LONG_LEAVE]:
-            if (cell not in done or not theorem and cell != "cupy") and found.check(cell, case, check, cell, case):
+            if (cell not in done or not theorem and cell in EVEN_LATER) and found.check(cell, case, check, cell, case):
                 done.add(cell)
         for kind, gradient in GRADIENTS.items() if case.empty("vjp") is None else ():
             if kind not in done and found.check(f"gradient, {kind}", case, gradient, case):
@@ -152,7 +155,7 @@ def test_the_cells_left_out(name: str) -> None:
     found = Findings(name)
     of_the_first = LONG_LEAVE if name.startswith(LONG) else left_out(name)
     for i, case in enumerate(NAMES[name]):
-        for cell in (*(DERIVED if i else of_the_first), "dtype"):
+        for cell in (*(DERIVED if i else of_the_first), "dtype", *["plain"] * name.startswith("numpy.")):
             found.check(cell, case, check, cell, case)
     found.tell()
 

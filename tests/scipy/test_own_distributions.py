@@ -85,7 +85,7 @@ def methods_of(name: str) -> list[str]:
 SLOW = ("gausshyper", "norminvgauss")  # SciPy's own values are quadratures of quadratures
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in NAMES])
 @pytest.mark.filterwarnings("ignore:The shape parameter of the erlang", "ignore:grad. the output")  # of whole numbers
 def test_derivatives_in_x_and_all_parameters(name: str) -> None:

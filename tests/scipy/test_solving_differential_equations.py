@@ -27,7 +27,7 @@ def differences(f, a, h=1e-3):
     return (8 * (f(a + h) - f(a - h)) - (f(a + 2 * h) - f(a - 2 * h))) / (12 * h)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @BOTH
 @pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA"])
 def test_every_method_to_second_order(o, method):

@@ -78,7 +78,7 @@ def three_ways(say: Callable[..., Any], x: Any, fail: bool) -> Any:
     return x * x
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("fail", [False, True])
 @pytest.mark.parametrize("transformed", ["jit", "grad of jit", "jit of grad", "io in jit"])
 def test_every_order_of_ways(transformed: str, fail: bool) -> None:

@@ -19,7 +19,7 @@ from tests.whole.writes.transformations import ABSTRACT, TRANSFORMATIONS
 CASES = [(p, t) for p in PROGRAMS for t in TRANSFORMATIONS if applies(p, t)]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     "program, transformation",
     [pytest.param(p, t, marks=[] if by_default(p, t) else pytest.mark.slow, id=f"{p.name}-{t}") for p, t in CASES],
