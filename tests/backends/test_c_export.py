@@ -45,7 +45,7 @@ REFUSED = frozenset(
     "eig eigh eigvalsh svd svdvals schur spectral pinv lstsq polar polar_unitary nuclear_norm gap_quotient sqrtm logm "
     "logm_linear sylvester qr_raw fft trigonometric spline_filter "
     # what looks at values while it runs: sizes, lanes that go on, the bits of a number
-    "adjugate_linear expm expm_linear triangular_only is_last pick_lanes python_checked reduce_precision "
+    "adjugate_linear expm expm_linear triangular_only is_last python_checked reduce_precision "
     "stack_add stack_empty stack_lead stack_select stack_sum "
     # layouts that LAPACK alone has
     "banded_solve pivot_permutation "
@@ -148,7 +148,7 @@ def test_random_programs(first: int, tmp_path: Path) -> None:
 
         found.add(jaxpr, [], check, str(seed))
     assert len(found.functions) > 30
-    assert all([re.search("float16|pick_lanes|complex|on values|of u?int", why) for why in found.refused]), found.refused
+    assert all([re.search("float16|complex|on values|of u?int", why) for why in found.refused]), found.refused
     found.run(tmp_path)
 
 
@@ -205,6 +205,85 @@ def test_programs_and_their_derivatives(way: str, tmp_path: Path) -> None:
     assert len(found.functions) > 25
     for name, why in refused.items():
         assert name in NO_C and NO_C[name] in why or "depends on values" in why, why
+    found.run(tmp_path, flags=["-O2"])
+
+
+# -- how elements move and add up, in odd shapes
+
+
+def coll(x: Any) -> Any:
+    return while_loop(lambda c: np.sum(c * c) > 0.1, lambda c: c * 0.7 - 0.01, x)
+
+
+def factors(a: Any) -> Any:
+    a = a[:, :5] + 5 * np.eye(5)
+    for k in range(4):
+        a[k + 1 :, k] /= a[k, k]
+        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+    return a
+
+
+OF_MATRICES: list[Callable[[Any], Any]] = [  # of a (5, 6)
+    lambda a: a[::-2, ::3].T,
+    lambda a: np.roll(a, (1, 2), (0, 1)),
+    lambda a: np.pad(a, 2, mode="reflect"),
+    lambda a: np.pad(a, ((1, 2), (0, 1))),
+    lambda a: np.tile(a, (2, 3)),
+    lambda a: np.flip(np.stack([a, a * 2, a.copy()], 1), 2),
+    lambda a: np.concatenate([a[:0], a, a[::-1]], axis=0),
+    lambda a: np.zeros((0, 3)) @ a[:3] + a[0, 0],
+    lambda a: a[:, :0] @ a[:0] + a[0, 0],
+    lambda a: a.reshape(1, 30, 1) + a[0, :5],
+    lambda a: np.kron(a, a[:2, :2]),
+    lambda a: np.einsum("ij,kj,k->i", a, a, a[:, 0]),
+    lambda a: np.einsum("ijk,ljk->il", a.reshape(5, 2, 3), a.reshape(5, 2, 3)[:, :, ::-1]),
+    lambda a: np.einsum("ijk,jlk->il", a.reshape(5, 2, 3), a.reshape(2, 5, 3)),
+    lambda a: np.einsum("bij,bjk->bik", a[None].repeat(3, 0), a.T[None].repeat(3, 0)),
+    lambda a: (a * 1j + a).conj() @ (a.T * (2 - 1j)),
+    lambda a: [np.sum(a.reshape(5, 2, 3), axis=axis) for axis in (0, 1, 2, (0, 2), (0, 1, 2))],
+    lambda a: [np.max(a.T, axis=1), np.any(a > 0, axis=0), np.sum(a > 0), np.sum(a[:0]), np.prod(a, axis=1)],
+    lambda a: [np.cumsum(a[:, ::-1], axis=0)[::-1], np.cumprod(a, axis=1).T, np.median(a, axis=0)],
+    lambda a: [np.argmax(a, axis=0), np.argmin(a), np.argsort(-a, axis=1, kind="stable"), np.sort(a, axis=0)[::-1]],
+    lambda a: a[np.array([[0, -1], [3, 2]]), np.array([1, 5])],
+    lambda a: np.searchsorted(np.sort(a[0]), a[1]),
+    lambda a: np.mean(a.astype(np.float32), axis=0),
+    lambda a: [a, a, 1.0, 2, True],
+    lambda a: grad(lambda a: np.sum(factors(a) ** 2))(a),
+    lambda a: grad(lambda a: np.linalg.det(a[:, 1:]))(np.outer(a[:, 0], a[0])),  # of a singular matrix
+    lambda a: [*np.linalg.qr(a.T), *np.linalg.qr(a.T, mode="complete"), *np.linalg.slogdet(a[:, 1:])],
+    lambda a: grad(lambda a: np.sum(funcad.nn.softmax(a) ** 2 + funcad.nn.layer_norm(a) ** 3))(a),
+    lambda a: grad(lambda a: np.sum(np.convolve(a[0], a[1, :3]) ** 2))(a),
+    lambda a: grad(lambda a: np.sum(np.tanh((a - a.mean(1, keepdims=True)) / a.std(1, keepdims=True)) * a))(a),
+    vmap(coll),
+    vmap(lambda x: funcad.cond(x[0] > 0, lambda x: np.log(x[0]) + x, lambda x: -2 * x, x)),
+    lambda a: scan(lambda c, _: ((c[1], c[0]), c[0][0]), (a, 2 * a), None, length=3),
+    lambda a: scan(lambda c, r: (c * r[0], r[::-1]), a[0], a[:0]),
+]
+
+
+def test_movements_and_sums(tmp_path: Path) -> None:
+    """Small arrays, and long ones, whose loops differ."""
+    found, rng = _Found(), np.random.default_rng(0)
+
+    def check_of(f: Any, a: Any, expected: list[Any], number: int) -> Callable[[Callable[..., Any]], None]:
+        def check(function: Callable[..., Any]) -> None:
+            for x, y in zip(several(function(a)), expected, strict=True):
+                assert x.dtype == np.asarray(y).dtype
+                assert_close(x, y, rtol=1e-6 if x.dtype == np.float32 else 1e-9, what=f"function {number}")
+
+        return check
+
+    small = rng.normal(size=(5, 6))
+    long = [lambda b: np.sum(np.exp(b - np.max(b, axis=1, keepdims=True)), axis=0), lambda b: (b - b.mean(0)) / b.std(0)]
+    long += [
+        lambda b: b @ b.T @ b,
+        lambda b: [np.sum(b), np.sum(b * b), np.linalg.norm(b, axis=1)],
+        grad(lambda b: np.sum(b**3)),
+    ]
+    for number, (f, a) in enumerate([*[(f, small) for f in OF_MATRICES], *[(f, rng.normal(size=(300, 43))) for f in long]]):
+        g = jit(f)
+        entry = g.lower(a)._entry
+        assert found.add(entry.jaxpr, entry.consts, check_of(g, a, tree.leaves(g(a)), number), str(number)), found.refused
     found.run(tmp_path, flags=["-O2"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,49 @@ def test_programs_that_call_it(compiler: str, suffix: str, text: str, tmp_path: 
     *found, abi = map(float, c_compiler.run(program).split())
     assert_close(np.array(found), np.array([energy(X), *grad(energy)(X)]), rtol=1e-14)
     assert abi == 1
+
+
+_FORTRAN = r"""
+program caller
+  use, intrinsic :: iso_c_binding
+  implicit none
+  interface
+    function model_gradient(x, out, work) bind(c) result(status)
+      import :: c_double, c_int8_t, c_int
+      real(c_double), intent(in) :: x(3)
+      real(c_double), intent(out) :: out(3)
+      integer(c_int8_t) :: work(*)
+      integer(c_int) :: status
+    end function
+  end interface
+  real(c_double) :: x(3) = [0.5d0, -1.0d0, 2.0d0], out(3)
+  integer(c_int8_t) :: work(65536)
+  if (model_gradient(x, out, work) /= 0) stop 1
+  write (*, "(3es26.17)") out
+end program
+"""
+_R = r"""
+dyn.load(commandArgs(trailingOnly = TRUE)[1])
+found <- .C("model_gradient", x = as.double(c(0.5, -1, 2)), out = double(3), work = raw(65536))
+cat(sprintf("%.17g", found$out), "\n")
+"""
+
+
+@pytest.mark.parametrize("language", ["gfortran", "Rscript"])
+def test_other_languages(language: str, tmp_path: Path) -> None:
+    """As the manual's page has it."""
+    if shutil.which(language) is None or not c_compiler.available():
+        pytest.skip(f"there is no {language}")
+    jit(energy).export_c(tmp_path / "model", X, also={"gradient": grad(energy)})
+    library = c_compiler.built(tmp_path / "model")
+    if language == "gfortran":
+        (tmp_path / "main.f90").write_text(_FORTRAN)
+        c_compiler.run("gfortran", tmp_path / "main.f90", library, "-o", tmp_path / "main", f"-Wl,-rpath,{tmp_path}")
+        text = c_compiler.run(tmp_path / "main")
+    else:
+        (tmp_path / "main.R").write_text(_R)
+        text = c_compiler.run("Rscript", tmp_path / "main.R", library)
+    assert_close(np.array([float(x) for x in text.split()]), grad(energy)(X), rtol=1e-14)
 
 
 @needs_compiler

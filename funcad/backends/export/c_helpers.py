@@ -93,24 +93,38 @@ static inline void fc_product_@T(int64_t m, int64_t n, int64_t k, const @T *a, i
         }
     }
 #endif
-    for (int64_t i = 0; i < m; i++) {
-        if (bn != 1 || cn != 1) {
-            for (int64_t j = 0; j < n; j++) {
-                @T t[4] = {0, 0, 0, 0};
-                const int64_t whole = k / 4 * 4;
-                for (int64_t l = 0; l < whole; l += 4) {
-                    for (int64_t q = 0; q < 4; q++) t[q] += a[i * am + (l + q) * ak] * b[(l + q) * bk + j * bn];
+    const int64_t rows = bn == 1 && cn == 1 ? m / 4 * 4 : 0, columns = bn == 1 && cn == 1 ? n / 8 * 8 : 0;
+    for (int64_t i = 0; i < rows; i += 4) {
+        for (int64_t j = 0; j < columns; j += 8) {
+            @T t[4][8] = {{0, 0, 0, 0, 0, 0, 0, 0}};
+            for (int64_t l = 0; l < k; l++) {
+                for (int64_t r = 0; r < 4; r++) {
+                    for (int64_t q = 0; q < 8; q++) t[r][q] += a[(i + r) * am + l * ak] * b[l * bk + j + q];
                 }
-                @T total = (t[0] + t[1]) + (t[2] + t[3]);
-                for (int64_t l = whole; l < k; l++) total += a[i * am + l * ak] * b[l * bk + j * bn];
-                c[i * cm + j * cn] = total;
+            }
+            for (int64_t r = 0; r < 4; r++) {
+                for (int64_t q = 0; q < 8; q++) c[(i + r) * cm + j + q] = t[r][q];
+            }
+        }
+    }
+    for (int64_t i = 0; i < m; i++) {
+        if (i >= rows && bn == 1 && cn == 1) {
+            for (int64_t j = 0; j < n; j++) c[i * cm + j] = 0;
+            for (int64_t l = 0; l < k; l++) {
+                const @T f = a[i * am + l * ak];
+                for (int64_t j = 0; j < n; j++) c[i * cm + j] += f * b[l * bk + j];
             }
             continue;
         }
-        for (int64_t j = 0; j < n; j++) c[i * cm + j] = 0;
-        for (int64_t l = 0; l < k; l++) {
-            const @T f = a[i * am + l * ak];
-            for (int64_t j = 0; j < n; j++) c[i * cm + j] += f * b[l * bk + j];
+        for (int64_t j = i < rows ? columns : 0; j < n; j++) {
+            @T t[4] = {0, 0, 0, 0};
+            const int64_t whole = k / 4 * 4;
+            for (int64_t l = 0; l < whole; l += 4) {
+                for (int64_t q = 0; q < 4; q++) t[q] += a[i * am + (l + q) * ak] * b[(l + q) * bk + j * bn];
+            }
+            @T total = (t[0] + t[1]) + (t[2] + t[3]);
+            for (int64_t l = whole; l < k; l++) total += a[i * am + l * ak] * b[l * bk + j * bn];
+            c[i * cm + j * cn] = total;
         }
     }
 }

@@ -7,6 +7,7 @@ status before anything is read there. Sorting is stable, NaN last, by positions:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,30 @@ def _checked_index(
     flat = x._replace(shape=shape, strides=contiguous_strides(shape))
     p.sweep(shape, [flat], [target], lambda l: [p.e.put(dtype, f"({c_type(dtype)}){_checked_at(p, l[0], size)}")])
     p.release(x)
+    return [target]
+
+
+@rule("pick_lanes")
+def _pick_lanes(p: CProgram, equation: Equation, values: list) -> list:
+    """Lanes where the mask does not hold are the first one where it does; as they are, if there is none."""
+    x, mask = values
+    target = p.new(equation.outputs[0])
+    mask = p.contiguous(mask)
+    rank, lanes = len(mask.shape), prod(mask.shape)
+    chosen = p.fresh("s")
+    p.line(f"int64_t {chosen} = 0;")
+    p.line(f"while ({chosen} < {lanes} && {mask.base}[{mask.offset} + {chosen}] == 0) {chosen}++;")
+    p.line(f"if ({chosen} == {lanes}) {chosen} = -1;")
+    if 0 not in x.shape:
+        with p.loops(x.shape) as names:
+            terms = [f"{name} * {s}" for name, s in zip(names, contiguous_strides(mask.shape))]
+            lane, held = p.fresh("j"), p.e.load(mask.dtype, mask.at(names[:rank]))
+            p.line(f"const int64_t {lane} = {held.text} || {chosen} < 0 ? {' + '.join(terms)} : {chosen};")
+            own = []
+            for n, s in zip(mask.shape, contiguous_strides(mask.shape)):
+                own.append(f"({lane} / {s} % {n})")
+            p.line(f"{target.at(names)} = {x.at([*own, *names[rank:]])};")
+    p.release(mask)
     return [target]
 
 

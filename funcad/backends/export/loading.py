@@ -25,11 +25,12 @@ class CFunction:
 
     def __init__(self, library: Any, signature: dict[str, Any]):
         self.name: str = signature["name"]
+        self.work: int = signature["work"]  # bytes
         self._signature = signature
-        self._function = getattr(library, self.name)
-        self._function.restype = ctypes.c_int
+        self.pointer = getattr(library, self.name)
+        self.pointer.restype = ctypes.c_int
         words = [*signature["arguments"], *signature["results"]]
-        self._function.argtypes = [ctypes.c_void_p] * (len(words) + 1)
+        self.pointer.argtypes = [ctypes.c_void_p] * (len(words) + 1)
         arguments, results = signature["arguments"], signature["results"]
         self._arguments = [(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in arguments]
         self._results = [(np.dtype(dtype), tuple(shape)) for _, dtype, shape in results]
@@ -52,8 +53,8 @@ class CFunction:
                 raise ValueError(f"{self.name}: {name} has the shape {shape} in C, got {found.shape}")
             arrays.append(np.ascontiguousarray(found, dtype).reshape(shape))
         results = [np.empty(shape, dtype) for dtype, shape in self._results]
-        work = np.empty(max(self._signature["work"] // 8, 1), np.float64)
-        status = self._function(*[x.ctypes.data for x in (*arrays, *results, work)])
+        work = np.empty(max(self.work // 8, 1), np.float64)
+        status = self.pointer(*[x.ctypes.data for x in (*arrays, *results, work)])
         if status:
             raise self._error(status)
         outs = [x[()] for x in results]
