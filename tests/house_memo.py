@@ -48,9 +48,8 @@ NOT_MEMOS = {  # (file, name): what it is
     ("primitives/special_table.py", "COUNTS"): "registered at import",
     ("primitives/special_table.py", "KERNELS"): "registered at import",
     ("primitives/special_table.py", "TABLE"): "registered at import",
-    ("unjitted/chunks.py", "_roots"): "where recordings were cut, of which each has its own state",
     ("unjitted/strides.py", "_made_like"): "which arrays stand for traced values",
-    ("unjitted/tape_rows.py", "_NOTHING"): "nothing, for ever",
+    ("unjitted/tape.py", "_NOTHING"): "nothing, for ever",
 }
 
 

@@ -25,7 +25,7 @@ MANY_PARAMETERS = {
     "backends/native/kernels.py _emit_part": LOOPS,
     "control/budgeted_scan.py _backwards": LOOPS,
     "control/budgeted_while.py _backwards": LOOPS,
-    "unjitted/tape_rows.py Rows._row": ONE_WAY_BACK,
+    "unjitted/tape.py Tape.rows": ONE_WAY_BACK,
     "nn/attention.py dot_product_attention": JAX,
     "primitives/convolution.py conv_general_dilated": JAX,
     "scipy/integrate/initial_values.py solve_bvp": SCIPY,

@@ -158,12 +158,13 @@ def _survey_file(found: Survey, source: Source) -> None:
     found.imports[dotted(source.path)] = [n for node in source.tree.body for n in imported_with_names(node)]
     every = annotations(source.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.AnnAssign))
     n, bare = found.annotations.get(source.folder, (0, 0))
-    found.annotations[source.folder] = n + len(every), bare + sum(getattr(a, "id", "") == "Any" for a in every)
+    if not house_budgets.is_generated(source.text):
+        found.annotations[source.folder] = n + len(every), bare + sum(getattr(a, "id", "") == "Any" for a in every)
     found.classes[source.inside] = house_names.classes(source.of(ast.ClassDef))
     found.functions[source.inside] = list(house_names.functions(source.tree))
     if not house_budgets.is_generated(source.text):
         measured = house_budgets.measured_text(source.text, source.nodes) + Counter(files=1)
         found.measured.setdefault(house_budgets.folder_of(source.path), Counter(files=0)).update(measured)
-    found.own_imports.append(house_rules.own_imports(source.path, ROOT, source.of(ast.Import, ast.ImportFrom)))
+        found.own_imports.append(house_rules.own_imports(source.path, ROOT, source.of(ast.Import, ast.ImportFrom)))
     if house_rules.has_needless_all(source.path, ROOT, source.tree):
         found.needless_all.append(source.inside)

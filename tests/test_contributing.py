@@ -22,7 +22,7 @@ from funcad.primitives import activation, shape
 from funcad.primitives import reduction as reductions
 from funcad.primitives.arithmetic import abs_, square
 from funcad.testing import check_grads
-from funcad.unjitted.tape_plans import has_rows
+from funcad.unjitted.kinds import has_rows
 from tests.agreement import assert_agree
 from tests.standin import registered, to_device, to_host
 

@@ -28,10 +28,9 @@ from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
+from funcad.unjitted.backward import pull, transposed
 from funcad.unjitted.linearizing import linearize_following
-from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_ends import pull as pull_tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
@@ -163,9 +162,9 @@ def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
     value = outs[0]
     one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
     if type(jaxpr) is Tape:
-        return iter(pull_tape(jaxpr, [one], outs))
+        return iter(pull(jaxpr, [one] if type(value) in _NUMBERS or not device_in_use() else seed_beside(one, value)))
     if type(jaxpr) is Jaxpr:
-        return iter(pull(jaxpr, residuals, seed_beside(one, value), once=True))
+        return iter(transposed(jaxpr, residuals, seed_beside(one, value)))
     return iter(jaxpr.pull())  # of a gradient that vmap maps
 
 
@@ -246,7 +245,7 @@ class Gradient(Remade):
             number = self._number(out)
             return [out] if number is out else [number, out]
 
-        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, [x], _ALONE, "grad", {"n": 1}, "tape")
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, [x], _ALONE, "grad", {"n": 1}, True)
         if locks.held:
             locks.check()
         if nonzero[0]:
@@ -341,7 +340,7 @@ class Gradient(Remade):
             mapped = importlib.import_module("funcad.unjitted.mapped")
             outs, nonzero, jaxpr, residuals, locks = mapped.linearize_recorded(trace, flat, leaves, differentiable)
         else:
-            outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, "tape")
+            outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         if locks.held:
             locks.check()
         found = _back(jaxpr, residuals, outs) if nonzero[0] else itertools.repeat(None)

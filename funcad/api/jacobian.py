@@ -16,16 +16,16 @@ from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import concrete_value
+from funcad.masks.masks import has_no_nan
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import each_on_device_of
 from funcad.primitives.shape import reshape
+from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 
 from funcad.api.vjp import (  # isort: skip
     Linearized, derivative_of, jvp, linearize, linearized, pullback_of, pushforward_of, seed_of, vjp, with_compiled,
 )
-
-LARGEST = 256  # numbers that jacfwd has a program found for, which keeps their basis
 
 
 def _basis(values: Any) -> Any:
@@ -84,11 +84,40 @@ def _gradient(f: Any, found: Linearized) -> Any:
     return found.in_tree.unflatten(unshared(each_on_device_of(grads, found.leaves), found.leaves))
 
 
-def _with_zeros(columns: list[Any], nonzero: Sequence[bool], outs: Sequence[Any], values: Any) -> list[Any]:
-    """The columns of all outputs, of which those were computed that depend on the values."""
-    n = sum([aval_of(x).size for x in tree.leaves(values)])
-    given = iter(unshared(columns))
-    return [next(given) if z else np.zeros((n, *aval_of(o).shape), aval_of(o).dtype) for o, z in zip(outs, nonzero)]
+def _columns(found: Linearized) -> Any:
+    """The Jacobian by one pass back over the rows: of each argument, along axis 0 the elements of the outputs; or None."""
+    if type(found.jaxpr) is not backward.Rows:
+        return None
+    basis = tree.leaves(_basis(found.outs))
+    if type(basis[0]) is not np.ndarray:
+        return None
+    found.locks.check()
+    size = len(basis[0])
+    cts = backward.columns(found.jaxpr, found.residuals, size, [b for b, z in zip(basis, found.nonzero) if z])
+    if cts is None:
+        return None
+    given = iter(cts)
+    grads = [next(given) if d else None for d in found.differentiable]
+    return found.in_tree.unflatten(unshared([_rows_of_zeros(x, size) if g is None else g for g, x in zip(grads, found.leaves)]))
+
+
+def _few(found: Linearized) -> bool:
+    """Are there no more outputs than inputs, or little more, of one real dtype? Then its rows cost no more than its columns."""
+    sizes = [sum([aval_of(x).size for x in xs]) for xs in (found.outs, found.leaves)]
+    dtypes = {aval_of(x).dtype for x in (*found.outs, *found.leaves)}
+    return len(dtypes) == 1 and dtypes.pop().kind == "f" and sizes[0] <= 2 * sizes[1] + 8
+
+
+def _by_rows(rows: Any, out: Any, single: bool) -> Any:
+    """The Jacobian as users get it: `rows` have the elements of the outputs along axis 0."""
+    leaves, in_tree = tree.flatten(rows[0] if single else rows)
+    per_leaf = [tree.flatten(_split(r, 0, out))[0] for r in leaves]
+    return tree.structure(out).unflatten([in_tree.unflatten(column) for column in zip(*per_leaf)])
+
+
+def _rows_of_zeros(x: Any, size: int) -> np.ndarray:
+    zeros = zeros_for(x)
+    return np.zeros((size, *zeros.shape), zeros.dtype)
 
 
 def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any, bool]:
@@ -180,15 +209,15 @@ def jacfwd(
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacfwd")
         _check(chosen, holomorphic, "jacfwd", "argument")
-        small = chunk_size is None and sum([aval_of(x).size for x in tree.leaves(chosen)]) <= LARGEST
-        found = linearized(partial, chosen, has_aux, "jacfwd", "columns" if small else "linear")
-        _check(found.out, holomorphic, "jacfwd", "output", either=True)
-        if found.results is not None:
-            columns = found.out_tree.unflatten(_with_zeros(found.results, found.nonzero, found.outs, chosen))
-            rows = tree.map(lambda c: move_axis(c, 0, len(aval_of(c).shape) - 1), columns)
-        else:
-            push = pushforward_of(partial, chosen, found)
-            rows = _quietly(vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
+        found = linearized(partial, chosen, has_aux, "jacfwd", True)
+        out = found.out
+        _check(out, holomorphic, "jacfwd", "output", either=True)
+        rows = _columns(found) if chunk_size is None and _few(found) else None
+        if rows is not None and all(map(has_no_nan, tree.leaves(rows))):  # a NaN may stand elsewhere in forward mode
+            jacobian = _by_rows(rows, out, single)
+            return (jacobian, *found.aux) if has_aux else jacobian
+        push = pushforward_of(partial, chosen, found)
+        rows = _quietly(vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
         example = chosen[0] if single else chosen
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
         return (jacobian, *found.aux) if has_aux else jacobian
@@ -227,19 +256,17 @@ def jacrev(
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacrev")
         _check(chosen, holomorphic, "jacrev", "argument", allow_int, either=True)
-        found = linearized(partial, chosen, has_aux, "jacrev", lambda outs: "tape" if _is_number(outs) else "linear")
+        found = linearized(partial, chosen, has_aux, "jacrev", True, True)
         out = found.out
         _check(out, holomorphic, "jacrev", "output")
         if _is_number(found.outs):
             gradient = _gradient(partial, found)
             jacobian = found.out_tree.unflatten([gradient[0] if single else gradient])
             return (jacobian, *found.aux) if has_aux else jacobian
-        rows = _quietly(vmap(pullback_of(partial, found), chunk_size=chunk_size), _basis(out))
-        example = rows[0] if single else rows
-        leaves, in_tree = tree.flatten(example)
-        per_leaf = [tree.flatten(_split(r, 0, out))[0] for r in leaves]
-        out_tree = tree.structure(out)
-        jacobian = out_tree.unflatten([in_tree.unflatten(column) for column in zip(*per_leaf)])
+        rows = _columns(found) if chunk_size is None else None
+        if rows is None:
+            rows = _quietly(vmap(pullback_of(partial, found), chunk_size=chunk_size), _basis(out))
+        jacobian = _by_rows(rows, out, single)
         return (jacobian, *found.aux) if has_aux else jacobian
 
     options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}

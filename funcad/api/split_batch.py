@@ -37,7 +37,7 @@ from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_index, gather
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_leading, concatenate
-from funcad.unjitted.nested import with_value
+from funcad.unjitted.following import with_value
 from funcad.unjitted.strides import Given
 from funcad.writes.plain import lent
 

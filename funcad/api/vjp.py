@@ -18,11 +18,10 @@ from funcad.masks.masked_rules import push
 from funcad.primitives.placement import each_on_device_of
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted import tape_ends
+from funcad.unjitted import backward
 from funcad.unjitted.following import follow
 from funcad.unjitted.linearizing import linearize_following
 from funcad.unjitted.strides import Given
-from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
 
 from funcad.api.border import (  # isort: skip
@@ -66,22 +65,26 @@ def linearized(
     primals: Sequence[Any],
     has_aux: bool,
     name: str,
-    kind: str | Callable[[Sequence[Any]], str] = "linear",
+    rows: bool = False,
+    number: bool = False,
 ) -> Linearized:
-    """`kind` says what is wanted, see `linearize_following`."""
+    """With `rows`, these may come in place of the program (`Rows`); with `number`, the gradient if the output is one number."""
     leaves, in_tree = flat_values((tuple(primals), {}))
     check_leaves(leaves, f"{name}: argument", primals)
     differentiable = [is_inexact(aval_of(x)) for x in leaves]
     store = OutTree()
     box: dict[str, Any] = {}
     flat = flat_function(with_aux(f, has_aux, box), in_tree, store)
-    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, kind)
+    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, rows)
     n, results = box.get("n", len(outs)), None
     check_leaves(outs[:n], f"{name}: output of {name_of(f)}")
     if type(jaxpr) is Tape:
-        locks.check()
-        results = list(tape_ends.pull(jaxpr, [] if kind == "columns" else [seed_of(outs[0])], outs))
-        locks.release()
+        if number and n == 1 and aval_of(outs[0]).shape == ():
+            locks.check()
+            results = backward.pull(jaxpr, [seed_of(outs[0])] if nonzero[0] else [])
+            locks.release()
+        else:
+            jaxpr, residuals = backward.rows_of(jaxpr)
     outs = own_memory(outs, leaves + residuals)
     out_tree, aux = store.tree, []
     if has_aux:
@@ -208,6 +211,8 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
 def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callable[..., Any]:
     """The derivative as a function of tangents."""
     outs, jaxpr, residuals, locks = linear.outs, linear.jaxpr, linear.residuals, linear.locks
+    if type(jaxpr) is backward.Rows:
+        jaxpr, residuals = jaxpr.linear(residuals)
 
     @api
     def f_jvp(*tangents: Any) -> Any:
@@ -302,7 +307,10 @@ class _Pullback:
     def flat(self, cts: Sequence[Any], residuals: list) -> list[Any]:
         """Cotangents (None: zero) of the differentiated leaves."""
         self.locks.check()
-        return pull(self.jaxpr, residuals, [c for c, z in zip(cts, self.nonzero) if z])
+        given = [c for c, z in zip(cts, self.nonzero) if z]
+        if type(self.jaxpr) is backward.Rows:
+            return self.jaxpr.pull(residuals, given)
+        return backward.transposed(self.jaxpr, residuals, given)
 
     @property
     def __name__(self) -> str:
@@ -394,7 +402,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> [float(g) for g in pullback(1.0)]
     [3.0, 2.0]
     """
-    found = linearized(f, primals, has_aux, "vjp")
+    found = linearized(f, primals, has_aux, "vjp", True)
     return found.out, pullback_of(f, found), *found.aux
 
 

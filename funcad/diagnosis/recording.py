@@ -30,8 +30,8 @@ from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.transforms.partial import TangentTrace
+from funcad.unjitted.backward import transposed
 from funcad.unjitted.linearizing import LinearizingTrace, Protector
-from funcad.unjitted.structural import pull
 
 
 class Use(NamedTuple):
@@ -333,7 +333,7 @@ def follow(run: Recording, f: Callable[..., Sequence[Any]], leaves: Sequence[Any
             jaxpr, residuals = recording.jaxpr(tangents)
             recording.closed = True
             names = jaxpr.inputs[len(residuals) :]
-            run.cotangents = dict(zip(names, pull(jaxpr, residuals, seeds, once=True)))
+            run.cotangents = dict(zip(names, transposed(jaxpr, residuals, seeds)))
             run.gradients = [None if v is None else run.cotangents.get(v) for v in variables]
     finally:
         trace.closed = recording.closed = True

@@ -266,7 +266,7 @@ class Push:
 
 
 @dataclass(frozen=True)
-class Pull:
+class Vjp:
     """(values, cotangents of the inexact results) -> cotangents of the values that the mask names."""
 
     mask: tuple[bool, ...]

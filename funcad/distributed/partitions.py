@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad.api.border import Transformed, api, check_leaves, flat_values, name_of, shown
 from funcad.distributed.partition_runners import runner_of
-from funcad.distributed.partition_tasks import Avals, Carried, Jvp, Lanes, Part, PartitionWork, Pull, Push, Slope, Task
+from funcad.distributed.partition_tasks import Avals, Carried, Jvp, Lanes, Part, PartitionWork, Push, Slope, Task, Vjp
 from funcad.primitives.collective import avals_of, numbers_behind, partition_sum
 
 
@@ -56,7 +56,7 @@ class PartitionSum(NamedTuple):
         return self._then(Push(mask))
 
     def pull(self, mask: tuple[bool, ...]) -> PartitionSum:
-        return self._then(Pull(mask))
+        return self._then(Vjp(mask))
 
     def lanes(self, mask: tuple[bool, ...], size: int) -> PartitionSum:
         return self._then(Lanes(mask, size))

@@ -33,7 +33,7 @@ from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
 from funcad.show.pretty import REST
-from funcad.unjitted.nested import with_value
+from funcad.unjitted.following import with_value
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import doubt, layout_of, layouts_of
 
@@ -479,7 +479,7 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
         out = trace.tape.unary(primitive, operation, x)
         trace.turned = trace.turned or out is not None
         return out
-    if (type(operation) is np.ufunc or operation in _REFUSING) and _of_float(x) and _of_float(y):
+    if (type(operation) is np.ufunc or operation in _REFUSING) and _of_number(x) and _of_number(y):
         return None  # of Python's numbers, where NumPy's function warns and Python's operator raises
     if operation is operator.pow and type(y) is not Tracer:  # `power` looks at a constant exponent
         return None
@@ -491,8 +491,8 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
     return out if out is None else strong(out)
 
 
-def _of_float(x: Any) -> bool:
-    return type(x.primal if type(x) is Tracer else x) is float
+def _of_number(x: Any) -> bool:
+    return type(concrete_value(x) if type(x) is Tracer else x) in (float, int)
 
 
 def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:

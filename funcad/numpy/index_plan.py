@@ -35,7 +35,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, transpose
 from funcad.tree.same import same_key
-from funcad.unjitted.tape_plans import moving_plan
+from funcad.unjitted.tape import moving_plan
 from funcad.writes.plain import lent
 
 _BASIC = frozenset([int, slice, type(None), type(Ellipsis)])

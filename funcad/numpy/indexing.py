@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,13 +18,12 @@ from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.promote import aliased, as_array, beside, strong
 from funcad.primitives.arithmetic import add, div, maximum, minimum, mul, neg
-from funcad.primitives.basic_indexing import are_apart, basic_index_p, gather, gather_p
+from funcad.primitives.basic_indexing import are_apart, basic_index_p, gather
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.primitives.transcendental import pow
-from funcad.unjitted.chunks import CHUNKED
 from funcad.unjitted.remembered import remembered
 from funcad.writes.boxes import ViewStep, linked, rebind, refresh, write
 from funcad.writes.held import Held, write_in_place
@@ -233,11 +231,6 @@ def read(x: Any, index: Any) -> Any:
             basic = canonical_basic(p.shape, index)
             if basic is None:
                 out = None if held else _taken(tape, x, index)
-            elif not held and type(index) in _INTEGERS and _differs(tape, p):
-                run = operator.itemgetter(index)
-                out = tape.moved(x, (gather_p, run, *TAKEN[True][2:]), np.int64(index))
-                if out is None:
-                    out = gather_p(x, np.int64(index), batch_dims=0, unique=True)
             else:
                 out = tape.part(x, index, basic, held)
             if out is not None:
@@ -272,20 +265,10 @@ def read(x: Any, index: Any) -> Any:
     return IndexPlan(shape, index).get(x)
 
 
-def _differs(tape: Any, array: np.ndarray) -> bool:
-    """Is the number of an element a turn's own, in a loop whose turns are alike but for it, so that it is an operand?
-
-    Not of the few elements of a state, or of parameters, which each turn reads at the same numbers; and where the recording is
-    not cut, turns need not be alike. A number that is known makes a shorter program: what it does not read is known, too.
-    """
-    return len(tape.places) >= CHUNKED and len(array) > _FEW and not tape.lifted
-
-
 _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))
 
 
 _INTEGERS = frozenset([int, np.int64])
-_FEW = 8
 
 
 def _taken(tape: Any, x: Tracer, index: Any) -> Any:

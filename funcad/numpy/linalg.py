@@ -335,7 +335,7 @@ def det(a: Any) -> Any:
 @implements("linalg.slogdet")
 def slogdet(a: Any) -> Any:
     tape = a.owner.tape if type(a) is Tracer else None
-    if tape is not None and len(a.shape) > 1 and a.shape[-1] == a.shape[-2]:
+    if tape is not None and type(a.primal) is np.ndarray and len(a.shape) > 1 and a.shape[-1] == a.shape[-2]:
         sign: Any = None
 
         def size(x: np.ndarray) -> Any:

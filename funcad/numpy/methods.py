@@ -1,7 +1,7 @@
 """Attributes, methods and operators of traced values.
 
 Idea: `Tracer.__getattr__` asks `attribute` for what the class itself does not have; each entry is the function of
-funcad.numpy that does the work. Methods that write in place are those of writing.py.
+funcad.numpy that does the work. Methods that write in place are those of array_writes.py.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
-from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
+from funcad.numpy import array_writes, elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
+from funcad.numpy.array_writes import in_place, setitem
 from funcad.numpy.dispatch import function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
 from funcad.numpy.indexing import getitem
 from funcad.numpy.views import with_out
-from funcad.numpy.writing import in_place, setitem
 from funcad.passes.subprograms import params_key
 from funcad.primitives import arithmetic, comparison, transcendental
 from funcad.primitives.arithmetic import add as add_p
@@ -175,9 +175,9 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "view": _view,
     "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device,
-    "sort": writing.sort,
-    "partition": writing.partition,
-    "fill": writing.fill,
+    "sort": array_writes.sort,
+    "partition": array_writes.partition,
+    "fill": array_writes.fill,
     "put": searching.put,
     "resize": _refused("resize", "y = np.resize(x, shape), which repeats x where x.resize pads with zeros"),
     "setflags": _refused("setflags", "leave it out"),
@@ -239,10 +239,10 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
 }
 # What can be assigned to: `x.shape = s`, `x.flat = v`, `x.real = v`.
 PROPERTIES = {
-    "shape": Tracer.shape.setter(writing.set_shape),  # type: ignore[attr-defined]
-    "flat": property(writing.flat_of, writing.set_flat),
-    "real": property(writing.real_of, writing.set_real),
-    "imag": property(writing.imag_of, writing.set_imag),
+    "shape": Tracer.shape.setter(array_writes.set_shape),  # type: ignore[attr-defined]
+    "flat": property(array_writes.flat_of, array_writes.set_flat),
+    "real": property(array_writes.real_of, array_writes.set_real),
+    "imag": property(array_writes.imag_of, array_writes.set_imag),
 }
 
 
@@ -470,8 +470,9 @@ def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
     if n is not None:
         if tape.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
             return None
-        if type(x.primal) is float:
-            operator.pow(x.primal, n)  # or Python's own error
+        p = concrete_value(x.primal)
+        if type(p) is float:
+            operator.pow(p, n)  # or Python's own error
         run, params, bits = _integer_power(n)
         return tape.unary(arithmetic.integer_pow_p, run, x, params, bits)
     return None if type(y) is float and y == 0.5 else tape.binary(transcendental.pow_p, operator.pow, x, y)

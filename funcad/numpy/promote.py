@@ -32,8 +32,8 @@ from funcad.primitives.comparison import or_
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import device_put_p, on_device_of
 from funcad.primitives.shape import broadcast_in_dim, reshape, shape_of_two, transpose
+from funcad.unjitted.following import with_value
 from funcad.unjitted.linearizing import FOLLOWING
-from funcad.unjitted.nested import with_value
 from funcad.writes.boxes import Box, is_array
 
 # -- pandas' Series, DataFrames and Indexes beside traced values: they are the arrays of their values

@@ -48,6 +48,20 @@ def bind_known(primitive: Any, args: Sequence[Any], params: dict, shape: Any, ou
     return out if top is None else top.record(primitive, args, params, shape, (out,))
 
 
+def with_value(x: Any, value: Any) -> Any:
+    """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
+    if type(x) is not Tracer:
+        return value
+    if x.owner.settle is not None:
+        x.owner.settle(x)
+    trace = x.owner
+    result = trace.again(x)
+    result.primal = with_value(x.primal, value)
+    if trace.doubtful and not trace.linear:
+        trace.doubtful.discard(id(result))  # it lies in memory as the value does
+    return result
+
+
 def plain_result(x: Any, operands: Sequence[Any]) -> Any:
     """A result that has no tangent, as the user's code gets it."""
     if type(x) is not np.ndarray:
@@ -130,7 +144,7 @@ class FollowingTrace(Trace):
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 else:
                     (out,) = known
-                    if nested:
+                    if nested and (alone is None or not alone.bound):
                         out = bind_known(primitive, primals, params, shape, out)
                 by = rule_of if self.linear or primitive.calm and not (self.masked or primitive.multiple) else masked_rule
                 token = suppress_warnings()
@@ -226,7 +240,6 @@ class FollowingTrace(Trace):
                 p = self.moved[id(a)][1]
             result.append(p)
         return result
-
 
     def inputs(self, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
         """What the function is called with."""

@@ -1,21 +1,20 @@
 """Un-jitted reverse mode: operations run at the user's line, and what their derivatives need is kept.
 
-Idea: `linearize_following` runs the function once. Rows of a tape say what was done (tape_rows.py): the program of the backward
-pass is then found by what they say. Where a tape cannot be (in abstract traces, on devices) and from an operation on that has
-no row, rules run at once, as in forward mode, on tangents that are recorded: a tangent program, which is transposed later.
+Idea: `linearize_following` runs the function once, and each operation writes a row (tape.py), over which `backward.pull` goes
+back. Within a program that is being traced (by jit, vmap, a loop) and on devices rules run at once, as in forward mode, on
+tangents that are recorded: a tangent program, which is transposed later, or becomes a part of the program that is traced.
 
-Invariant: both ways make the same calls of rules, in the same order. Trap: an array that the user can still write is protected
+Invariant: both make the same calls of rules, in the same order. Trap: an array that the user can still write is protected
 before it becomes a residual (see host/locks.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.host.conversions import given
 from funcad.host.devices import on_device
 from funcad.host.locks import SMALL, Locks, root_of, was_handed
 from funcad.host.real_types import ordinary
@@ -25,13 +24,9 @@ from funcad.ir.trace import bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace
-from funcad.unjitted.apart import apart
-from funcad.unjitted.following import FollowingTrace, run_following
-from funcad.unjitted.nested import can_lift, with_value
+from funcad.unjitted.backward import linear_of, linear_program
+from funcad.unjitted.following import FollowingTrace, run_following, with_value
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_ends import find, flush, linear_of
-from funcad.unjitted.tape_plans import has_rows
-from funcad.unjitted.tape_program import maker_of
 
 NO_LOCKS = Locks()  # of derivatives that need none
 
@@ -89,8 +84,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class LinearizingTrace(FollowingTrace):
     """Reverse mode: writes rows, or runs rules whose tangents it records."""
 
-    made: dict[int, Any]
-    __slots__ = ("protector", "tape", "recording", "settled", "made", "above")
+    __slots__ = ("protector", "tape", "recording", "settled", "made")
     linear = True
 
     def __init__(self, name: str, protector: Protector):
@@ -98,8 +92,8 @@ class LinearizingTrace(FollowingTrace):
         self.protector = protector
         self.tape: Tape | None = None
         self.recording: TangentTrace | None = None  # where tangents are recorded
-        self.settled: Any = None  # when the rules of the tape's rows have run: the tangents, and what made values in `made`
-        self.above: Sequence[Any] = ()  # the outer tracers of the inputs, if the tape has taken the values behind them
+        self.settled: Any = None  # if the tape has been given up: the tangents by the numbers of its rows
+        self.made: dict[int, Any] = {}  # and what made values whose square may be known
 
     def open_recording(self) -> TangentTrace:
         """The trace of the tangent program, made when something is to be recorded there."""
@@ -117,64 +111,39 @@ class LinearizingTrace(FollowingTrace):
     ) -> Any:
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
-        tape, alone = self.tape, None
-        if tape is not None:
-            taken: Any = None
-            if has_rows(primitive) and not open_traces:
-                taken = tape.record(primitive, args, params, shape, known)
-                if type(taken) is Tracer or type(taken) is list:
-                    return taken
-            if taken is not None and len(taken) == 2:  # it gives no tangent for such operands: the tape goes on
-                return given(taken[0]) if state.source is None else taken[0]
-            if taken is not None or not primitive.passive:
-                alone = apart(tape, args, state.source or user_source())
-                if alone is None:
-                    self.give_up(tape)
-            known = taken or known
-        protector = self.protector
+        tape, protector = self.tape, self.protector
+        if tape is not None and open_traces:
+            self.give_up(tape)
+            tape = None
         saved, protector.args = protector.args, args
         try:
-            if alone is None and shape is not None and known is None and self.is_nested(args):
+            if tape is not None:
+                return tape.record(primitive, args, params, shape, known)
+            if shape is not None and known is None and self.is_nested(args):
                 return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
-            return self.by_rule(primitive, args, params, shape, known, alone)
+            return self.by_rule(primitive, args, params, shape, known)
         finally:
             protector.args = saved
 
     def give_up(self, tape: Tape) -> None:
-        """Rules from now on."""
-        self.tape = None
-        flush(tape, self.open_recording())
+        """Within a program that is being traced, rules run at once, on tangents; those of the rows are recorded now."""
+        self.tape, self.made = None, tape.made
+        recording = self.open_recording()
+        recording.level = tape.level
+        self.settled = linear_program(tape, recording)[0]
+        tape.forget()
 
     def again(self, x: Tracer) -> Tracer:
-        made = Tracer(self, None, x.primal, x.tangent, x.source)
-        if self.tape is not None and self.tape.traced is not None:
-            self.tape.traced.append(made)
-        return made
+        return Tracer(self, None, x.primal, x.tangent, x.source)
 
     def _maker(self, x: Tracer) -> Any:
         if type(x.tangent) is not int or self.closed:
             return super()._maker(x)
-        if self.tape is not None and self.tape.notes is not None:
+        if self.tape is None:
+            return self.made.get(x.tangent)
+        if self.tape.notes is not None:
             self.tape.notes["looked"] = True
-        return self.made.get(x.tangent) if self.settled is not None else maker_of(self.tape, x.tangent)
-
-    def inputs(self, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
-        inputs = super().inputs(primals, tangents, source)
-        tape = self.tape
-        if tape is not None and tape.traced is not None:
-            tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
-            self.above = [tape.lifted.get(place) for place in tape.places[: tape.first]]
-        return inputs
-
-    def inputs_again(self, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
-        if self.tape is None and self.above:  # by rules now: the tape knew what is behind these values
-            above = [None if t is None else self.above[t] for t in tangents]
-            primals = [p if x is None else with_value(x, p) for p, x in zip(primals, above)]
-        return super().inputs(primals, tangents, source)
-
-    def returned(self, outs: Sequence[Any]) -> None:
-        if self.tape is not None and self.tape.lifted:
-            self.tape.outs = [o if type(o) is Tracer and o.owner is self else None for o in outs]
+        return self.tape.made.get(x.tangent)
 
 
 FOLLOWING = FollowingTrace, LinearizingTrace  # the traces of derivatives that run beside the user's code
@@ -186,13 +155,12 @@ def linearize_following(
     differentiated: Sequence[bool],
     name: str,
     box: dict[str, Any],
-    kind: str | Callable[[Sequence[Any]], str] = "linear",
+    rows: bool = False,
 ) -> tuple[list[Any], list[bool], Any, list[Any], Locks]:
     """Run f once and record its tangent program: (outputs, out_nonzero, linear jaxpr, residuals, locks).
 
-    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. `kind`, or
-    `kind(outputs)`, is what is wanted: "linear", or in place of the linear jaxpr a `Tape` that has found a program of the
-    backward pass ("tape"), or of the "columns" of a Jacobian.
+    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. `rows`: what
+    comes in place of the linear jaxpr may be a `Tape`, without residuals.
     """
     primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
     protector = Protector(primals)
@@ -200,10 +168,8 @@ def linearize_following(
     source = user_source(4)
     tangents: list[Any] = []
     tape = None
-    outer = Tracer in map(type, primals)
-    if not (open_traces or on_device(primals)) and (not outer or all(map(can_lift, primals))):
+    if not (open_traces or on_device(list(map(concrete_value, primals)))):
         tape = trace.tape = Tape(trace, protector, primals, differentiated)
-        primals = list(map(concrete_value, primals)) if outer else primals
         n = 0
         for d in differentiated:
             tangents.append(n if d else None)
@@ -216,15 +182,12 @@ def linearize_following(
         outs, touts = run_following(trace, f, primals, tangents, source)
         protector.args = outs
         del touts[box.get("n", len(touts)) :]
+        nonzero = [t is not None for t in touts]
         if tape is not None and trace.tape is tape:
-            how = kind if type(kind) is str else kind(outs[: box.get("n", len(outs))])  # type: ignore[operator]
-            if find(tape, [t for t in touts if t is not None], how):
-                if how == "linear":
-                    return outs, [t is not None for t in touts], *linear_of(tape), protector.locks
-                return outs, [t is not None for t in touts], tape, [], protector.locks
-            returned = tape.outs
-            flush(tape, trace.open_recording())
-            outs = [x.primal if type(x) is Tracer else o for x, o in zip(returned, outs)] or outs
+            tape.ends = [t for t in touts if t is not None]
+            if rows:
+                return outs, nonzero, tape, [], protector.locks
+            return outs, nonzero, *linear_of(tape), protector.locks
         recording = trace.open_recording()
         touts = [trace.settled[t] if type(t) is int and trace.settled is not None else t for t in touts]
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
@@ -237,7 +200,7 @@ def linearize_following(
         if trace.recording is not None:
             trace.recording.closed = True
         trace.tape = trace.settled = None
-    return outs, [t is not None for t in touts], jaxpr, residuals, protector.locks
+    return outs, nonzero, jaxpr, residuals, protector.locks
 
 
 def _tangent_aval(primal: Any) -> Any:

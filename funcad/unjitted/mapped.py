@@ -29,9 +29,10 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.partial import TangentTrace
 from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted.deriving import LinearTrace
+from funcad.unjitted.kinds import input_like
 from funcad.unjitted.linearizing import NO_LOCKS
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, compiled
-from funcad.unjitted.tape_program import LinearTrace, input_like
 
 _SIZES = 8  # of batches, that a program is kept for
 

@@ -1,9 +1,9 @@
 """What a function of NumPy's wrote on a tape for operands of some kinds is written again, without asking the function.
 
 Idea: most of what an un-jitted operation costs is the question what it amounts to: promotion, axes, shapes, which primitive
-with which parameters. For a function declared `by_kind` the answer depends on types, shapes, strides, dtypes, options. So the
-first call is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of their operands
-was. Later calls with operands of the same kinds run the primitives and write the rows.
+with which parameters. For a function declared `by_kind` the answer depends on types, shapes, strides, dtypes, options. So a
+call that came some times is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of
+their operands was. Later calls with operands of the same kinds run the primitives and write the rows.
 
 Invariants: rows are the ones that the function would write, each primitive runs once, at the user's line, with NumPy's
 warnings. A call is remembered only if every array and every number that is known by its type went into a row as it is, so
@@ -22,78 +22,48 @@ import numpy as np
 
 from funcad.backends.interpreter import on_numpy
 from funcad.host.devices import deliver, pending, restore_warnings, warn_at_user_line
-from funcad.host.locks import SMALL
 from funcad.host.where import GENERATED, open_traces, state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import alike, remembers, table
 from funcad.passes.subprograms import params_key
-from funcad.unjitted.nested import with_value
-from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_steps import STEP, params_of, steps_of
+from funcad.unjitted.element_rows import READ
+from funcad.unjitted.following import with_value
+from funcad.unjitted.kinds import Pull
 
 _MOST = 4096  # calls that are remembered
 _MOST_OPERANDS = 64
 _STATIC = frozenset([int, str, bool, type(None), type])
 _FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
-_UNARY = 9  # where `_row` is told so
 _NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
 _COMPUTED = frozenset([np.ndarray, np.float64, np.float32])  # of other types one object may stand for many values
+_SIGHTS = 3  # of a call that is not watched yet: to watch it costs as much as some calls
 _memo = table(
     "unjitted.remembered",
-    "kinds of operands: a _Call, or False where it cannot be written again",
+    "kinds of operands: a _Call, False where it cannot be written again, or how often it came",
     _MOST,
-    lambda held, new: held is False or new is False or alike(held, new),  # by chance a constant is equal to an operand
+    # by chance a constant is equal to an operand
+    lambda held, new: type(held) is not _Call or type(new) is not _Call or alike(held, new),
 )
 
 
 class _Step(NamedTuple):
-    """A row that is to be written: its operands have places among operands, strong operands, constants and results.
-
-    A step that is `free` writes no row: it computes what has no derivative.
-    """
+    """A row that is to be written: its operands have places among operands, strong operands, constants and results."""
 
     primitive: Any
     operands: Sequence[Any]
     params: dict
-    bits: bytes | None
+    bits: Any
     shape: Any
     places: Any
-    free: bool
+    row: Any  # (pull, numbers, what it keeps, does nobody else hold the result, does it lie as NumPy's); None: no derivative
+    values: Sequence[Any] = ()  # of the operands
+    safe: Sequence[bool] = ()  # which of these nobody else can change
 
 
 class _Call(NamedTuple):
     rows: int
-    again: Callable[[Tape, Sequence[Any]], Any]  # writes them
-
-
-class _Watched(Tape):
-    """A tape that notes with which operands its rows were asked for; for a while, a tape is of this class instead."""
-
-    __slots__ = ()
-
-    def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-        n = len(self.held)
-        out = super().binary(primitive, operation, x, y)
-        if len(self.held) > n:
-            self.notes[n] = x, y
-        return out
-
-    def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
-        out = super().choice(mask, x, y)
-        if out is not None:
-            self.notes[out.tangent] = mask, x, y
-        return out
-
-    def _row(self, primitive: Any, x: Any, y: Any, *rest: Any) -> Any:
-        out = super()._row(primitive, x, y, *rest)
-        self.notes[out.tangent] = (x,) if len(rest) > _UNARY and rest[_UNARY] else (x, y)
-        return out
-
-    def wide_row(self, primitive: Any, args: Sequence[Any], *rest: Any) -> Any:
-        out = super().wide_row(primitive, args, *rest)
-        self.notes[out.tangent] = tuple(args)
-        return out
+    again: Callable[[Any, Sequence[Any]], Any]  # writes them
 
 
 def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[..., Any]:
@@ -128,8 +98,6 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
                 p = a.primal
                 kind = type(p)
                 if kind is np.ndarray:
-                    if p.nbytes > SMALL:
-                        return function(*args, **kwargs)
                     key += p.shape, p.strides, p.dtype
                 elif kind in _FLOATS:
                     key += "traced", kind
@@ -137,8 +105,6 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
                     return function(*args, **kwargs)
                 operands.append(a)
             elif kind is np.ndarray:
-                if a.nbytes > SMALL:
-                    return function(*args, **kwargs)
                 key += "array", a.shape, a.strides, a.dtype
                 operands.append(a)
             elif kind in _FLOATS:
@@ -151,7 +117,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
                 key += kind, a
             else:
                 return function(*args, **kwargs)
-        if trace is None:
+        if trace is None or state.checked:
             return function(*args, **kwargs)
         if kwargs:
             bits = params_key(kwargs)
@@ -160,36 +126,34 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
             key.append(bits)
         n = len(operands)
         if n > 1:  # rules and functions look whether two operands are one
-            if n == 2:
-                key.append(operands[0] is operands[1])
-            elif n > _MOST_OPERANDS:
+            if n > _MOST_OPERANDS:
                 return function(*args, **kwargs)
-            elif n == 3:
-                a, b, c = operands
-                key.append((a is b, b is c, a is c))
-            else:
-                first: dict[int, int] = {}
-                key += [first.setdefault(id(a), i) for i, a in enumerate(operands)]
+            first: dict[int, int] = {}
+            rows: dict[Any, int] = {}
+            for i, a in enumerate(operands):
+                key.append(first.setdefault(id(a), i))
+                if type(a) is Tracer:  # or two handles of one value
+                    key += rows.setdefault(a.tangent, i), first.setdefault(id(a.primal), i)
         key.append(trace.turned)  # while it is, squares may be known
         known = tuple(key)
         found = _memo.get(known)
-        if found is None:
-            return _watch(known, trace, operands, function, args, kwargs)
-        if found is False or len(trace.tape.held) + found.rows > trace.tape.limit:
+        if found is False:
             return function(*args, **kwargs)
+        if found is None or type(found) is int:
+            return _watch(known, found or 0, trace, operands, function, args, kwargs)
         return found.again(trace.tape, operands)
 
     def of_one(x: Tracer) -> Any:
         trace, p = x.owner, x.primal
         tape = trace.tape
-        if tape is None or open_traces or type(p) is not np.ndarray or p.nbytes > SMALL:
+        if tape is None or open_traces or type(p) is not np.ndarray or state.checked:
             return function(x)
         known = function, p.shape, p.strides, p.dtype, trace.turned
         found = _memo.get(known)
-        if found is None:
-            return _watch(known, trace, [x], function, (x,), {})
-        if found is False or len(tape.held) + found.rows > tape.limit:
+        if found is False:
             return function(x)
+        if found is None or type(found) is int:
+            return _watch(known, found or 0, trace, [x], function, (x,), {})
         return found.again(tape, (x,))
 
     return call
@@ -218,10 +182,11 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
         lines += [f" s{i} = with_value(x{k}, float64(p{k}))", f" q{i} = s{i}.primal"]
         names.append((f"s{i}", f"q{i}", f"t{k}"))
     names += [(f"c{i}", f"c{i}", "None") for i in range(len(constants))]
-    for i, (primitive, given, params, bits, shape, places, free) in enumerate(steps):
+    for i, step in enumerate(steps):
+        primitive, given, params, shape = step.primitive, step.operands, step.params, step.shape
         run = on_numpy(primitive, list(map(aval_of, given)), params)
-        scope |= {f"primitive{i}": primitive, f"run{i}": run, f"params{i}": params, f"bits{i}": bits, f"shape{i}": shape}
-        xs, ps, ts = map(list, zip(*[names[place] for place in places]))
+        scope |= {f"primitive{i}": primitive, f"run{i}": run, f"params{i}": params, f"bits{i}": step.bits, f"shape{i}": shape}
+        xs, ps, ts = map(list, zip(*[names[place] for place in step.places]))
         for k, x in enumerate(given):
             if shape is not None and type(x) is Tracer and type(x.primal) is float:  # rules ask for its shape
                 lines.append(f" n{i}_{k} = float64({ps[k]})")
@@ -232,22 +197,47 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
         else:
             lines += [" token = tape._enter()", " try:", f"  {operation}", " finally:", "  if token is not None:"]
             lines += ["   restore_warnings(token)", "   if pending:", f"    deliver(primitive{i}, ({', '.join(ps)},))"]
-        if free:
+        if step.row is None:
             names.append((f"o{i}", f"o{i}", "None"))
             continue
         if primitive.turns:
             lines.append(" tape.trace.turned = True")
-        about = f"params{i}, bits{i}, shape{i}, o{i}"
-        if len(places) < 3:
-            two = [", ".join(pair if len(places) == 2 else (*pair, "None")) for pair in (xs, ps, ts)]
-            lines.append(f" r{i} = tape._row(primitive{i}, {', '.join(two)}, {about}, type(o{i}), {len(places) == 1}, source)")
-        else:
-            three = [f"({', '.join(each)})" for each in (xs, ps, ts)]
-            lines.append(f" r{i} = tape.wide_row(primitive{i}, {', '.join(three)}, {about}, source)")
+        lines += _row_lines(i, step, xs, ps, ts, scope)
         names.append((f"r{i}", f"o{i}", f"r{i}.tangent"))
     lines.append(f" return {names[-1][0]}")
     exec(_code("\n".join(lines)), scope)
     return scope["again"]
+
+
+def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str], scope: dict[str, Any]) -> list[str]:
+    """The lines that write a row of the same pull."""
+    pull, numbers, kept, own, plain = step.row
+    three = ", ".join([f"({', '.join(each)},)" for each in (xs, ps, ts)])
+    if isinstance(pull, Pull) and pull.asked:  # the pull is another one if an answer is
+        return [f" r{i} = tape.written(primitive{i}, {three}, params{i}, bits{i}, shape{i}, o{i}, source)"]
+    lines, reads, n = [], [], len(xs)
+    scope |= {f"pull{i}": pull, f"plain{i}": plain}
+    if not isinstance(pull, Pull):
+        rest = kept
+    else:
+        rest = kept[pull.n_kept :]
+        if pull.part is not None:
+            scope[f"part{i}"] = pull.part
+            lines.append(f" m{i} = part{i}.computed(({', '.join(ps)}, o{i}))")
+        for s in pull.sources:
+            x = ps[s] if s < n else f"o{i}" if s == n else f"m{i}[{s - n - 1}]"
+            fresh = own and s == n or s < n and (step.safe[s] or type(step.values[s]) is not np.ndarray)
+            reads.append(x if fresh else f"tape._kept({x}, {s}, ({', '.join(xs)},), ({', '.join(ps)},), o{i})")
+    for k, value in enumerate(rest):
+        scope[f"rest{i}_{k}"] = value
+        reads.append(f"rest{i}_{k}")
+    given = [x.tangent if type(x) is Tracer else None for x in step.operands]
+    rows = [ts[given.index(m)] for m in numbers]
+    row = f"pull{i}, ({', '.join(rows)},), ({''.join([f'{r}, ' for r in reads])}), plain{i}, o{i}, {bool(own)}, source"
+    lines.append(f" r{i} = tape.row({row})")
+    if pull.square or pull is READ:
+        lines.append(f" if tape.trace.turned: tape.note(r{i}, primitive{i}, ({', '.join(xs)},), params{i}, shape{i})")
+    return lines
 
 
 @remembers(_MOST)
@@ -255,27 +245,36 @@ def _code(text: str) -> Any:  # the same for all shapes
     return compile(text, GENERATED, "exec")
 
 
-def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call the function, and remember what it wrote; not if one object is a traced value's and a constant, which may differ."""
+def _watch(
+    key: tuple, sights: int, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any
+) -> Any:
+    """Call the function, and when this has come often remember what it wrote.
+
+    Not if one object is a traced value's and a constant, which may differ.
+    """
+    if sights < _SIGHTS:
+        _remember(key, sights + 1)
+        return function(*args, **kwargs)
     primals = {id(a.primal) for a in operands if type(a) is Tracer}
     if not primals.isdisjoint([id(a) for a in _flat((*args, *kwargs.values())) if type(a) is not Tracer]):
         return function(*args, **kwargs)
     tape = trace.tape
-    n, doubtful, outer = len(tape.held), trace.doubtful, type(tape)
+    n, doubtful = len(tape.pulls), trace.doubtful
     try:
-        if outer is Tape:
-            tape.__class__ = _Watched
-            tape.notes = {}
-            state.checked = functools.partial(_noted, tape.notes)
+        tape.notes = {}
+        state.checked = functools.partial(_noted, tape.notes)
         result = function(*args, **kwargs)
         if trace.tape is tape:  # otherwise the tape was given up, which says nothing of the next call
             plain = trace.doubtful is doubtful and "looked" not in tape.notes
-            _memo.put(key, plain and _call_of(tape, n, operands, result))
+            _remember(key, plain and _call_of(tape, n, operands, result))
     finally:
-        tape.__class__ = outer
-        if outer is Tape:
-            tape.notes = state.checked = None
+        tape.notes = state.checked = None
     return result
+
+
+def _remember(key: tuple, what: Any) -> None:
+    _memo.pop(key, None)
+    _memo.put(key, what)
 
 
 def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: dict) -> Any:
@@ -295,21 +294,24 @@ def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: di
 
 def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
     """What rows from the n-th on say that a call on these operands does; False if it may be another thing next time."""
-    rows = range(n, len(tape.held))
-    if not rows or type(result) is not Tracer or result.tangent != rows[-1]:
-        return False
-    if result.primal is not tape.values[tape.places[-1]]:
+    rows = range(n, len(tape.pulls))
+    if not rows or type(result) is not Tracer or result.tangent != tape.first + rows[-1]:
         return False
     reading = _Reading(tape, operands)
-    for row, (primitive, bits, shape, *_) in zip(rows, steps_of(tape.steps[STEP * (n - tape.first) :])):
-        if row not in tape.notes:
+    for row in rows:
+        number = tape.first + row
+        if number not in tape.notes or tape.pulls[row] is None:
             return False
-        given = tape.notes[row]
+        primitive, given, params, bits, shape, out = tape.notes[number]
         places = [reading.place(x) for x in given]
         if None in places:
             return False
-        step = _Step(primitive, given, params_of(tape.params, row, primitive, bits), bits, shape, places, False)
-        reading.add(step, row, tape.values[tape.places[row]])
+        about = tape.pulls[row], tape.numbers[row], tape.kept[row], tape.own[number], tape.plain[number]
+        values = [x.primal if type(x) is Tracer else x for x in given]
+        safe = [type(x) is Tracer and x.tangent >= tape.first + n and bool(tape.own[x.tangent]) for x in given]
+        reading.add(_Step(primitive, given, params, bits, shape, places, about, values, safe), number, out)
+    if result.primal is not tape.notes[result.tangent][-1]:
+        return False
     firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
     if not reading.used.issuperset(firsts.values()):
         return False
@@ -335,9 +337,9 @@ class _Reading:
         self.values: dict[int, tuple[str, int]] = {id(a.primal): ("operand", k) for a, k in traced}
 
     def add(self, step: _Step, row: int, value: Any) -> tuple[str, int]:
-        """Take a step that writes the row of this value, or computes that, if it is free: then `row` is its id."""
+        """Take a step that writes the row of this value, or computes that without one: then `row` is its id."""
         place = self.made[row] = "result", len(self.steps)
-        if not step.free:
+        if step.row is not None:
             self.values[id(value)] = place
         self.steps.append(step)
         return place
@@ -351,7 +353,7 @@ class _Reading:
         if type(x) is Tracer:
             made = self.made.get(x.tangent)
             if made is not None:
-                return made if self.tape.values[self.tape.places[x.tangent]] is x.primal else None
+                return made if self.tape.notes[x.tangent][-1] is x.primal else None
             for k, a in enumerate(self.operands):
                 if type(a) is Tracer and a.tangent == x.tangent and type(a.primal) is float and type(x.primal) is np.float64:
                     self.used.add(k)
@@ -378,4 +380,4 @@ class _Reading:
             if place is None:
                 return None
             places.append(place)
-        return self.add(_Step(primitive, args, params, None, None, places, True), id(x), x)
+        return self.add(_Step(primitive, args, params, None, None, places, None), id(x), x)

@@ -22,7 +22,6 @@ from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_steps import STEP, operands_of
 
 _UNKNOWN: tuple = None, {}  # also of what was made so long ago that its equation is gone (api/lane_trace.py)
 _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value
@@ -238,8 +237,6 @@ def _made_plainly(x: Tracer) -> bool:
 
 
 def _in_tape(tape: Tape, number: int) -> bool:
-    if not all(map(_as_numpy_has_it, tape.lifted.values())):
-        return False
     if tape.notes is not None:
         tape.notes["looked"] = True
     todo, seen = [number], set()
@@ -249,16 +246,9 @@ def _in_tape(tape: Tape, number: int) -> bool:
         if number < tape.first or number in seen:
             continue
         seen.add(number)
-        if number in doubts:
+        if number in doubts or not tape.plain[number]:
             return False
-        primitive, _, _, a, b, _ = tape.steps[STEP * (number - tape.first) :][:STEP]
-        if primitive.layout is None:
-            return False
-        for operand in operands_of(a, b):
-            if type(operand) is tuple:
-                operand = operand[0]
-            if type(operand) is int:
-                todo.append(operand)
+        todo += tape.numbers[number - tape.first]
     return True
 
 

@@ -1,20 +1,18 @@
-"""The structural cache: un-jitted reverse mode finds its backward program by the structure of what was recorded.
+"""Programs of gradients that un-jitted vmap maps, found by the structure of what was recorded (mapped.py).
 
-Idea: `grad(f)(x)` in a loop does the same at every step, so its backward program is derived once and compiled, and later steps
-only run it. The key is everything that the derivation may look at: primitives, parameters by their bits, wiring, shapes and
-dtypes. Numbers enter by type alone and are inputs of the program, so a learning rate that changes makes one entry. A program is
-derived when its structure has come so often by the rules that it would have repaid that; the table is bounded by number and
-bytes and holds no user arrays. The transpose of a tangent program (of `vjp`) hangs on that program.
+Idea: `vmap(grad(f))(x)` in a loop does the same at every step, so its backward program is derived once and compiled, and later
+steps only run it. The key is everything that the derivation may look at: primitives, parameters by bits, wiring, shapes and
+dtypes. A program is derived when its structure has come so often by the rules that it would have repaid that; the table is
+bounded by number and bytes and holds no user arrays.
 
-Invariant: the cached program makes the calls that `transpose_eval` would make, in its order, on the same values. Whatever the
-key cannot tell apart is not cached: parameters that hold functions or programs, traced residuals, device arrays, named axes.
-Trap: the equations of the derived program have no source, since functions at several places share it.
+Invariant: whatever the key cannot tell apart is not cached: parameters that hold functions or programs, device arrays, named
+axes. Trap: the equations of the derived program have no source, since functions at several places share it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,20 +20,13 @@ import numpy as np
 from funcad.configuration import config
 from funcad.host.locks import held_over_forks
 from funcad.host.where import state, user_source
-from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
-from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer
 from funcad.memo import alike_but_for_weakness, compare, table
-from funcad.passes.subprograms import params_key
-from funcad.transforms.transpose import transpose_eval
 
 MAX_PROGRAMS = 1024  # the entry that was not used for longest goes first
 MAX_BYTES = 64 << 20  # of keys and programs, roughly
 KEY_BYTES = 40  # of an element of a key, of which a row has six
-LONG = 6000  # elements of a key from which on a structure is rather one of many: as the steps of a solver that adapts them
 SIGHTS = 2  # by the rules of a structure, which together cost more than its program by what deriving that takes
-LONG_SIGHTS = 3  # of a long one
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
 # key -> the number of sights until now, (run, ...), or False (cannot be cached)
 _table = table(
@@ -74,48 +65,18 @@ def forgetting(done: Callable[[], None]) -> None:
     _forgetting.append(done)
 
 
-def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bool = False) -> list[Any]:
-    """Cotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied.
-
-    Unless it comes `once`, its transpose is compiled, too: for many cotangents, or as the program of many recordings.
-    """
-    entry: Any = False
-    if not (once or state.axis_env or state.checked):
-        given = [type(x) for x in (*residuals, *cotangents) if x is not None]
-        if all([kind is np.ndarray or kind in SCALAR_AVALS for kind in given]):
-            absent = [c is None for c in cotangents]
-            entry = jaxpr.memo.get(("pull", *absent), 0)
-            if type(entry) is int:
-                entry = entry + 1 if entry < SIGHTS else _derive(jaxpr, len(residuals), cotangents)
-                jaxpr.memo["pull", *absent] = entry
-            elif config.audit:
-                compare("of a program: pull", absent, entry, _derive(jaxpr, len(residuals), cotangents))
-    if type(entry) is not tuple:
-        n = len(jaxpr.inputs) - len(residuals)
-        linear = [False] * len(residuals) + [True] * n
-        values = residuals + [None] * n
-        residuals.clear()
-        return transpose_eval(jaxpr, linear, values, cotangents, all_linear=True)
-    run, nonzero = entry
-    values = [*residuals, *[c for c in cotangents if c is not None]]
-    residuals.clear()
-    found = iter(run(values))
-    return [next(found) if z else None for z in nonzero]
-
-
 UNSEEN = object()
 
 
-def cached(key: tuple, derive: Callable[[], Any], sights: int | None = None) -> Any:
+def cached(key: tuple, derive: Callable[[], Any]) -> Any:
     """The entry of a key, derived when it has come by the rules a number of times; UNSEEN before.
 
     False if that raises: a rule needs values, and what is truly wrong is raised by the rules.
     """
-    sights = sights or (SIGHTS if len(key) < LONG else LONG_SIGHTS)
     with _guard:
         entry = _table.pop(key, 0)
     if type(entry) is int:
-        entry = entry + 1 if entry < sights else _attempted(derive)
+        entry = entry + 1 if entry < SIGHTS else _attempted(derive)
     elif config.audit:
         compare(_table.name, key, entry, _attempted(derive), _table.same)
     seen = type(entry) is int
@@ -143,26 +104,6 @@ def _attempted(derive: Callable[[], Any]) -> Any:
         state.source = saved
 
 
-def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:
-    """(run, which linear inputs get a cotangent): the transposed program, whose inputs are residuals and cotangents."""
-    equations = jaxpr.equations
-    if len(equations) > MAX_EQUATIONS or None in [params_key(e.params) for e in equations]:  # users' rules run each time
-        return False
-    trace = AbstractTrace("the backward pass")
-    try:
-        trace.inputs += jaxpr.inputs[:n]
-        values = [Tracer(trace, v) for v in trace.inputs]
-        cts = [None if c is None else trace.new_input(_strong(c)) for c in cotangents]
-        rest = len(jaxpr.inputs) - n
-        outs = transpose_eval(jaxpr, [False] * n + [True] * rest, [*values, *[None] * rest], cts, all_linear=True)
-        derived, consts = trace.jaxpr([o for o in outs if o is not None])
-    except Exception:  # a rule that needs values: slower without a program, and what is truly wrong is raised there
-        return False
-    finally:
-        trace.close()
-    return compiled(derived, consts), [o is not None for o in outs]
-
-
 def compiled(derived: Jaxpr, consts: list[Any]) -> Callable[[list], list]:
     """`run(values) -> outputs`, which empties the list of values, of a derived program without its sources."""
     plain = Jaxpr(derived.inputs, tuple([e._replace(source=None) for e in derived.equations]), derived.outputs)
@@ -187,8 +128,3 @@ class _WithConstants:
     def __call__(self, values: list[Any]) -> list[Any]:
         values[:0] = self.consts  # in the same list, which `run` empties
         return self.run(values)
-
-
-def _strong(x: Any) -> Aval:
-    aval = aval_of(x)
-    return Aval(aval.shape, aval.dtype)

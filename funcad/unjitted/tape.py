@@ -1,44 +1,376 @@
-"""The short ways of a tape: operators, ufuncs, products and reductions of operands that need no conversion.
+"""The tape: un-jitted reverse mode writes a row for each operation, and goes back over the rows.
 
-Idea: most operations of a gradient are of few kinds, so these look at the operands once and write the row themselves, with
-lines repeated that cost less than a call. Invariant: the row is the one that `record` would have written; None means that they
-did not see at a glance that it can be, and whoever asked goes the general way.
+Idea: an operation runs at the user's line, and a row says how cotangents get to its operands: (pull, numbers of operands, what
+the pull reads). The pull is one for all operations of a kind (kinds.py). What has no kind, a call of a jitted function, a loop,
+a custom rule, lets its rule run at once on tangents of its own, and what was recorded of these is its pull (`ByRule`). Most
+operations are of few kinds, so the short ways, `binary`, `unary`, `product` and others, look at the operands once. They return
+None where they did not see at a glance what is to be done, and whoever asked goes the general way, `record`.
+
+Rows are columns, so that nothing is made for each that Python's garbage collector would look at, again and again.
+
+Invariants: every operation runs once; a row keeps what its rule's linear part reads and nothing else, so no array lives longer
+than its residual would. An array that the user can still write is copied when a row keeps it, at the moment of use, once if it
+has not changed; large ones are locked. Where outer traces have a part in the values, what is kept are their tracers, and going
+back is recorded there. Trap: rules look whether two operands are one (`x * x`), so kinds tell them apart.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from funcad.host.devices import deliver, enter, error_mode, pending, restore_warnings, user_line_mode
-from funcad.host.locks import SMALL
-from funcad.host.where import open_traces, state, user_source
-from funcad.ir.tracer import Tracer
-from funcad.primitives.arithmetic import square_p
-from funcad.primitives.basic_indexing import basic_index_p
+from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
+from funcad.host.where import internal, open_traces, state, tracing, user_source
+from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import prune
+from funcad.ir.trace import bind, next_level
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.memo import remembers, table
+from funcad.passes.subprograms import params_key
+from funcad.primitives import conversion
+from funcad.primitives.arithmetic import add, neg, square_p, sub
+from funcad.primitives.basic_indexing import basic_index_p, basic_update_p
 from funcad.primitives.comparison import select
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.shape import reshape
-from funcad.unjitted.large_rows import NO_VALUE
-from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_rows import Rows
-from funcad.unjitted.tape_steps import WIDE
+from funcad.primitives.families import keeps_operands
+from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
+from funcad.transforms.partial import TangentTrace, drop_unused_residuals
+from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
+from funcad.unjitted.following import bind_known, plain_result
+from funcad.unjitted.kinds import ByProgram, has_rows, kind_of, kinds, pull_by_elements, pull_of
+from funcad.unjitted.outside import COPIED, Outside
 
-_SAME = (None, 0)
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
 _new: Any = object.__new__
 _float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
+_NOTHING: Mapping[int, Any] = {}
+_EMPTY: Any = ()
 
 
-class Tape(Rows):
-    """Rows of one un-jitted gradient that a following trace runs."""
+# -- what is decided once per shape: how NumPy reduces, whether operands fit, and the parameters by their bits
 
-    __slots__ = ()
+_LINEAR = frozenset([add, sub, neg, conversion.convert_p, concatenate_p, basic_update_p])
+_MOST_PLANS = 1000
+
+
+@remembers(_MOST_PLANS)
+def linear(primitive: Any) -> bool:
+    """Does its rule look at tangents only?"""
+    return primitive.structural or primitive in _LINEAR
+
+
+NO_PLAN: tuple = (None,)
+# how NumPy does it, and the parameters, also of keeping the axes
+plans = table(
+    "unjitted.reduction plans",
+    "primitive, shape and axis: how NumPy reduces",
+    _MOST_PLANS,
+)
+
+
+def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
+    rank = len(shape)
+    plan = NO_PLAN
+    given = tuple(range(rank)) if axis is None else axis if type(axis) is tuple else (axis,)
+    if given and all([type(i) is int and -rank <= i < rank for i in given]) and len({i % rank for i in given}) == len(given):
+        axes = tuple(sorted([i % rank for i in given]))  # otherwise the general way raises
+        params = {"axes": axes}
+        kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
+        run = partial(primitive.reduction.ufunc.reduce, axis=axes if len(axes) > 1 else axes[0])
+        plan = run, params, params_key(params), kept, params_key(kept)
+    return plans.put((primitive, shape, axis), plan)
+
+
+def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tuple:
+    """How a tape does what only moves the elements of an array: `run` does it to NumPy's."""
+    return primitive, run, params, params_key(params)
+
+
+@remembers(1024)
+def product_plan(a: tuple, b: tuple) -> tuple | None:
+    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
+    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0]:
+        return None
+    params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
+    return params, params_key(params)
+
+
+class Tape:
+    """Rows of one un-jitted gradient that `trace` runs."""
+
+    __slots__ = (
+        *("trace", "level", "protector", "first", "pulls", "numbers", "kept", "sources", "own", "plain", "made", "lines"),
+        *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "avals"),
+    )
+
+    def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
+        self.trace = trace
+        self.level = next_level()  # of the trace of the tangent program, if one is needed
+        self.protector = protector
+        inputs = [p for p, d in zip(primals, differentiated) if d]
+        self.first = len(inputs)  # numbers below are those of inputs
+        # of each row: its pull, the numbers of its operands that are traced, what the pull reads, and the user's line
+        self.pulls: Any = []
+        self.numbers: Any = []
+        self.kept: Any = []
+        self.sources: Any = []
+        self.own = bytearray(self.first)  # of each number: is the value in memory that nobody can change?
+        self.plain = bytearray(b"\1") * self.first  # and does it lie in memory as NumPy's result would?
+        self.made: Any = {}  # what made values whose square may be known
+        self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
+        self.mode = self.user_line_mode = None  # of warnings, see host/devices.py
+        self.outside: Outside | None = None
+        self.ends: Sequence[int] = ()  # the numbers of the results
+        self.begins = False  # may a mask begin behind a row?
+        self.outer = Tracer in map(type, inputs)  # have outer traces a part in the values?
+        self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
+        self.avals = list(map(aval_of, inputs))
+
+    # -- the general way: any operation, on values of any type
+    #
+    # Operands are looked at once. Then the operation runs, here or in outer traces that have a part in its operands, and the
+    # row is written: by kind where there is one, by the rule itself where there is none.
+
+    def record(
+        self,
+        primitive: Any,
+        args: Sequence[Any],
+        params: dict,
+        shape: Any,
+        known: tuple | None = None,
+    ) -> Any:
+        """The result, traced where there is a tangent. `known` is `(out,)` if the result was computed before."""
+        trace = self.trace
+        primals: list[Any] = []
+        numbers: list[Any] = []
+        outer, plain = False, not state.checked or self.notes is not None
+        for x in args:
+            n = None
+            if type(x) is Tracer:
+                if x.owner is trace:
+                    n, x = x.tangent, x.primal
+                if type(x) is Tracer:
+                    outer = True
+            if type(x) is not _ndarray:
+                kind = type(concrete_value(x)) if type(x) is Tracer and x.owner.level else type(x)
+                plain = plain and (kind is _ndarray or kind in SCALAR_AVALS)
+            elif not x.dtype.isnative:
+                plain = False
+            primals.append(x)
+            numbers.append(n)
+        bits = None
+        if plain and params:
+            bits = params_key(params)
+            plain = bits is not None
+        if outer:
+            self.outer = True
+            # what is recorded has operands of one shape, so the broadcasts are operations of their own, in both traces
+            if shape is not None and known is None:
+                return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+        # what calls programs, has effects or parameters of which no key can be made has no kind
+        if not plain or not has_rows(primitive):
+            return trace.by_rule(primitive, args, params, shape, known, ByRule(self))
+        if primitive.turns:
+            trace.turned = True
+        if known is not None:
+            (out,) = known
+            if outer:
+                out = bind_known(primitive, primals, params, shape, out)
+        else:
+            out = bind(primitive, *primals, **params) if outer else compute(primitive, primals, params)
+        # of reads and writes of elements the row keeps the index, which no kind tells
+        if primitive in ELEMENTS:
+            found: Any = elements_row(primitive, primals, numbers, params)
+            if found is not None:
+                own = type(out) is not _ndarray or out.base is None
+                pull, rows, kept = found
+                result = self.row(pull, rows, kept, True, out, own, user_source(4))
+                if self.notes is not None:
+                    self.notes[result.tangent] = primitive, tuple(args), params, bits, None, out
+                if primitive.square is not None and trace.turned:
+                    self.note(result, primitive, args, params, None)
+                return result
+        return self.written(primitive, args, primals, numbers, params, bits, shape, out, user_source(4))
+
+    def written(
+        self,
+        primitive: Any,
+        args: Sequence[Any],
+        primals: Sequence[Any],
+        numbers: Sequence[Any],
+        params: dict,
+        bits: Any,
+        shape: Any,
+        out: Any,
+        source: Any,
+    ) -> Any:
+        """The traced results of an operation that has been computed."""
+        outs = list(out) if primitive.multiple else [out]
+        outer = Tracer in map(type, primals) or Tracer in map(type, outs)
+        if any([aval_of(o).dtype.kind not in "fc" for o in outs]):
+            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
+        # the key: which operands are traced, and by which rows; which are one object; then what `kind_of` says of each
+        ids = list(map(id, primals))
+        alike = [ids.index(i) for i in ids]  # rules look whether two operands are one
+        known = [n for n in dict.fromkeys(numbers) if n is not None]
+        rows = [None if n is None else known.index(n) for n in numbers]
+        wide, kept = shape is not None, _EMPTY
+        pull: Any = False
+        # element by element the kind has no shapes, but those of traced operands are the result's
+        if primitive.emit is not None and not primitive.multiple and (wide or self._fit(primals, numbers, out)):
+            chars = [p.dtype.char if type(p) is _ndarray else type(p) for p in map(concrete_value, primals)]
+            key = (primitive, bits, wide, *chars, *alike, *rows)
+            pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide, outer)
+        if pull is False:
+            wide = False
+            key = (primitive, bits, shape, *map(kind_of, primals), *alike, *rows)
+            pull, kept = pull_of(key, primitive, primals, rows, outs, params, shape, outer)
+        if pull is False:
+            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
+        if pull is None:
+            plain = [plain_result(o, primals) for o in outs]
+            return plain if primitive.multiple else plain[0]
+        kept = [self._kept(x, i, args, primals, out) for x, i in zip(kept, pull.sources)]
+        if wide:
+            kept += [shape, *[shape_of(primals[numbers.index(n)]) for n in known]]
+        results = self.rows(pull, tuple(known), tuple(kept), primitive, args, primals, params, shape, outs, source)
+        if self.notes is not None and not primitive.multiple:
+            self.notes[results[0].tangent] = primitive, tuple(args), params, bits, shape, out
+        return results if primitive.multiple else results[0]
+
+    @staticmethod
+    def _fit(primals: Sequence[Any], numbers: Sequence[Any], out: Any) -> bool:
+        """Have all traced operands the shape of the result?"""
+        shape = shape_of(out)
+        return all([n is None or shape_of(p) == shape for p, n in zip(primals, numbers)])
+
+    def rows(
+        self,
+        pull: Any,
+        numbers: tuple,
+        kept: tuple,
+        primitive: Any,
+        args: Sequence[Any],
+        primals: Sequence[Any],
+        params: dict,
+        shape: Any,
+        outs: Sequence[Any],
+        source: Any,
+    ) -> list[Any]:
+        """The results of an operation: those that the pull is of are traced, each with a row; the last one has the pull."""
+        results: list[Any] = []
+        there = pull.there
+        for i, out in enumerate(outs):
+            if i not in there:
+                results.append(plain_result(out, primals))
+                continue
+            own = type(out) is not _ndarray or out.base is None and not any([out is p for p in primals])
+            # going back, the last one comes first, when the cotangents of all are complete
+            if i == there[-1]:
+                traced = self.row(pull, numbers, kept, primitive.layout is not None, out, own, source)
+            else:
+                traced = self.row(None, (), (), False, out, own, source)
+            if primitive.square is not None and (self.trace.turned or primitive.multiple):
+                self.note(traced, primitive, args, params, shape, i)
+            results.append(traced)
+        if self.notes is not None and len(outs) > 1:
+            self.notes["looked"] = True
+        return results
+
+    def row(self, pull: Any, numbers: tuple, kept: tuple, plain: Any, out: Any, own: Any, source: Any) -> Any:
+        """The traced result of a row."""
+        n = self.first + len(self.pulls)
+        self.pulls.append(pull)
+        self.numbers.append(numbers)
+        self.kept.append(kept)
+        self.sources.append(source)
+        self.own.append(own)
+        self.plain.append(plain)
+        # behind inputs there is no factor that a zero might meet
+        if pull is not None and pull.begins and not self.begins:
+            self.begins = any([m >= self.first for m in numbers])
+        result = _new(Tracer)
+        result.owner = self.trace
+        result.primal = out
+        result.tangent = n
+        result.source = source
+        result.atom = result._aval = result.box = None
+        return result
+
+    def note(self, traced: Any, primitive: Any, args: Sequence[Any], params: dict, shape: Any, i: int = 0) -> None:
+        """Remember what made a value whose square may be known."""
+        if keeps_operands(primitive, args, params, i):
+            self.made[traced.tangent] = primitive, list(map(snapshot, args)), params, i, shape
+
+    def _kept(self, x: Any, i: int, args: Sequence[Any], primals: Sequence[Any], out: Any) -> Any:
+        """What a row keeps, safe from the user: operand or result number i, or what was computed of these."""
+        if type(x) is not _ndarray:
+            return self._guarded(snapshot(x), args) if type(x) is Tracer else x
+        if i < len(args):
+            return self.safe(x, args[i])
+        if x.base is None and not any([x is p for p in primals]):
+            return x
+        return self._guarded(x, primals)
+
+    def _guarded(self, x: Any, args: Sequence[Any]) -> Any:
+        saved, self.protector.args = self.protector.args, args
+        try:
+            return self.protector(x)
+        finally:
+            self.protector.args = saved
+
+    def safe(self, x: np.ndarray, given: Any) -> np.ndarray:
+        """An array among the operands, as a row may keep it."""
+        if type(given) is Tracer and given.owner is self.trace:
+            n = given.tangent
+            if self.own[n] or n >= self.first and not self.protector.is_users(x):
+                return x
+        # a copy of a few numbers costs less than to look for one
+        if x.nbytes < COPIED:
+            return x.copy("K")
+        if self.outside is None:
+            self.outside = Outside(self.protector)
+        return self.outside.keep(x)
+
+    def source_at(self, frame: Any) -> Any:
+        """The user's line in this frame, or behind it."""
+        code = frame.f_code
+        known = internal.get(code.co_filename)
+        while known and frame.f_back is not None:  # NumPy's functions come by `__array_function__`
+            frame = frame.f_back
+            code = frame.f_code
+            known = internal.get(code.co_filename)
+        if known is not False or state.source is not None:
+            return user_source(4)
+        if state.observer is not None:
+            code = tracing.code_of(code)
+        place, scope = frame.f_lasti, state.scope
+        found = self.lines.get(place)
+        if found is None or found[0] is not code or found[2] is not scope:
+            found = self.lines[place] = code, place, scope
+        return found
+
+    @property
+    def name(self) -> str:
+        return self.trace.name
+
+    def forget(self) -> None:
+        """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
+        self.pulls = self.numbers = self.kept = self.sources = self.ends = _EMPTY
+        self.made = self.lines = _NOTHING
+        self.outside = None
+
+    # -- the short ways: floats, and arrays of one float dtype
+    #
+    # The row is the one that `record` would have written. What they look at, and in which order, is what costs: so each has the
+    # lines that it needs, repeated, and a dictionary of kinds is asked with a small key.
 
     def _enter(self) -> Any:
         """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
@@ -49,8 +381,7 @@ class Tape(Rows):
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
-        held = self.held
-        if open_traces or len(held) >= self.limit:
+        if open_traces:
             return None
         trace = self.trace
         tx = ty = shape = None
@@ -63,114 +394,121 @@ class Tape(Rows):
             if y.owner is not trace:
                 return None
             q, ty = y.primal, y.tangent
-        kp, kq = type(p), type(q)
-        if kp is _float64 and (kq is _float64 or kq is float) or kp is float and kq is _float64:
-            mode = error_mode()
-            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-            try:
-                out = operation(p, q)
-            finally:
-                if token is not None:
-                    restore_warnings(token)
-                    if pending:
-                        deliver(primitive, (p, q))
-            kind: Any = _float64
-        elif kp is float and kq is float:
-            out = operation(p, q)  # or Python's own error
-            kind = type(out)
-            if kind is complex:  # a negative number to a broken power
+        kp: Any = type(p)
+        kq: Any = type(q)
+        a, b, outer = p, q, False
+        if kp is Tracer or kq is Tracer:
+            a, b, outer = concrete_value(p), concrete_value(q), True
+            kp, kq = type(a), type(b)
+        if kp is _ndarray:
+            dtype = a.dtype
+            if dtype is not _F64 and dtype is not _F32 or state.checked:
                 return None
-        else:
-            large = False
-            if kp is np.ndarray and kq is np.ndarray:
-                dtype = p.dtype
-                if q.dtype is not dtype:
+            kp = "d" if dtype is _F64 else "f"
+            if kq is _ndarray:
+                if b.dtype is not dtype:
                     return None
-                shape = p.shape
-                if shape != q.shape:
-                    shape = small_shape(shape, q.shape)
+                kq = kp
+                if a.shape != b.shape:
+                    shape = shape_of_two(a.shape, b.shape)
                     if shape is None:
                         return None
-                else:
-                    shape = None
-                    large = p.nbytes > SMALL
-            else:
-                array, number, t = (p, kq, ty) if kp is np.ndarray else (q, kp, tx)
-                if type(array) is not np.ndarray:
-                    return self._with_integer(primitive, operation, x, y)
-                large = array.nbytes > SMALL
-                dtype = array.dtype
-                if number is not float and (number is not _float64 or dtype is not _F64):
-                    return self._with_integer(primitive, operation, x, y)
-                shape = None
-                if t is not None:
-                    if dtype is not _F64:
+            elif kq is not float and (kq is not _float64 or dtype is not _F64):
+                return self._with_integer(primitive, operation, x, y)
+            elif ty is not None:
+                if dtype is not _F64:
+                    return None
+                shape = a.shape
+                if kq is float:  # rules ask for its shape
+                    if outer:
                         return None
-                    shape = array.shape
-                    if number is float:  # rules ask for its shape
-                        p, q = (p, _float64(q)) if array is p else (_float64(p), q)
-            if dtype is not _F64 and dtype is not _F32 or large and (self.lifted or state.checked):
+                    b = q = _float64(q)
+                    kq = _float64
+        elif kq is _ndarray:
+            dtype = b.dtype
+            if kp is not float and (kp is not _float64 or dtype is not _F64):
+                return self._with_integer(primitive, operation, x, y)
+            if dtype is not _F64 and dtype is not _F32 or state.checked:
                 return None
+            kq = "d" if dtype is _F64 else "f"
+            if tx is not None:
+                if dtype is not _F64:
+                    return None
+                shape = b.shape
+                if kp is float:
+                    if outer:
+                        return None
+                    a = p = _float64(p)
+                    kp = _float64
+        elif (kp is not _float64 and kp is not float) or (kq is not _float64 and kq is not float):
+            return self._with_integer(primitive, operation, x, y)
+        if outer:
+            self.outer = True
+            out = operation(p, q)
+            if type(out) is not Tracer:
+                return None
+        else:
             mode = error_mode()
             token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
             try:
-                out = operation(p, q)
+                out = operation(p, q)  # or Python's own error
             finally:
                 if token is not None:
                     restore_warnings(token)
                     if pending:
                         deliver(primitive, (p, q))
-            if large:
-                return self._of_large(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out)
-            return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, np.ndarray)
-        # as `_row`, for scalars, without a call
-        values = self.values
-        a: Any
-        b: Any
+        if type(out) is complex:  # a negative number to a broken power
+            return None
+        # which operands are traced, whether they are one row, and one object: the rule may look at that
+        numbers: tuple
         if tx is None:
-            a = kp
-            values.append(p)
-        elif held[tx] is p:
-            a = tx
+            which, numbers = 1, (ty,)
+        elif ty is None:
+            which, numbers = 0, (tx,)
+        elif tx != ty:
+            which, numbers = 2, (tx, ty)
         else:
-            a = tx, kp
-            values.append(p)
-        if ty is None:
-            if q is p and self.traced is None:
-                b = _SAME
-            else:
-                b = kq
-                values.append(q)
-        elif held[ty] is q:
-            b = ty
-        elif q is p and (self.traced is None or tx == ty):
-            b = ty, 0
+            which, numbers = 3, (tx,)
+        if p is q:
+            which += 4
+        key = primitive, kp, kq, which, shape is None
+        pull: Any = kinds.get(key)
+        if not pull or pull.part is not None:
+            rows = _ROWS[which & 3]
+            pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None, outer)
+            if not pull:
+                return self.written(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out, user_source(3))
+            kept = [self._kept(v, i, (x, y), (p, q), out) for v, i in zip(known, pull.sources)]
         else:
-            b = ty, kq
-            values.append(q)
-        source = self.source_at(_getframe(2))
-        result = self.new(Tracer)
-        result.owner = trace
-        result.primal = out
-        result.tangent = len(held)
-        held.append(out)
-        self.places.append(len(values))
-        self.sources.append(source)
-        steps = self.steps
-        steps += (primitive, None, None, a, b, kind)
-        values.append(out)
-        result.source = source
-        result.atom = result._aval = result.box = None
-        return result
-
-    def _of_large(
-        self, primitive: Any, args: tuple, primals: tuple, rows: tuple, params: dict, bits: Any, shape: Any, out: Any
-    ) -> Any:
-        """The traced result of an operation on a large array that has been computed."""
+            kept = []
+            for i in pull.sources:
+                if i == 0:
+                    if type(p) is _ndarray or type(p) is Tracer:
+                        kept.append(p if tx is not None and self.own[tx] else self._kept(p, 0, (x, y), (p, q), out))
+                    else:
+                        kept.append(p)
+                elif i == 1:
+                    if type(q) is _ndarray or type(q) is Tracer:
+                        kept.append(q if ty is not None and self.own[ty] else self._kept(q, 1, (x, y), (p, q), out))
+                    else:
+                        kept.append(q)
+                else:
+                    kept.append(out)
+        # what was broadcast is summed by the shapes, which are kept after the values
+        if shape is not None:
+            kept.append(shape)
+            if tx is not None:
+                kept.append(a.shape)
+            if ty is not None and ty != tx:
+                kept.append(b.shape)
+        result = self.row(pull, numbers, tuple(kept), True, out, True, self.source_at(_getframe(2)))
+        if self.notes is not None:
+            self.notes[result.tangent] = primitive, (x, y), {}, None, shape, out
         if primitive.turns:
-            self.trace.turned = True
-        found = self.large_row(primitive, args, primals, rows, params, bits, shape, out, user_source(4))
-        return found if type(found) is Tracer else self.trace.record(primitive, args, params, shape, (out,))
+            trace.turned = True
+        if pull.square and trace.turned:
+            self.note(result, primitive, (x, y), {}, shape)
+        return result
 
     def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """`binary`, where an operand is a Python integer that is a float, too."""
@@ -180,9 +518,69 @@ class Tape(Rows):
             return self.binary(primitive, operation, float(x), y)
         return None
 
+    def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
+        """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
+        if open_traces:
+            return None
+        p: Any = x.primal
+        kind: Any = type(p)
+        outer = kind is Tracer
+        if outer:
+            kind = type(concrete_value(p))
+        if kind is _ndarray:
+            if p.dtype is not _F64 and p.dtype is not _F32 or state.checked:
+                return None
+            kind = "d" if p.dtype is _F64 else "f"
+        elif kind is not _float64 and kind is not float:
+            return None
+        trace = self.trace
+        if primitive is square_p and trace.turned and trace.made_by(x, True) is not None:  # see families.py
+            return None
+        # an outer trace records a ufunc by its own short way
+        if outer:
+            self.outer = True
+            out = ufunc(p) if type(ufunc) is np.ufunc and not params else bind(primitive, p, **(params or {}))
+        else:
+            mode = error_mode()
+            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+            try:
+                out = ufunc(p)
+            finally:
+                if token is not None:
+                    restore_warnings(token)
+                    if pending:
+                        deliver(primitive, (p,))
+        key = primitive, kind, bits
+        pull: Any = kinds.get(key)
+        if pull and pull.part is None:
+            kept = []
+            for i in pull.sources:
+                if i:
+                    kept.append(out)
+                else:
+                    array = type(p) is _ndarray or outer
+                    kept.append(p if not array or self.own[x.tangent] else self._kept(p, 0, (x,), (p,), out))
+        else:
+            found = False, _EMPTY
+            if primitive.emit is not None:
+                found = pull_by_elements(key, primitive, (p,), (0,), out, params or {}, False, outer)
+            pull, known = found
+            if not pull:
+                return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, user_source(3))
+            kept = [self._kept(v, i, (x,), (p,), out) for v, i in zip(known, pull.sources)]
+        source = self.source_at(_getframe(2))
+        result = self.row(pull, (x.tangent,), tuple(kept), primitive.layout is not None, out, True, source)
+        if self.notes is not None:
+            self.notes[result.tangent] = primitive, (x,), params or {}, bits, None, out
+        if primitive.turns:
+            trace.turned = True
+        if pull.square and trace.turned:
+            self.note(result, primitive, (x,), params or {}, None)
+        return result
+
     def product(self, x: Any, y: Any) -> Any:
-        """The product of float vectors or matrices that fit, traced ones small: the traced result; None for everything else."""
-        if open_traces or len(self.held) >= self.limit:
+        """The product of float vectors or matrices that fit: the traced result; None for everything else."""
+        if open_traces:
             return None
         trace = self.trace
         tx = ty = None
@@ -195,17 +593,14 @@ class Tape(Rows):
             if y.owner is not trace:
                 return None
             q, ty = y.primal, y.tangent
-        if type(p) is not _ndarray or type(q) is not _ndarray:
+        if type(p) is not _ndarray or type(q) is not _ndarray or state.checked:
             return None
         dtype = p.dtype
         if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
             return None
-        if p.nbytes > SMALL and tx is not None or q.nbytes > SMALL and ty is not None:
-            return None
         plan = product_plan(p.shape, q.shape)
         if plan is None:
             return None
-        primitive = dot_general_p
         mode = error_mode()
         token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
         try:
@@ -214,20 +609,52 @@ class Tape(Rows):
             if token is not None:
                 restore_warnings(token)
                 if pending:
-                    deliver(primitive, (p, q))
+                    deliver(dot_general_p, (p, q))
         params, bits = plan
-        return self._row(primitive, x, y, p, q, tx, ty, params, bits, None, out, type(out))
+        return self._of_kind(dot_general_p, (x, y), (p, q), (tx, ty), params, bits, out)
+
+    def _of_kind(
+        self, primitive: Any, args: tuple, primals: tuple, numbers: tuple, params: dict, bits: Any, out: Any, source: Any = None
+    ) -> Any:
+        """The traced result of an operation on arrays of one dtype that has been computed, whose rule asks no question."""
+        if len(primals) == 1:
+            p = primals[0]
+            key: tuple = primitive, p.shape, p.dtype.char, bits
+        else:
+            p, q = primals
+            t, u = numbers
+            key = primitive, p.shape, p.dtype.char, q.shape, q.dtype.char, t is None, u is None, t == u, p is q, bits
+        pull: Any = kinds.get(key)
+        if not pull or pull.part is not None:
+            rows = (0,) if len(primals) == 1 else _ROWS[1 if t is None else 0 if u is None else 3 if t == u else 2]
+            pull, known = pull_of(key, primitive, primals, rows, [out], params, None)
+            if not pull:
+                return self.written(primitive, args, primals, numbers, params, bits, None, out, source or user_source(4))
+        else:
+            everything = (*primals, out)
+            known = [everything[i] for i in pull.sources]
+        kept = tuple([self._kept(v, i, args, primals, out) for v, i in zip(known, pull.sources)])
+        if len(numbers) == 2:
+            numbers = (u,) if t is None else (t,) if u is None or t == u else numbers
+        own = type(out) is not _ndarray or out.base is None and out is not p
+        source = source or self.source_at(_getframe(3))
+        result = self.row(pull, numbers, kept, primitive.layout is not None, out, own, source)
+        if self.notes is not None:
+            self.notes[result.tangent] = primitive, args, params, bits, None, out
+        if primitive.turns:
+            self.trace.turned = True
+        if pull.square and self.trace.turned:
+            self.note(result, primitive, args, params, None)
+        return result
 
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
-        p = x.primal
+        p: Any = x.primal
         if type(p) is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
+        # what NumPy is asked for, and the parameters by their bits, are decided once for a shape
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
-        if plan is NO_PLAN or open_traces or len(self.held) + 1 >= self.limit:
-            return None
-        large = p.nbytes > SMALL
-        if (p.dtype is not _F64 and p.dtype is not _F32) or large and (self.lifted or state.checked):
+        if plan is NO_PLAN or open_traces or state.checked or p.dtype is not _F64 and p.dtype is not _F32:
             return None
         run, params, bits, kept, kept_bits = plan
         mode = error_mode()
@@ -239,125 +666,132 @@ class Tape(Rows):
                 restore_warnings(token)
                 if pending:
                     deliver(primitive, (p,))
-        if large:
-            t = self._of_large(primitive, (x,), (p,), (x.tangent,), params, bits, None, out)
-        else:
-            t = self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+        result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out)
         if not keepdims:
-            return t
-        if large or type(out) is not np.ndarray:
-            return reshape(t, **kept)
-        wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
-        return self._row(reshape, t, None, out, None, row, None, kept, kept_bits, None, wide, _ndarray, True, source)
-
-    def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
-        """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
-        if open_traces or len(self.held) >= self.limit:
-            return None
-        p = x.primal
-        kind, large = type(p), False
-        if kind is np.ndarray:
-            if p.dtype is not _F64 and p.dtype is not _F32:
-                return None
-            large = p.nbytes > SMALL
-            if large and (self.lifted or state.checked):
-                return None
-        elif kind is not np.float64 and kind is not float:
-            return None
-        if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # see families.py
-            return None
-        mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-        try:
-            out = ufunc(p)
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, (p,))
-        if large:
-            return self._of_large(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out)
-        return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+            return result
+        if type(out) is not _ndarray:
+            return reshape(result, **kept)
+        wide, row = out.reshape(kept["shape"]), result.tangent
+        return self._of_kind(reshape, (result,), (out,), (row,), kept, kept_bits, wide, result.source)
 
     def moved(self, x: Tracer, plan: tuple, index: Any = None) -> Any:
-        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else.
-
-        An index that is a number is an operand of the row alone: the plan knows it.
-        """
-        p = x.primal
-        if open_traces or not p.dtype.isnative or len(self.held) >= self.limit:
+        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
+        p: Any = x.primal
+        if open_traces or not p.dtype.isnative or state.checked:
             return None
         primitive, run, params, bits = plan
-        if type(index) is np.ndarray and index.size * p.nbytes > SMALL * len(p):
-            return None
-        out = run(p, index) if type(index) is np.ndarray else run(p)
-        if p.nbytes > SMALL:
-            return None
-        t = x.tangent
-        return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
+        if index is None:
+            return self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, run(p))
+        out = run(p, index) if type(index) is _ndarray else run(p)
+        source = self.source_at(_getframe(2))
+        return self.written(primitive, (x, index), (p, index), (x.tangent, None), params, bits, None, out, source)
 
     def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
         """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
-        p, held = x.primal, self.held
-        n = len(held)
-        if open_traces or n >= self.limit and not self.has_room(1) or not p.dtype.isnative:
+        p: Any = x.primal
+        if open_traces or not p.dtype.isnative or state.checked and self.notes is None:
             return None
         out = p[index]
-        kind = type(out)
-        if kind is _ndarray:
-            if out.nbytes > SMALL:
-                return None
+        own = True
+        if type(out) is _ndarray:
+            own = copied
             if copied:
                 out = out.copy("K")
-        a: Any = x.tangent  # the number of a row
-        values, places = self.values, self.places
-        if copied and self.traced is not None:  # tracers of outer traces stand behind its values
-            return None
-        if self.traced is not None or self.notes is not None or values[places[a]] is not p:
-            return self._row(basic_index_p, x, None, p, None, a, None, None, basic, None, out, kind, True)
-        held.append(out if copied or kind is not _ndarray else NO_VALUE)
-        places.append(len(values))
+        n: Any = x.tangent  # the number of a row
         source = self.source_at(_getframe(3))
-        self.sources.append(source)
-        steps = self.steps
-        steps += (basic_index_p, basic, None, a, None, kind)
-        values.append(out)
-        result: Any = _new(Tracer)
-        result.owner = self.trace
-        result.primal = out
-        result.tangent = n
-        result.source = source
-        result.atom = result._aval = result.box = None
+        result = self.row(READ, (n,), (basic, p.shape, p.dtype), True, out, own, source)
+        if self.notes is not None:
+            self.notes[result.tangent] = basic_index_p, (x,), {"index": basic}, None, None, out
+        if self.trace.turned:
+            self.note(result, basic_index_p, (x,), {"index": basic}, None)
         return result
 
     def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
         """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
-        shape = mask.shape
-        if open_traces or 8 * mask.size > SMALL or len(self.held) >= self.limit or mask.dtype.char != "?":
+        if open_traces or mask.dtype.char != "?" or state.checked:
             return None
         primals: list[Any] = [mask]
-        operands: list[Any] = [(None, shape, "?")]
-        new = [self._outside(mask, mask, select, NO_VALUE)]
+        numbers: list[Any] = [None]
         for a in (x, y):
-            kind, p, number = type(a), a, None
-            if kind is Tracer:
-                p, number = a.primal, a.tangent
-                if a.owner is not self.trace or type(p) is not _ndarray or p is primals[-1]:
+            p, n = a, None
+            if type(a) is Tracer:
+                if a.owner is not self.trace:
                     return None
+                p, n = a.primal, a.tangent
             if type(p) is _ndarray:
-                if p.dtype is not _F64 or p.shape != shape or p is primals[-1]:
+                if p.dtype is not _F64 or p.shape != mask.shape:
                     return None
-                if number is not None and self.held[number] is p:
-                    operands.append(number)
-                else:
-                    operands.append((number, shape, "d"))
-                    new.append(self._outside(p, a, select, NO_VALUE))
-            elif kind is float or kind is _float64:
-                operands.append(kind)
-                new.append(p)
-            else:
+            elif n is not None or type(p) is not float and type(p) is not _float64:
                 return None
             primals.append(p)
+            numbers.append(n)
         out = np.where(*primals)
-        self.values += new
-        return self._written((select, None, None, tuple(operands), WIDE, _ndarray), None, out, user_source(4), True)
+        return self.written(select, (mask, x, y), primals, numbers, {}, None, None, out, user_source(4))
+
+
+_ROWS = (0, None), (None, 0), (0, 1), (0, 0)
+
+
+# -- what has no kind
+
+
+class ByRule:
+    """One operation whose rule runs at once, on `tangent(x)` of its operands; what was recorded of these is its pull."""
+
+    __slots__ = ("tape", "recording", "rows", "tangents", "bound")
+
+    def __init__(self, tape: Any, bound: bool = False):
+        self.tape = tape
+        self.bound = bound  # do outer traces know the results?
+        self.recording = TangentTrace(tape.trace.name, protect=tape.protector)
+        self.rows: list[int] = []  # of the operands
+        self.tangents: list[Tracer] = []
+
+    def tangent(self, x: Tracer) -> Tracer:
+        row: Any = x.tangent
+        for known, t in zip(self.rows, self.tangents):
+            if known == row:
+                return t
+        self.rows.append(row)
+        self.tangents.append(self.recording.new_input(aval_of(x.primal).update()))
+        return self.tangents[-1]
+
+    def rows_or_tangents(
+        self,
+        trace: Any,
+        primitive: Any,
+        args: Sequence[Any],
+        primals: Sequence[Any],
+        params: dict,
+        shape: Any,
+        outs: Sequence[Any],
+        touts: Sequence[Any],
+        source: Any,
+    ) -> tuple[list[Any] | None, Sequence[Any]]:
+        """(traced results where there are tangents, these); (None, tangents by the rules) if no row can say what they are."""
+        tape, there = self.tape, [i for i, t in enumerate(touts) if t is not None]
+        if tape.notes is not None:  # remembered.py knows other rows alone
+            tape.notes["looked"] = True
+        for i in there:
+            t = touts[i]
+            if type(t) is not Tracer or t.owner is not self.recording or t.aval != aval_of(outs[i]).update():
+                trace.give_up(tape)
+                return None, self._settled(touts, [trace.settled[n] for n in self.rows])
+        if not there:
+            self.recording.closed = True
+            return [None] * len(outs), touts
+        rest, kept = self.recording.jaxpr([touts[i] for i in there])
+        self.recording.closed = True
+        rest, kept = drop_unused_residuals(prune(rest), kept)
+        pull = ByProgram(rest, len(kept), there)
+        tape.outer = tape.outer or Tracer in map(type, kept)
+        rows = tape.rows(pull, tuple(self.rows), tuple(kept), primitive, args, primals, params, shape, outs, source)
+        return rows, touts
+
+    def _settled(self, touts: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """The tangents of the results, recorded where those of the operands, which are given, have been."""
+        there = [i for i, t in enumerate(touts) if t is not None]
+        rest, kept = self.recording.jaxpr([touts[i] for i in there])
+        self.recording.closed = True
+        found = dict(zip(there, eval_jaxpr(rest, [*kept, *tangents])))
+        return [found.get(i) for i in range(len(touts))]

@@ -24,8 +24,8 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_update
+from funcad.unjitted.following import with_value
 from funcad.unjitted.linearizing import FOLLOWING
-from funcad.unjitted.nested import with_value
 from funcad.unjitted.strides import stand_in
 
 _new: Any = object.__new__
@@ -218,8 +218,6 @@ def rebind(x: Tracer, value: Any) -> None:
     trace = x.owner
     if trace.settle is not None:
         trace.settle(x)
-    if trace.tape is not None and trace.tape.traced is not None:
-        trace.tape.traced.append(x)
 
 
 def _lying_as(x: Tracer, value: Tracer) -> Tracer:

@@ -21,10 +21,10 @@ from funcad.host.where import open_traces, state
 from funcad.ir.trace import Trace, bind
 from funcad.ir.tracer import Tracer
 from funcad.primitives.basic_indexing import basic_update_p, python_index
+from funcad.unjitted.element_rows import WRITE
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.linearizing import FOLLOWING
-from funcad.unjitted.tape_plans import linear
-from funcad.unjitted.tape_rows import LARGEST
+from funcad.unjitted.tape import linear
 
 _getframe = sys._getframe
 
@@ -57,23 +57,16 @@ class Held(Trace):
             if value.owner is not self.trace:
                 return False
             t, u = value.tangent, value.primal
-        if tape is None or open_traces or tape.traced is not None or state.running is not self.trace:
+        p = x.primal
+        if tape is None or open_traces or state.running is not self.trace or type(p) is not np.ndarray:
             return False
-        if x.box is not None and x.box.base is not None or len(tape.held) >= tape.limit and not tape.has_room(1):
+        if x.box is not None and x.box.base is not None or type(u) is Tracer:
             return False
-        p, number = x.primal, len(tape.held)
-        if tape.held[x.tangent] is p and t is not None and tape.held[t] is u and u is not p:  # as `_row`, without a tracer
-            x.source = tape.source_at(_getframe(3))
-            tape.sources.append(x.source)
-            tape.places.append(len(tape.values))
-            tape.steps += (basic_update_p, basic, None, x.tangent, t, np.ndarray)
-            tape.values.append(p)
-            tape.held.append(p)
-        else:
-            x.source = tape._row(basic_update_p, x, value, p, u, x.tangent, t, None, basic, None, p, np.ndarray).source
-            tape.held[-1] = p  # nobody can change it before the holding ends
+        numbers = (x.tangent,) if t is None else (x.tangent, t)
+        made = tape.row(WRITE, numbers, (basic, p.shape, p.dtype), True, p, True, tape.source_at(_getframe(3)))
+        x.source = made.source
         p[index] = u
-        x.tangent = number
+        x.tangent = made.tangent
         return True
 
     def record(
@@ -118,9 +111,6 @@ def write_in_place(x: Tracer, index: tuple, value: Any) -> bool:
     p, u = x.primal, value
     if type(trace) not in FOLLOWING or trace.closed or open_traces or type(p) is not np.ndarray or not p.ndim:
         return False
-    tape = trace.tape
-    if tape is not None and tape.traced is not None:  # tracers of outer traces stand behind its values
-        return False
     if type(u) is Tracer:
         if type(u.owner) is Held:
             u.owner.settle(u)
@@ -140,7 +130,7 @@ def write_in_place(x: Tracer, index: tuple, value: Any) -> bool:
         trace.held = Held(trace)
     if first:
         x.primal = p = np.array(p, order="K")
-        if p.nbytes <= LARGEST and trace.held.write(x, places, index, value):
+        if trace.held.write(x, places, index, value):
             x.owner = trace.held
             return True
     out = trace.record(basic_update_p, (x, value), {"index": index}, None, (p,))

@@ -18,7 +18,7 @@ import funcad
 import funcad.autograd
 
 ROOT = Path(funcad.__file__).parents[1]
-ALL, OWN = 123, 115  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
+ALL, OWN = 115, 109  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
 AUTOGRAD = 23  # what `import funcad.autograd` and its NumPy load beside that
 ENTRY = 8  # calls of Python's before and after the tape of a gradient
 

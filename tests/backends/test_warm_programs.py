@@ -112,7 +112,7 @@ def test_results_are_the_callers_own():
         np.testing.assert_array_equal(captured, np.arange(4.0))
 
 
-def test_a_cached_backward_program_lets_its_residuals_go():
+def test_rows_let_what_they_keep_go():
     """Also one that has constants of its own: `gather`'s transpose adds into zeros."""
     n = 50_000
 
@@ -123,11 +123,10 @@ def test_a_cached_backward_program_lets_its_residuals_go():
 
     x = np.linspace(-1.0, 1.0, n)
     found = [peak(lambda: grad(f)(x)) for _ in range(4)]
-    assert structural._table and all(structural._table.values())
     assert max(found[2:]) < found[0] + 0.5 * 8 * n
 
 
-def test_a_rule_that_fails_on_traced_values_is_not_cached():
+def test_a_rule_that_fails_on_traced_values():
     double = funcad.ir.primitive.Primitive(
         "double",
         lambda xp, x: x * 2.0,

@@ -73,6 +73,16 @@ def test_every_transformation_raises_what_the_function_does(name: str) -> None:
                 assert outcome(transformed, x) == expected
 
 
+@pytest.mark.filterwarnings("ignore:grad. the output:UserWarning", "ignore::RuntimeWarning")  # of slopes that are infinite
+def test_functions_of_numpy_do_not_refuse_numbers() -> None:
+    """Of Python's numbers too `np.divide` warns where the operator raises, however deep they are."""
+    for f in (lambda x: np.divide(x, 0.0), lambda x: np.divide(x, 0), lambda x: np.divide(1, x - 1)):
+        assert value_and_grad(f)(1.0)[0] == jvp(f, (1.0,), (1.0,))[0] == f(1.0) == INF
+        outcomes = [outcome(g, 1.0) for g in (hessian(f), grad(grad(f)))]
+        assert tuple not in map(type, outcomes)
+    assert grad(lambda x: np.divide(x, 0))(1.0) == INF and hessian(lambda x: np.divide(x, 0))(1.0) == 0.0
+
+
 @pytest.mark.parametrize("name", "sqrt log exp asin atanh gamma lgamma sinh log1p sin tan expm1".split())
 def test_functions_of_math(name: str) -> None:
     f = lambda x: getattr(math, name)(x)

@@ -17,8 +17,8 @@ from funcad.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
+from funcad.numpy.array_writes import setitem
 from funcad.numpy.indexing import at, getitem
-from funcad.numpy.writing import setitem
 from funcad.primitives.reduction import reduce_sum
 from tests.standin import DeviceArray, registered, to_device, to_host
 

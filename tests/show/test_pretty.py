@@ -4,6 +4,7 @@ import numpy as np
 
 import funcad as fc
 from funcad.diagnosis.recording import check_jaxpr
+from funcad.host.where import Source
 from funcad.ir.aval import Aval
 from funcad.ir.trace import trace_function
 from funcad.show.pretty import format_jaxpr
@@ -86,7 +87,11 @@ def test_following_records_locations_too():
         return np.sin(x) * x
 
     _, pullback = fc.vjp(f, 1.0)
-    assert {str(e.source) for e in pullback.jaxpr.equations} == {f"{__file__}:{f.__code__.co_firstlineno + 1} (f)"}
+    line = f"{__file__}:{f.__code__.co_firstlineno + 1} (f)"
+    assert {str(Source(*place)) for place in pullback.jaxpr.sources} == {line}
+    # and what is recorded of the way back, the conversion of the cotangent aside
+    equations = fc.make_jaxpr(pullback)(1.0).equations
+    assert len(equations) > 2 and {str(e.source) for e in equations if e.primitive.name != "convert"} == {line}
 
 
 def test_many_names_stay_distinct():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from funcad import grad, hessian, hvp, jacfwd, jit, jvp
-from funcad.unjitted import linearizing, structural, tape_program, tape_rows
+from tests.unjitted.by_rules import by_rules
 from tests.unjitted.test_large_peaks import exp, maximum, peak, relu, where
 
 N = 9000  # 72 kB
@@ -17,13 +17,6 @@ RNG = np.random.default_rng(5)
 A, Y = RNG.normal(size=(N, 4)), RNG.random(N)
 W, V = np.array([0.3, -0.2, 0.1, 0.4]), np.array([1.0, -2.0, 0.5, 0.3])
 X, T = np.linspace(-1.0, 2.0, N), RNG.normal(size=N)
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    structural.forget()
-    yield
-    structural.forget()
 
 
 def logistic(w: Any) -> Any:
@@ -53,12 +46,6 @@ def large(x: Any) -> Any:
     return np.sum(y**2 * np.exp(-x)) / N + np.prod(y[:3])
 
 
-def by_rules(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
-    with monkeypatch.context() as m:
-        m.setattr(linearizing, "can_lift", lambda x: False)
-        return f(*args)
-
-
 def same(a: Any, b: Any) -> None:
     np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10 * np.max(np.abs(b)))
 
@@ -85,31 +72,6 @@ def test_as_by_the_rules(f: Any, second: str, monkeypatch: pytest.MonkeyPatch) -
         same(g(x), expected)
     same(g(x * 0.9), other)
     same(jit(g)(x), expected)
-
-
-@pytest.mark.parametrize("f", [logistic, counts, large], ids=lambda f: f.__name__)
-def test_the_fifth_call_derives_nothing(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, v = (X, T) if f is large else (W, V)
-    for second in ("hvp", "grad of grad") if f is large else ("hvp", "grad of grad", "hessian"):
-        structural.forget()
-        g = lambda x, second=second: SECOND[second](f, x, v)
-        expected = [g(x) for _ in range(4)][0]
-        with monkeypatch.context() as m:
-            for module, name in ((tape_program, "linear_program"), (linearizing, "flush"), (structural, "_attempted")):
-                m.setattr(module, name, lambda *args: pytest.fail("derived, or by the rules"))
-            same(g(x), expected)
-
-
-def test_what_is_too_much_is_by_the_rules_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tape_rows, "MAX_LIFTED", 200_000)
-    g = lambda: hvp(counts, (W,), (V,))
-    expected = by_rules(monkeypatch, g)
-    for _ in range(4):
-        same(g(), expected)
-    assert not [key for key in structural._table if key[0] == "jvp"]
-    assert len(tape_rows._exceeding) == 1
-    structural.forget()
-    assert not tape_rows._exceeding
 
 
 @pytest.mark.share(3)

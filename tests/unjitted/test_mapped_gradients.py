@@ -181,3 +181,12 @@ def test_custom_rules_run_on_values(kind):
         values, slopes = fc.vmap(fc.value_and_grad(lambda x: 3.0 * h(np.sin(x))))(x)
         np.testing.assert_allclose(values, 3 * np.where(np.sin(x) > 0, np.sin(x) ** 2, np.sin(x)))
         np.testing.assert_allclose(slopes, 3 * np.where(np.sin(x) > 0, 2 * np.sin(x), 1.0) * np.cos(x))
+
+
+def test_what_is_mapped_is_told_apart():
+    """The same program of as many lanes, where an operand has a value for each lane, or one for all."""
+    ys = R.normal(size=(7, 4))
+    g = fc.grad(lambda y, x: np.sum(np.sin(x) * y), argnums=1)
+    for _ in range(4):
+        np.testing.assert_allclose(fc.vmap(g)(ys, X), np.cos(X) * ys, rtol=1e-12)
+        np.testing.assert_allclose(fc.vmap(g, (None, 0))(ys[0], X), np.cos(X) * ys[0], rtol=1e-12)

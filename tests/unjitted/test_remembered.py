@@ -130,6 +130,12 @@ def test_options_are_told_apart() -> None:
     for axis in (0, 1, 0):
         found = funcad.grad(partial(lambda axis, x: np.sum(np.cumsum(x, axis=axis) * OTHER), axis))(X)
         np.testing.assert_allclose(found, np.flip(np.cumsum(np.flip(OTHER, axis), axis=axis), axis))
+    square = X[:3]
+    for axis in (0, 1) * 5:  # behind a list
+        f = partial(
+            lambda axis, x: np.sum(np.concatenate([x, 2 * x], axis)[1] ** 2) + np.sum(np.stack([x, x**2], axis)[0]), axis
+        )
+        np.testing.assert_allclose(funcad.grad(f)(square), funcad.jit(funcad.grad(f))(square))
     assert funcad.grad(lambda x: np.sum(np.reshape(x, (1, 3)) ** 2))(x).shape == (3,)
     with pytest.raises(TypeError):
         funcad.grad(lambda x: np.sum(np.reshape(x, (1.0, 3.0)) ** 2))(x)
@@ -151,7 +157,7 @@ def test_arrays_are_read_at_each_call() -> None:
         weights[:] *= 2
         return first + np.sum(np.einsum("ij,ij->i", x, weights))
 
-    for k in range(3):
+    for k in range(6):
         weights[:] = OTHER + k
         np.testing.assert_allclose(funcad.grad(f)(X), 3 * (OTHER + k))
 
@@ -166,7 +172,7 @@ def test_what_is_made_of_arrays_is_made_at_each_call() -> None:
         b[:] *= 2
         return y + np.sum(np.outer(a[0], b)) + np.sum(np.linalg.solve(a, b))
 
-    for k in range(3):
+    for k in range(6):
         b[:] = OTHER[0] + k
         inverse = np.linalg.inv(a)
         expected = -3 * np.outer(inverse.T @ np.ones(3), inverse @ b)
@@ -195,14 +201,14 @@ def test_comparisons_are_of_the_values() -> None:
 
 def test_one_operand_twice() -> None:
     """A rule looks whether two operands are one."""
-    for _ in range(3):
+    for _ in range(6):
         np.testing.assert_allclose(funcad.grad(lambda x: np.sum(np.maximum(x, x)))(X), np.ones_like(X))
         np.testing.assert_allclose(funcad.grad(lambda x: np.sum(np.maximum(x, x * 0.5)))(X), np.ones_like(X))
         np.testing.assert_allclose(funcad.grad(lambda x: np.sum(np.multiply(x, x)))(X), 2 * X)
 
 
 def test_memory_order_is_asked_at_each_call() -> None:
-    for order in ("C", "F", "C"):
+    for order in ("C", "F") * 5:
         x = np.asarray(X, order=order)
         found = funcad.grad(lambda x: np.sum(np.ravel(x, order="K") * np.arange(12.0)))(x)
         expected = np.arange(12.0).reshape((4, 3) if order == "C" else (3, 4))
@@ -212,7 +218,7 @@ def test_memory_order_is_asked_at_each_call() -> None:
 def test_squares_know_what_they_are_made_of() -> None:
     """np.square of a norm is exact; of the same kinds of operands, where there was no norm before, it asks nobody."""
     zero = np.zeros(3)
-    for _ in range(3):
+    for _ in range(6):
         np.testing.assert_array_equal(funcad.grad(lambda x: np.square(np.sum(x)))(zero), zero)
         np.testing.assert_allclose(funcad.hessian(lambda x: np.square(np.linalg.norm(x)))(zero), 2 * np.eye(3))
         np.testing.assert_array_equal(funcad.grad(lambda x: np.square(np.linalg.norm(x)))(zero), zero)
@@ -224,7 +230,7 @@ def test_warnings_at_the_line() -> None:
     def f(x: Any) -> Any:
         return np.sum(np.reciprocal(x)) + np.sum(np.var(x))
 
-    for _ in range(3):
+    for _ in range(6):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             funcad.grad(f)(np.array([0.0, 1.0]))
@@ -243,7 +249,7 @@ def test_warnings_at_the_line() -> None:
 
 
 def test_errors_come_again() -> None:
-    for _ in range(3):
+    for _ in range(6):
         with pytest.raises(ValueError, match="cannot reshape"):
             funcad.grad(lambda x: np.sum(np.reshape(x, (5, 3))))(X)
         with pytest.raises(np.linalg.LinAlgError):
@@ -258,7 +264,7 @@ def test_within_other_transformations() -> None:
         return np.sum(np.stack([np.cumsum(x), np.std(x) * x]) ** 2) + np.sum(np.where(x > 1, x, 0.5) ** 3)
 
     x = X[0]
-    for _ in range(3):
+    for _ in range(6):
         first = funcad.grad(f)(x)
         np.testing.assert_allclose(funcad.jit(funcad.grad(f))(x), first)
         np.testing.assert_allclose(funcad.grad(funcad.jit(f))(x), first)
@@ -277,7 +283,7 @@ def test_more_rows_than_a_tape_has() -> None:
             x = np.flip(np.diff(np.concatenate([x, x[:1]])), 0) * 0.5
         return np.sum(x)
 
-    found = [funcad.grad(f)(X[0]) for _ in range(3)]
+    found = [funcad.grad(f)(X[0]) for _ in range(6)]
     np.testing.assert_array_equal(found[1], found[0])
     np.testing.assert_array_equal(found[2], found[0])
 
@@ -298,6 +304,8 @@ def test_an_error_while_a_call_is_watched(monkeypatch: pytest.MonkeyPatch) -> No
         raise KeyboardInterrupt
 
     def f(x: Any) -> Any:
+        for _ in range(remembered._SIGHTS):  # which are not watched
+            np.cumsum(x, axis=0)
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(remembered, "_call_of", interrupted)
             np.cumsum(x, axis=0)
@@ -313,14 +321,16 @@ def test_an_error_while_a_call_is_watched(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_constant_that_is_the_first_argument() -> None:
     """One object is the value of x in the first call and a constant in the function: the next x is another object."""
     one = 1.0
-    funcad.grad(lambda x: fnp.array([x, one])[0] * np.exp(x))(one)
+    for _ in range(4):
+        funcad.grad(lambda x: fnp.array([x, one])[0] * np.exp(x))(one)
     np.testing.assert_allclose(funcad.grad(lambda x: fnp.array([x, one]).sum() * np.exp(x))(0.0), 2.0)
     number = np.float64(3.0)
     f = funcad.grad(lambda x: fnp.array([x, number]).prod())
-    assert f(number) == 3.0 and f(np.float64(5.0)) == 3.0
+    assert [f(number) for _ in range(4)] == [3.0] * 4 and f(np.float64(5.0)) == 3.0
     array = np.array([1.0, 2.0])
     g = funcad.grad(lambda x: np.sum(np.stack([x, np.exp(array)]) * np.stack([array, x])))
-    np.testing.assert_allclose(g(array), array + np.exp(array))
+    for _ in range(4):
+        np.testing.assert_allclose(g(array), array + np.exp(array))
     np.testing.assert_allclose(g(array + 5.0), array + np.exp(array))
 
 
@@ -343,7 +353,7 @@ def test_a_number_beside_an_array_has_a_shape() -> None:
     x, y = np.array([[-1.3, 0.4, 2.1], [0.2, 0.3, -2.0]]), np.array([0.5, -3.0])
     for f in (lambda x, low, high: np.sum(x.clip(low, high)), lambda x, low, high: np.sum(np.clip(x, low, high) * y[0])):
         factor = f(np.ones(1), 0.0, 2.0)
-        for _ in range(3):
+        for _ in range(6):
             for g in (funcad.grad(f, argnums=(0, 1, 2)), lambda *a, f=f: funcad.vjp(f, *a)[1](1.0)):
                 inside, low, high = g(x, -1.0, 1.0)
                 np.testing.assert_array_equal(inside, np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]) * factor)

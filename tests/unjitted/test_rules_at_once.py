@@ -1,9 +1,8 @@
-"""Operations that have no row of their own: what is around them stays on the tape, and goes backwards by programs."""
+"""Operations whose rule runs at once: calls of jitted functions, loops, custom rules are rows among others."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,9 @@ import pytest
 import funcad as fc
 from funcad import grad, jacfwd, value_and_grad
 from funcad.control.scan import scan
-from funcad.unjitted import apart as module
-from funcad.unjitted import chunks, linearizing, structural
+from tests.unjitted.by_rules import by_rules
 
 X = np.linspace(0.3, 1.4, 5)
-
-
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    structural.forget()
-    monkeypatch.setattr(module, "ROWS", 0)
-    yield
-    structural.forget()
 
 
 inner = fc.jit(lambda x: (np.tanh(x) * x, np.sum(x)))
@@ -75,12 +65,6 @@ OPERATIONS: dict[str, Any] = {
 }
 
 
-def by_rules(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
-    with monkeypatch.context() as m:
-        m.setattr(linearizing, "apart", lambda *args: None)
-        return f(*args)
-
-
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,67 +80,6 @@ def test_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(g(X), by_rules(monkeypatch, g, X), rtol=1e-13)
     v = np.ones(5)
     np.testing.assert_allclose(fc.hvp(f, (X,), (v,)), by_rules(monkeypatch, lambda x: fc.hvp(f, (x,), (v,)), X), rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_no_rule_of_what_is_around_runs_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    f = grad(lambda x: around(x, OPERATIONS[name]))
-    expected = [f(X) for _ in range(4)][0]
-    ran = []
-    with monkeypatch.context() as m:
-        m.setattr(linearizing, "flush", lambda *args: pytest.fail("the tape was given up"))
-        by = chunks._by_rules
-        m.setattr(chunks, "_by_rules", lambda tape, *args: ran.append(len(tape.sources)) or by(tape, *args))
-        np.testing.assert_allclose(f(X), expected, rtol=1e-13)
-    assert all(n <= 2 for n in ran), "more than the operation itself went by the rules"
-
-
-def test_many_with_little_around_them_are_by_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    f = grad(lambda x: around(x, lambda h: [h := np.tanh(doubled(h)) + 0.1 for _ in range(40)][-1]))
-    expected, given_up = by_rules(monkeypatch, f, X), []
-    flush = linearizing.flush
-    monkeypatch.setattr(linearizing, "flush", lambda tape, trace: given_up.append(len(tape.apart)) or flush(tape, trace))
-    for _ in range(3):
-        np.testing.assert_allclose(f(X), expected, rtol=1e-13)
-    assert given_up == [7] * 3
-
-
-@pytest.mark.parametrize("turns", [1, 12])
-def test_the_next_call_knows_whether_it_was_worth_it(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS", 8)
-    given_up = []
-    flush = linearizing.flush
-    monkeypatch.setattr(linearizing, "flush", lambda tape, trace: given_up.append(1) or flush(tape, trace))
-
-    def f(x: Any) -> Any:
-        y = doubled(np.sin(x))
-        for _ in range(turns):
-            y = np.cos(y) + x
-        return np.sum(y)
-
-    expected = by_rules(monkeypatch, grad(f), X)
-    given_up.clear()
-    for n in range(4):
-        np.testing.assert_allclose(grad(f)(X), expected, rtol=1e-13)
-        assert len(given_up) == (n if turns == 1 else 0)
-    given_up.clear()
-    for n in range(3):  # the tangent program of all of it is made of rules in any case
-        np.testing.assert_allclose(fc.vjp(f, X)[1](1.0)[0], expected, rtol=1e-13)
-        assert len(given_up) == n + 1
-    assert module._little
-    structural.forget()
-    assert not module._little
-
-
-def test_everything_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each operation by its rule, at once: as many chunks as operations, and the same gradient."""
-    f = lambda x: around(x, both) + np.sum(np.where(x > 0.5, np.sqrt(x), x**2)) + np.maximum(x, 0.4)[2] ** 3
-    expected = grad(f)(X)
-    with monkeypatch.context() as m:
-        m.setattr(linearizing, "has_rows", lambda primitive: False)
-        m.setattr(module, "MANY", 0)
-        for _ in range(3):
-            np.testing.assert_allclose(grad(f)(X), expected, rtol=1e-13)
 
 
 def test_shapes_that_the_operation_alone_knows() -> None:
@@ -278,4 +201,3 @@ def test_long_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = by_rules(monkeypatch, grad(f), X)
     for _ in range(3):
         np.testing.assert_allclose(grad(f)(X), expected, rtol=1e-12)
-    assert len(structural._table) < 24, "turns of one loop have programs of their own"

@@ -1,8 +1,7 @@
-"""The backward pass of rows one by one gives what the rules of all rows give, for all shapes, and with masks."""
+"""The backward pass of rows gives what the rules of all rows give, for all shapes, and with masks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,12 @@ import funcad as fc
 from funcad import grad, value_and_grad
 from funcad.backends.interpreter import counters
 from funcad.primitives.arithmetic import mul_add_p
-from funcad.unjitted import chunks, row_by_row, structural
+from funcad.primitives.families import reduce_sum_p
+from funcad.unjitted.kinds import kinds
 from tests.agreement import same_bits
+from tests.unjitted.by_rules import by_rules
 
 SCALES = np.linspace(0.5, 2.0, 12)
-
-
-@pytest.fixture(autouse=True)
-def by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    structural.forget()
-    monkeypatch.setattr(chunks, "CHUNKED", 2)
-    monkeypatch.setattr(chunks, "SIGHTS", 10**9)
-
-
-def by_rules(monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], *args: Any) -> Any:
-    with monkeypatch.context() as m:
-        m.setattr(chunks, "CHUNKED", 10**9)
-        structural.forget()
-        return f(*args)
 
 
 def broadcast(x: Any) -> Any:
@@ -89,7 +76,6 @@ def test_the_gradients_are_those_of_the_rules(f: Any, dtype: Any, monkeypatch: p
         same_value, by_row = value_and_grad(f)(x)
         assert same_bits(same_value, value) and by_row.dtype == slope.dtype
         np.testing.assert_allclose(by_row, slope, rtol=1e-12 if dtype is np.float64 else 1e-4)
-    assert not any([type(entry) is tuple and key[0] == "rows" for key, entry in structural._table.items()])
 
 
 def test_complex_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,23 +120,6 @@ def test_a_nan_asks_for_masks() -> None:
         assert np.isnan(grad(lambda x: 0.0 * np.sqrt(x) * 2.0 * x)(0.0))
 
 
-def test_the_shapes_of_a_loop_may_all_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No program is derived for a turn that does not come again, and a rule of elements once for all shapes."""
-
-    def f(a: Any) -> Any:
-        for i in range(1, len(a)):
-            for j in range(i, len(a)):
-                a[i, j] -= a[i, :i] @ a[:i, j]
-        return np.sum(np.tanh(a))
-
-    gradient = grad(f)
-    gradient(np.ones((3, 3)) / 9)
-    before = counters["programs"], len(row_by_row._pointwise)
-    found = gradient(np.ones((9, 9)) / 9)
-    assert counters["programs"] - before[0] <= len(row_by_row._pointwise) - before[1] <= 3
-    np.testing.assert_allclose(found, fc.jit(gradient)(np.ones((9, 9)) / 9), rtol=1e-12)
-
-
 def test_the_callers_cotangent_and_values_are_not_written() -> None:
     def f(x: Any) -> Any:
         y = x * 1.0
@@ -174,9 +143,7 @@ def test_the_callers_cotangent_and_values_are_not_written() -> None:
     np.testing.assert_allclose(grad(g)(np.ones(5)), fc.jit(grad(g))(np.ones(5)))
 
 
-def test_parts_of_a_large_array_make_no_copies_of_its_cotangent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "SIGHTS", 1)
-    monkeypatch.setattr(chunks, "CHUNKED", 256)
+def test_parts_of_a_large_array_make_no_copies_of_its_cotangent() -> None:
     x = np.full(200_000, 0.5)
 
     def f(x: Any) -> Any:
@@ -192,11 +159,6 @@ def test_parts_of_a_large_array_make_no_copies_of_its_cotangent(monkeypatch: pyt
         before = counters["programs"]
         np.testing.assert_allclose(grad(f)(x), expected)
     assert counters["programs"] == before
-    programs = [(key, entry[1]) for key, entry in structural._table.items() if type(entry) is tuple and key[0] == "rows"]
-    whole = True, (x.shape, "d")
-    assert programs
-    for (_, n, *kinds), nonzero in programs:  # they make cotangents of what was read
-        assert whole in kinds[:n] and not any([made for kind, made in zip(kinds[:n], nonzero) if kind == whole])
 
 
 def test_a_view_writes_in_place_by_one_row() -> None:
@@ -207,12 +169,12 @@ def test_a_view_writes_in_place_by_one_row() -> None:
         a = np.outer(x, x)
         a[0, 0] = 2.0
         apart, over = a[3], a[2:, 1]
-        rows.append(len(a.owner.trace.tape.places))
+        rows.append(len(a.owner.trace.tape.pulls))
         a[1, :2] -= x[:2]
         a[:2, 2:4] *= 3.0
-        rows.append(len(a.owner.trace.tape.places))
+        rows.append(len(a.owner.trace.tape.pulls))
         a[2, 1:3] += 1.0  # `over` reads some of it
-        rows.append(len(a.owner.trace.tape.places))
+        rows.append(len(a.owner.trace.tape.pulls))
         return np.sum(a) + np.sum(apart * over[0]) + np.sum(over)
 
     x = np.arange(1.0, 5.0)
@@ -248,7 +210,7 @@ def test_of_many_operands_it_matters_which_are_traced(first: int, monkeypatch: p
 
     both = [constant, traced]
     right = [by_rules(monkeypatch, grad(f), SCALES) for f in both]
-    row_by_row._pointwise.clear()
+    kinds.clear()
     for i in (first, 1 - first):
         assert same_bits(grad(both[i])(SCALES), right[i])
 
@@ -264,22 +226,15 @@ def doolittle(x: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_long_recording_whose_turns_are_unlike_is_not_cut_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_recording_whose_turns_are_unlike(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).uniform(0.5, 2.0, (26, 26))
     expected = by_rules(monkeypatch, grad(doolittle), x)
-    structural.forget()
-    cut: list[int] = []
-    whole = chunks._cut
-    monkeypatch.setattr(chunks, "_cut", lambda tape, root, apart: cut.append(root.calls) or whole(tape, root, apart))
-    chunks._roots.clear()
-    for _ in range(chunks._SELDOM + 1):
-        assert same_bits(grad(doolittle)(x), expected)
-    assert cut == [1, chunks._SELDOM]
+    for _ in range(3):
+        np.testing.assert_allclose(grad(doolittle)(x), expected, rtol=1e-12)
     x[3, 4] = 0.0  # NaN without masks
     found = grad(doolittle)(x)
-    assert cut == [1, chunks._SELDOM, chunks._SELDOM + 2]
     assert found[3, 4] == 0.0 and np.isfinite(found).all()
-    assert same_bits(found, by_rules(monkeypatch, grad(doolittle), x))
+    np.testing.assert_allclose(found, by_rules(monkeypatch, grad(doolittle), x), rtol=1e-12)
 
 
 def test_views_that_are_gone_are_forgotten_and_others_see_writes() -> None:
@@ -307,3 +262,20 @@ def test_a_read_of_an_argument_keeps_no_copy_of_it() -> None:
         return first * 3.0
 
     np.testing.assert_array_equal(grad(f)(x), [0.0, 6.0, 3.0, 0.0])
+
+
+def test_the_shapes_of_a_loop_may_all_differ() -> None:
+    """Operations element by element have one kind for all shapes."""
+
+    def f(a: Any) -> Any:
+        y = a
+        for _ in range(2, len(a)):
+            y = np.tanh(y[:-1] * 1.5 + a[: len(y) - 1]) - y[1:]
+        return np.sum(y)
+
+    gradient = grad(f)
+    gradient(np.ones(5) / 9)
+    before = len([key for key in kinds if key[0] is not reduce_sum_p])
+    found = gradient(np.ones(12) / 9)
+    assert len([key for key in kinds if key[0] is not reduce_sum_p]) == before
+    np.testing.assert_allclose(found, fc.jit(gradient)(np.ones(12) / 9), rtol=1e-12)

@@ -1,4 +1,4 @@
-"""The structural cache: a second gradient of the same structure runs a compiled backward program, with the same bits."""
+"""Kinds of rows: what they have in common is derived once, and told apart by all that a rule looks at."""
 
 from __future__ import annotations
 
@@ -11,18 +11,7 @@ import funcad
 from funcad import grad, jvp, value_and_grad, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.nn import clamp
-from funcad.unjitted import structural
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    structural.forget()
-    yield
-    structural.forget()
-
-
-def programs() -> list:
-    return [entry for entry in structural._table.values() if type(entry) is tuple]
+from funcad.unjitted.kinds import kinds
 
 
 def loss(w, x, rate=0.5):
@@ -34,43 +23,10 @@ def loss(w, x, rate=0.5):
 W, X = np.random.default_rng(0).normal(size=(4, 3)), np.random.default_rng(1).normal(size=(5, 4))
 
 
-def test_compiled_at_the_second_sight_and_bitwise_equal():
-    first = grad(loss)(W, X)
-    assert not programs() and len(structural._table) == 1
-    second, third = grad(loss)(W, X), grad(loss)(W, X)
-    assert len(programs()) == 1
-    assert first.tobytes() == second.tobytes() == third.tobytes()
-
-
-@pytest.mark.parametrize("sights", [1, 2, 4])
-def test_no_program_is_derived_before_it_would_have_been_repaid(sights, monkeypatch):
-    monkeypatch.setattr(structural, "SIGHTS", sights)
-    v, kinds = np.ones((4, 3)), {"tape": [], "jvp": []}
-    for _ in range(sights + 2):
-        grad(loss)(W, X)
-        funcad.hvp(lambda w: loss(w, X), (W,), (v,))
-        for kind, found in kinds.items():
-            found.append(any([key[0] == kind and type(entry) is tuple for key, entry in structural._table.items()]))
-    assert kinds["tape"] == [False] * sights + [True] * 2
-    assert kinds["jvp"] == [False] * (sights + 1) + [True]  # of second derivatives it takes longer
-
-
-def test_a_hessian_waits_once(monkeypatch):
-    """Until the gradient in it had its program all went by the rules, so that the program of its columns is repaid, too."""
-    monkeypatch.setattr(structural, "SIGHTS", 2)
-    x, found = X[0], []
-    for _ in range(4):
-        funcad.hessian(lambda x: loss(W, np.stack([x, x])))(x)
-        found.append({key[0] for key, entry in structural._table.items() if type(entry) is tuple})
-    assert found[:2] == [set(), set()] and found[3] == {"inner", "columns"}
-
-
-def test_a_changing_literal_makes_one_entry():
+def test_a_changing_literal_makes_nothing_new():
     found = [grad(loss)(W, X, 0.1 * i) for i in range(1, 6)]
-    assert len(structural._table) == 1
     before = counters["programs"]
     for i, g in enumerate(found, 1):
-        structural.forget()
         np.testing.assert_array_equal(g, grad(loss)(W, X, 0.1 * i))
     assert counters["programs"] == before
 
@@ -83,12 +39,11 @@ def test_values_are_not_remembered():
         np.testing.assert_allclose(found, structural_free, rtol=1e-12, atol=1e-14, equal_nan=True)
 
 
-def test_control_flow_on_values_makes_an_entry_per_path():
+def test_control_flow_on_values():
     f = lambda x: x * x * 3.0 if x > 0 else np.sin(x) * x
     for x in (1.0, -1.0, 2.0, -2.0, 3.0, -3.0):
         expected = 6 * x if x > 0 else np.cos(x) * x + np.sin(x)
         assert grad(f)(x) == pytest.approx(expected)
-    assert len(structural._table) == 2
 
 
 @pytest.mark.parametrize(
@@ -109,7 +64,7 @@ def test_different_programs_do_not_meet(one, other):
             np.testing.assert_array_equal(grad(f)(x), g)
 
 
-def test_shapes_and_dtypes_are_part_of_the_key():
+def test_shapes_and_dtypes_are_told_apart():
     f = lambda x: np.sum(np.exp(x) * x)
     for x in (np.ones(3), np.ones(4), np.ones(3, np.float32), np.ones((3, 1)), np.float64(1.0), 1.0, np.ones(3)):
         for _ in range(3):
@@ -152,12 +107,12 @@ def test_rules_of_users_run_every_time():
     assert [float(grad(lambda x: f(x) * 3.0)(1.0)) for _ in range(4)] == [3.0, 6.0, 9.0, 12.0]
 
 
-def test_bounded_and_empty_of_user_arrays():
-    for n in range(1, structural.MAX_PROGRAMS + 20):
+def test_the_table_of_kinds_is_bounded():
+    for n in range(1, 5000):
         grad(lambda x: np.sum(x * x))(np.ones(n))
-    assert len(structural._table) <= structural.MAX_PROGRAMS
+    assert len(kinds) <= kinds.bound
     funcad.clear_caches()
-    assert not structural._table
+    assert not kinds
 
 
 def test_errors_leave_the_table_usable():
@@ -193,7 +148,7 @@ def test_threads_share_it():
 
 
 def test_threads_fill_a_full_table_and_empty_it(monkeypatch):
-    monkeypatch.setattr(structural, "MAX_PROGRAMS", 3)
+    monkeypatch.setattr(kinds, "bound", 3)
     wrong = []
 
     def work(n):
@@ -202,11 +157,11 @@ def test_threads_fill_a_full_table_and_empty_it(monkeypatch):
             if not np.array_equal(grad(lambda x: np.sum(x * x * 2.0))(np.ones(size)), np.full(size, 4.0)):
                 wrong.append(size)
             if i % 20 == n:
-                structural.forget()
+                kinds.clear()
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert not wrong and len(structural._table) <= 3
+    assert not wrong and len(kinds) <= 3

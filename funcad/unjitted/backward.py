@@ -1,0 +1,239 @@
+"""The one loop back over the rows of a tape; and the same rows as a linear program, where masks are needed.
+
+Idea: cotangents go from the last row to the first, each row's pull adding to those of its operands, and what a row keeps dies
+with it. Structural zeros: where a row begins a mask (masks/masks.py), as a selection does, the rows are kept until the end.
+If there is a NaN in the results then, a zero may have met an infinite slope, and the rows go back again by their linear parts,
+with masks. If there is none, no mask would have changed anything.
+
+Invariant: both ways make the same calls, in the same order, but for the masks. Trap: where outer traces have a part in the
+values nobody can ask for NaN, so rows that begin masks go by their linear parts at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import Source, note_source, state
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Jaxpr, prune
+from funcad.ir.tracer import Tracer
+from funcad.masks.masks import has_no_nan
+from funcad.transforms.partial import TangentTrace, drop_unused_residuals
+from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted.kinds import ByProgram, RowCotangents
+
+
+class Rows:
+    """What a pullback has of a tape whose function has returned; the values that the rows keep are apart from it, in one list.
+
+    So other values of the same kinds may stand in their places, as those of outer traces do.
+    """
+
+    __slots__ = ("pulls", "numbers", "sources", "first", "ends", "avals", "begins", "outer", "counts", "rest", "name")
+
+    def __init__(self, tape: Any):
+        self.pulls, self.numbers, self.sources = tape.pulls, tape.numbers, tape.sources
+        self.first, self.ends, self.avals = tape.first, tape.ends, tape.avals
+        self.begins, self.outer, self.name = tape.begins, tape.outer, tape.trace.name
+        # of each row: how many values it keeps, and what it keeps beside (indices, shapes)
+        self.counts = [len(k) if p is None else p.n_kept for k, p in zip(tape.kept, tape.pulls)]
+        self.rest = [k[n:] for k, n in zip(tape.kept, self.counts)]
+
+    def pull(self, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """RowCotangents of the inputs (None: zero) for those of the results; `values` are what the rows keep."""
+        outer = self.outer or Tracer in map(type, values)
+        return pull(_Given(self, values, outer), cotangents)
+
+    def linear(self, values: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The tangent program of the results, and its residuals."""
+        return linear_of(_Given(self, values, self.outer))
+
+
+class _Given:
+    """A tape again: rows with values."""
+
+    __slots__ = ("pulls", "numbers", "sources", "first", "ends", "avals", "begins", "outer", "name", "kept")
+
+    def __init__(self, rows: Rows, values: Sequence[Any], outer: bool):
+        self.pulls, self.numbers, self.sources = rows.pulls, rows.numbers, rows.sources
+        self.first, self.ends, self.avals = rows.first, rows.ends, rows.avals
+        self.begins, self.outer, self.name = rows.begins, outer, rows.name
+        start, self.kept = 0, []
+        for n, rest in zip(rows.counts, rows.rest):
+            self.kept.append((*values[start : start + n], *rest) if n else rest)
+            start += n
+
+    def forget(self) -> None:
+        self.kept = []
+
+
+def rows_of(tape: Any) -> tuple[Rows, list[Any]]:
+    """The rows of a tape, and the values that they keep; the tape is gone."""
+    rows = Rows(tape)
+    values = [x for k, n in zip(tape.kept, rows.counts) for x in k[:n]]
+    tape.forget()
+    return rows, values
+
+
+def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
+    """RowCotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone."""
+    outer = tape.outer or Tracer in map(type, cotangents)
+    # of traced values nobody can ask whether there is a NaN
+    if tape.begins and (outer or state.checked):
+        return _masked(tape, cotangents, keep)
+    found = _pulled(tape, cotangents, keep or tape.begins, outer)
+    if tape.begins:
+        if not all([c is None or has_no_nan(c) for c in found]):
+            return _masked(tape, cotangents, keep)
+        if not keep:
+            tape.forget()
+    return found
+
+
+def _pulled(tape: Any, cotangents: Sequence[Any], keep: bool, outer: bool) -> list[Any]:
+    first, pulls, numbers, kept = tape.first, tape.pulls, tape.numbers, tape.kept
+    cts = RowCotangents(first + len(pulls))
+    own = cts.own
+    for n, c in zip(tape.ends, cotangents):
+        cts.add(n, c)
+    # the caller may hold these
+    own.clear()
+    if keep:
+        kept = list(kept)
+    saved, token = state.source, suppress_warnings()
+    i = len(pulls)
+    try:
+        while i:
+            i -= 1
+            values = kept.pop()
+            n = first + i
+            ct, pulling = cts[n], pulls[i]
+            # of several results the last one has the pull
+            if pulling is None or ct is None and not pulling.many:
+                continue
+            # what is recorded in outer traces has the line of the operation
+            if outer:
+                source = tape.sources[i]
+                state.source = source and Source(*source)
+            # may the pull write into the cotangent?
+            if own:
+                cts.mine = n in own
+                own.discard(n)
+            else:
+                cts.mine = False
+            if pulling.many:
+                m = len(pulling.there)
+                given = cts[n - m + 1 : n + 1]
+                if not any([c is not None for c in given]):
+                    continue
+                cts[n - m + 1 : n + 1] = [None] * m
+                if own:
+                    own.difference_update(range(n - m + 1, n + 1))
+                (pulling.traced if outer else pulling.run)(cts, given, numbers[i], values)
+                del given
+            else:
+                cts[n] = None
+                if outer:
+                    pulling.traced(cts, (ct,), numbers[i], values)
+                else:
+                    pulling.run(cts, ct, numbers[i], values)
+            ct = values = None
+    except Exception as error:
+        source = tape.sources[i]
+        note_source(error, source and Source(*source))
+        raise
+    finally:
+        state.source = saved
+        restore_warnings(token)
+    if not keep:
+        tape.forget()
+    return list(cts[:first])
+
+
+def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -> list[Any] | None:
+    """RowCotangents of the inputs for `size` cotangents of the results at once, along axis 0: a Jacobian in one pass.
+
+    None where that cannot be: outer traces have a part in the values, a row is of no kind, or a mask is needed.
+    """
+    given = _Given(tape, values, tape.outer)
+    if tape.outer or state.checked or any([type(p) is ByProgram for p in tape.pulls]):
+        return None
+    first, pulls = tape.first, tape.pulls
+    cts = RowCotangents(first + len(pulls))
+    for n, c in zip(tape.ends, seeds):
+        cts.add(n, c)
+    cts.own.clear()
+    token = suppress_warnings()
+    try:
+        for i in range(len(pulls) - 1, -1, -1):
+            kept, pulling, n = given.kept.pop(), pulls[i], first + i
+            if pulling is None:
+                continue
+            m = len(pulling.there)
+            found = cts[n - m + 1 : n + 1]
+            if any([c is not None for c in found]):
+                cts.mine = n in cts.own
+                cts[n - m + 1 : n + 1] = [None] * m
+                cts.own.difference_update(range(n - m + 1, n + 1))
+                pulling.columns(cts, found, given.numbers[i], kept, size)
+    except Exception:  # a rule that needs values; what is truly wrong is raised by the other way
+        return None
+    finally:
+        restore_warnings(token)
+    found = list(cts[:first])
+    return None if tape.begins and not all([c is None or has_no_nan(c) for c in found]) else found
+
+
+def linear_program(tape: Any, recording: Any = None) -> tuple[list[Any], Any]:
+    """(the tangents of all numbers, the trace they are recorded in) by the linear parts of the rows."""
+    if recording is None:
+        recording = TangentTrace(tape.name, protect=lambda x: x)
+    tangents: list[Any] = [recording.new_input(Aval(a.shape, a.dtype)) for a in tape.avals]
+    saved, token = state.source, suppress_warnings()
+    try:
+        for i, pulling in enumerate(tape.pulls):
+            tangents.append(None)
+            if pulling is None:
+                continue
+            source = tape.sources[i]
+            state.source = source and Source(*source)
+            m = len(pulling.there)
+            tangents[len(tangents) - m :] = pulling.tangents(tape.kept[i], [tangents[n] for n in tape.numbers[i]])
+    finally:
+        state.source = saved
+        restore_warnings(token)
+    return tangents, recording
+
+
+def linear_of(tape: Any) -> tuple[Jaxpr, list[Any]]:
+    """The tangent program of the results, and its residuals; the rows are gone."""
+    tangents, recording = linear_program(tape)
+    try:
+        jaxpr, residuals = recording.jaxpr([tangents[n] for n in tape.ends])
+    finally:
+        recording.closed = True
+    tape.forget()
+    return drop_unused_residuals(prune(jaxpr), residuals)
+
+
+def _masked(tape: Any, cotangents: Sequence[Any], keep: bool) -> list[Any]:
+    tangents, recording = linear_program(tape)
+    try:
+        jaxpr, residuals = recording.jaxpr([tangents[n] for n in tape.ends])
+    finally:
+        recording.closed = True
+    if not keep:
+        tape.forget()
+    del tangents
+    return transposed(jaxpr, residuals, cotangents)
+
+
+def transposed(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) -> list[Any]:
+    """RowCotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied."""
+    n = len(jaxpr.inputs) - len(residuals)
+    flags = [False] * len(residuals) + [True] * n
+    values = residuals + [None] * n
+    residuals.clear()
+    return transpose_eval(jaxpr, flags, values, cotangents, all_linear=True)

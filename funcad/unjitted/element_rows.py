@@ -1,0 +1,192 @@
+"""Rows of reads and writes of elements: their cotangents are added where they were, and cleared, in one buffer.
+
+Idea: a loop that reads or writes an array element by element has a backward pass of the same order, if that of a read is work
+of the size of what was read. So the array's cotangent is added up in a buffer of its own, and a write clears a part of it. The
+index is kept in the row; no kind tells indices apart. Invariant: a cotangent is written only in a buffer that was allocated
+here, and that nobody else holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Var
+from funcad.memo import remembers
+from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_update_p, python_index
+from funcad.unjitted.kinds import RowCotangents, add_read
+
+
+@remembers(4096)
+def variable(shape: tuple[int, ...], dtype: np.dtype) -> Var:
+    return Var(Aval(shape, dtype if dtype.isnative else dtype.newbyteorder("=")))
+
+
+def _transpose_of(primitive: Any) -> Any:
+    return primitive.transpose
+
+
+class _ElementRow:
+    """What three kinds of rows have in common, which keep the index as it is: it would make a kind of each."""
+
+    __slots__ = ()
+    run: Any
+    there = (0,)
+    many = square = False
+    begins = True
+    n_kept = 0
+
+    def columns(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+        size: int,
+    ) -> None:
+        """Along axis 0 of all arrays the cotangents are counted."""
+        self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]), (size, *kept[1]), *kept[2:]))
+
+
+class _ReadRow(_ElementRow):
+    """The pull of `x[index]`, of which rows keep the index, and shape and dtype of x."""
+
+    __slots__ = ()
+
+    def run(
+        self,
+        cts: RowCotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
+        index, shape, dtype = kept
+        (n,) = numbers
+        buffer = cts[n]
+        # the first read makes the buffer, later ones add to it
+        if buffer is None:
+            cts[n] = buffer = np.zeros(shape, ct.dtype)
+            cts.own.add(n)
+            buffer[python_index(index)] = ct
+        elif n in cts.own and buffer.dtype is ct.dtype:
+            buffer[python_index(index)] += ct
+        else:
+            add_read(cts, ct, n, basic_index_p, variable(shape, dtype), (), {"index": index})
+
+    def traced(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
+        index, shape, dtype = kept
+        cts.add(numbers[0], _transpose_of(basic_index_p)(given[0], variable(shape, dtype), index=index)[0])
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        return [basic_index_p(ts[0], index=kept[0])]
+
+
+class _WriteRow(_ElementRow):
+    """The pull of an array of which the elements at an index were written; rows keep the index, and what `_ReadRow` keeps."""
+
+    __slots__ = ()
+
+    def run(
+        self,
+        cts: RowCotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
+        where = python_index(kept[0])
+        # somebody else may hold it: the user who gave it, or another row
+        if not cts.mine:
+            ct = np.array(ct)
+        if len(numbers) > 1:
+            c = ct[where]
+            cts.add(numbers[1], c.copy() if type(c) is np.ndarray else c)
+        ct[where] = 0
+        n = numbers[0]
+        if cts[n] is None:
+            cts[n] = ct
+            cts.own.add(n)
+        else:
+            cts.add(n, ct)
+
+    def traced(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
+        index, shape, dtype = kept
+        x = variable(shape, dtype)
+        u = variable(tuple([e[1] for e in index if type(e) is tuple]), dtype)
+        found = _transpose_of(basic_update_p)(given[0], x, u, index=index)
+        for n, c in zip(numbers, found):
+            cts.add(n, c)
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        index, _, dtype = kept
+        if len(ts) > 1:
+            return [basic_update_p(*ts, index=index)]
+        return [basic_update_p(ts[0], np.zeros(tuple([e[1] for e in index if type(e) is tuple]), dtype)[()], index=index)]
+
+
+class _PickRow(_ElementRow):
+    """The pull of elements that stand at an index of an array of zeros, or of values without a tangent."""
+
+    __slots__ = ()
+
+    def run(
+        self,
+        cts: RowCotangents,
+        ct: Any,
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
+        c = ct[python_index(kept[0])]
+        cts.add(numbers[0], c.copy() if cts.mine and type(c) is np.ndarray else c)
+
+    def traced(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
+        cts.add(numbers[0], basic_index_p(given[0], index=kept[0]))
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        return [basic_place_p(ts[0], index=kept[0], shape=kept[1])]
+
+
+READ, WRITE, PICK = _ReadRow(), _WriteRow(), _PickRow()
+
+
+def elements_row(
+    primitive: Any,
+    primals: Sequence[Any],
+    numbers: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple | None:
+    """(pull, numbers, what is kept) of an operation on elements at a basic index; None if it has no row of this kind."""
+    x = primals[0]
+    if primitive is basic_index_p:
+        return READ, (numbers[0],), (params["index"], x.shape, x.dtype)
+    if primitive is basic_place_p:
+        return PICK, (numbers[0],), (params["index"], params["shape"])
+    if primitive is basic_update_p and numbers[0] != numbers[1]:
+        kept = params["index"], x.shape, x.dtype
+        if numbers[0] is None:
+            return PICK, (numbers[1],), kept
+        return WRITE, (numbers[0],) if numbers[1] is None else tuple(numbers), kept
+    return None
+
+
+ELEMENTS = frozenset([basic_index_p, basic_place_p, basic_update_p])

@@ -1,0 +1,364 @@
+"""Pulls: the tables are what the rules say, and each entry gives what the rule gives."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad.ir.aval import aval_of
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.primitive import Primitive
+from funcad.primitives.arithmetic import div, maximum, mul
+from funcad.primitives.families import add, elementwise, reduce_sum_p, reshape
+from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted import kinds, pulls, pulls_core, writing
+from funcad.unjitted.deriving import WORDS, Unprintable, is_elementwise, linear_of, source_of, text_of_pull
+from funcad.unjitted.kinds import RowCotangents, WrittenPull, has_rows
+from tests import standin
+
+MODULES = writing.families()
+PRIMITIVES = {name: p for module in MODULES.values() for name, p in writing.declared(module).items() if has_rows(p)}
+STACKS = {"stack_add_p"}  # its operands are loops' stacks
+WRITTEN = sorted([name for name, p in PRIMITIVES.items() if pulls._table_of(p) and name not in STACKS])
+FEW = 5  # of the cases, which stand for all in the default run
+SMALL = (2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 1, 3, 1, 1, 1, 1), (3, 3, 3, 3, 3, 3, 3, 3), (0, 2, 3, 1, 1, 1, 1, 1)
+DTYPES = {"n": "dfDF", "f": "df", "c": "DF", "i": "li", "b": "?"}
+
+
+def samples_of(primitive: Primitive) -> list[tuple[list[str], dict]]:
+    listed = writing._elementwise(primitive) if is_elementwise(primitive) else writing.SAMPLES.get(primitive.name, ())
+    return [(operands.split(" ") if operands else [""], params) for operands, params in listed]
+
+
+def operands_of(primitive: Primitive, operands: list[str], params: dict, sizes: tuple, dtypes: str) -> tuple[list, dict]:
+    """Random operands in (.2, .8), square ones well-conditioned, and the parameters."""
+    rng = np.random.default_rng(7)
+    drawn: list[Any] = []
+    for x, dtype in zip(operands, dtypes):
+        letters, _, kind = x.partition(":")
+        shape = tuple([int(c) if c.isdigit() else sizes["abcdefgh".index(c)] for c in letters])
+        if dtype in "li":
+            values = rng.integers(0, max(1, sizes[0]), shape)
+        elif dtype == "?":
+            values = rng.random(shape) < 0.5
+        else:
+            values = rng.uniform(0.2, 0.8, shape) + (1j * rng.uniform(0.2, 0.8, shape) if dtype in "DF" else 0)
+            if letters == "aa":
+                values = values @ np.conj(values.T) + 2 * np.eye(len(values))
+        drawn.append(np.asarray(values).astype(dtype)[()])
+    words = dict(params)
+    if type(words.get("shape")) is str:
+        words["shape"] = tuple([int(c) if c.isdigit() else sizes["abcdefgh".index(c)] for c in words["shape"]])
+    return drawn, words
+
+
+def cases(primitive: Primitive) -> Iterator[tuple[list, dict, list, tuple]]:
+    """Operands, parameters, results, and who is traced, of all kinds that are written."""
+    for operands, params in samples_of(primitive):
+        classes = [x.partition(":")[2] or "n" for x in operands]
+        if is_elementwise(primitive):
+            classes = ["n" if c in "fc" else c for c in classes]
+        for k in range(4):
+            dtypes = "".join([DTYPES[c][k % len(DTYPES[c])] for c in classes])
+            for sizes in SMALL if k == 0 else SMALL[:1]:
+                drawn, words = operands_of(primitive, operands, params, sizes, dtypes)
+                try:
+                    predicted = primitive.abstract_eval(*map(aval_of, drawn), **words)
+                    with np.errstate(all="ignore"), warnings.catch_warnings():
+                        warnings.simplefilter("error")
+                        out = primitive(*drawn, **words)
+                except (TypeError, ValueError, LookupError, Warning, np.linalg.LinAlgError):  # no such dtypes or sizes
+                    continue
+                outs = list(out) if primitive.multiple else [out]
+                if not primitive.multiple and out.dtype != predicted.dtype:  # the function has no loop for them
+                    continue
+                inexact = [i for i, c in enumerate(dtypes) if c in "dfDF"]
+                for n in range(1, len(inexact) + 1) if len(inexact) < 4 else ():
+                    for chosen in itertools.combinations(inexact, n):
+                        yield drawn, words, outs, tuple([i if i in chosen else None for i in range(len(drawn))])
+
+
+def cotangents(outs: list, n: int = 0) -> list:
+    """One for each result, or `n` along a leading axis."""
+    rng, found = np.random.default_rng(3), []
+    for o in outs:
+        shape = (n, *np.shape(o)) if n else np.shape(o)
+        values = rng.normal(size=shape) + (1j * rng.normal(size=shape) if o.dtype.kind == "c" else 0)
+        found.append(np.asarray(values).astype(o.dtype)[()])
+    return found
+
+
+def same(got: Any, want: Any, dtype: Any) -> bool:
+    if got is None or want is None:
+        return got is want or (got is None and not np.any(want)) or (want is None and not np.any(got))
+    if np.shape(got) != np.shape(want) or got.dtype != want.dtype:
+        return False
+    tolerance = 1e-3 if np.dtype(dtype).itemsize in (4, 8) and np.dtype(dtype).char in "fF" else 1e-9
+    return bool(np.allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_entry_gives_what_the_rule_gives(name: str) -> None:
+    assert agreeing(name, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRITTEN)
+def test_every_entry_gives_what_the_rule_gives(name: str) -> None:
+    assert agreeing(name, 1)
+
+
+def by_rule(primitive: Primitive, params: dict, operands: list, out: Any, traced: tuple, ct: Any) -> list | None:
+    """The cotangents by the rule itself, on these values; None if it gives no tangent."""
+    linear = linear_of(primitive, [aval_of(p) for p in operands], traced, params, [aval_of(out)])
+    if linear is None:
+        return None
+    linear.outer.close()
+    known = eval_jaxpr(linear.known, [*linear.consts, *operands, out][-len(linear.known.inputs) :])
+    n = len(linear.positions)
+    flags = [False] * len(known) + [True] * n
+    return transpose_eval(linear.jaxpr, flags, [*known, *[None] * n], [ct], all_linear=True)
+
+
+def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, traced: tuple, wide: bool = False) -> Any:
+    """The pull that rows of these operands have, and what they keep."""
+    first = {n: i for i, n in reversed(list(enumerate([n for n in dict.fromkeys(traced) if n is not None])))}
+    rows = [None if n is None else first[n] for n in traced]
+    pull = kinds._derived([], (primitive, operands, rows, [out], params, None), wide)
+    if type(pull) is not WrittenPull:
+        return None, []
+    everything = [*operands, out]
+    return pull, [everything[i] for i in pull.sources]
+
+
+def run(pull: Any, way: str, ct: Any, kept: Any, n: int, *more: Any) -> list:
+    """What it gives for the n operands that are traced."""
+    cts = RowCotangents(n)
+    getattr(pull, way)(cts, ct, range(n), tuple(kept), *more)
+    return list(cts)
+
+
+def agreeing(name: str, step: int) -> int:
+    """How many cases of a primitive agree, all of which should; `step` leaves out others."""
+    primitive, tried = PRIMITIVES[name], 0
+    found = list(cases(primitive))
+    for operands, params, outs, traced in found[len(name) % min(step, len(found)) :: step]:
+        tried += 1
+        with np.errstate(all="ignore"):
+            pull, kept = written_pull(primitive, params, operands, outs[0], traced)
+            if pull is None:
+                continue
+            (ct,) = cotangents(outs)
+            expected = by_rule(primitive, params, operands, outs[0], traced, ct)
+            assert expected is not None
+            n = len(expected)
+            dtype = next(operands[i].dtype for i in traced if i is not None)
+            for got, right in zip(run(pull, "run", ct, kept, n), expected, strict=True):
+                assert same(got, right, dtype), (params, operands, traced, got, right)
+            # by its linear part, and for many cotangents
+            linear = run(pull.linear(), "run", ct, kept, n)
+            for got, right in zip(linear, expected, strict=True):
+                assert same(got, right, dtype), (params, operands, traced, got, right)
+            many = run(pull, "columns", [np.stack([ct, 0 * ct])], kept, n, 2)
+            for got, right in zip(many, expected, strict=True):
+                assert same(got if got is None else got[0], right, dtype), (params, operands, traced, got, right)
+    return tried
+
+
+# -- kinds
+
+
+def test_a_kind_has_one_text_for_all_sizes() -> None:
+    def found(primitive: Primitive, x: Any, *others: Any, **params: Any) -> Any:
+        operands = [x, *others]
+        traced = tuple(range(len(operands)))
+        return written_pull(primitive, params, operands, primitive.impl(np, *operands, **params), traced)[0].function
+
+    assert len({found(mul, np.ones(n), np.ones(n)) for n in (0, 1, 5)}) == 1
+    assert len({found(reduce_sum_p, np.ones((n, 3)), axes=(0,)) for n in (1, 2, 5)}) == 1
+    assert len({found(reshape, np.ones(n), shape=(n, 1)) for n in (1, 2, 5)}) == 1
+
+
+def test_a_row_keeps_what_its_pull_reads() -> None:
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    assert written_pull(add, {}, [x, y], x + y, (0, 1))[1] == []
+    (kept,) = written_pull(mul, {}, [x, y], x * y, (0, None))[1]
+    assert kept is y
+    out = x / y
+    kept = written_pull(div, {}, [x, y], out, (0, 1))[1]
+    assert {id(k) for k in kept} == {id(y), id(out)}
+    assert written_pull(maximum, {}, [x, y], np.maximum(x, y), (0, 1)) == (None, []), "a mask is less than what a text reads"
+
+
+def test_one_operand_twice() -> None:
+    x = np.array([1.0, 2.0])
+    pull, kept = written_pull(mul, {}, [x, x], x * x, (5, 5))
+    assert len(kept) == 1
+    np.testing.assert_array_equal(run(pull, "run", np.ones(2), kept, 1)[0], 2 * x)
+    assert written_pull(mul, {}, [x, x], x * x, (0, None))[0] is None, "tables know no more than that these are two"
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((3, 2), (2,)), ((3, 1), (1, 2)), ((), (2,)), ((1,), (3,)), ((0, 2), (2,)), ((2, 1, 3), (4, 1))]
+)
+def test_wide_operands_are_summed_to_their_shapes(a: tuple, b: tuple) -> None:
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=a)[()], rng.normal(size=np.broadcast_shapes(a, b))
+
+    def f(x: Any, y: Any) -> Any:
+        return np.sum(np.real(x * y / (2.0 + y)) * weights)
+
+    def of_y(y: Any) -> Any:
+        return np.sin(x * y).ravel()
+
+    for dtype in (np.float64, np.float32, np.complex128):
+        y = rng.normal(size=b).astype(dtype)[()]
+        expected = funcad.jit(funcad.grad(f, argnums=(0, 1)))(x, y)
+        for got, want in zip(funcad.grad(f, argnums=(0, 1))(x, y), expected):
+            assert np.shape(got) == np.shape(want) and got.dtype == np.asarray(want).dtype
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+        np.testing.assert_allclose(funcad.jacrev(of_y)(y.real), funcad.jit(funcad.jacfwd(of_y))(y.real), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["tanh", "arcsinh", "sin", "log1p", "sqrt", "reciprocal"])
+def test_on_values_of_an_outer_tape_everything_is_recorded(name: str) -> None:
+    x, f = np.array([0.3, 0.7]), getattr(np, name)
+    first = funcad.grad(lambda x: np.sum(f(x) * f(x)))
+    expected = funcad.jit(funcad.hessian(lambda x: np.sum(f(x) * f(x))))(x)
+    np.testing.assert_allclose(funcad.jacobian(first)(x), expected, rtol=1e-12)
+    np.testing.assert_allclose(funcad.hvp(lambda x: np.sum(f(x) * f(x)), (x,), (x,)), expected @ x, rtol=1e-12)
+
+
+WIDE = {
+    "x ** y": lambda x, y: x**y,
+    "y ** x": lambda x, y: y**x,
+    "quotients": lambda x, y: x / y - y / x,
+    "maximum": np.maximum,
+    "logaddexp": np.logaddexp,
+    "hypot, arctan2": lambda x, y: np.hypot(x, y) * np.arctan2(y, x),
+    "a number": lambda x, y: x ** y[0] + x / y[0],
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_wide_operands_on_an_outer_tape(name: str) -> None:
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (3, 2))
+
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(WIDE[name](x, x[0])))
+
+    jitted = funcad.jit(funcad.jacfwd(funcad.jacfwd(f)))
+    for _ in range(2):
+        np.testing.assert_allclose(funcad.hessian(f)(x), jitted(x), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            funcad.grad(lambda x: np.sum(funcad.grad(f)(x) ** 2))(x),
+            2 * np.tensordot(jitted(x), funcad.jit(funcad.grad(f))(x), 2),
+            rtol=1e-9,
+        )
+
+
+def test_special_points() -> None:
+    """A text is the rule, also where this chooses."""
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
+    for name in ("abs_", "sqrt", "log", "reciprocal", "tan"):
+        primitive = PRIMITIVES[name]
+        with np.errstate(all="ignore"):
+            out = primitive(special)
+            pull, kept = written_pull(primitive, {}, [special], out, (0,))
+            (expected,) = by_rule(primitive, {}, [special], out, (0,), np.ones(7)) or [None]
+            (found,) = run(pull, "run", np.ones(7), kept, 1)
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected), err_msg=name)
+
+
+# -- what is in no table
+
+
+def test_a_rule_that_was_replaced_is_in_no_table() -> None:
+    """Another rule may not be answered from the table, whose text was written from the first one."""
+    x = np.array([1.0, 2.0])
+    exp = PRIMITIVES["exp"]
+    rule = exp.jvp
+    try:
+        exp.jvp = lambda tangents, out, x: mul(tangents[0], add(out, out))
+        assert written_pull(exp, {}, [x], np.exp(x), (0,))[0] is None
+    finally:
+        exp.jvp = rule
+    assert written_pull(exp, {}, [x], np.exp(x), (0,))[0] is not None
+
+
+def test_a_primitive_of_somebody_else_is_derived_at_first_use() -> None:
+    mine = elementwise("exp", np.exp, [lambda t, out, x: mul(t, mul(3.0, out))])  # the name is another one's
+    x = np.array([1.0, 2.0])
+    np.testing.assert_allclose(funcad.grad(lambda x: np.sum(mine(x)))(x), 3 * np.exp(x))
+
+
+# -- on a device
+
+
+ON_A_DEVICE = "add mul div abs_ tanh exp log sin reduce_sum_p reshape transpose broadcast_in_dim concatenate_p"
+
+
+@pytest.mark.parametrize("name", [*ON_A_DEVICE.split(), "dot_general_p"])
+def test_texts_run_on_a_device(name: str) -> None:
+    primitive = PRIMITIVES[name]
+    with standin.registered() as xp:
+        for operands, params, outs, traced in itertools.islice(cases(primitive), 12):
+            pull, kept = written_pull(primitive, params, operands, outs[0], traced)
+            if pull is None:
+                continue
+            (ct,) = cotangents(outs)
+            expected = pull.function(np, ct, *kept, *pull.bound)
+            theirs = [standin.to_device(x) if type(x) is np.ndarray else x for x in (ct, *kept)]
+            found = pull.function(xp, *theirs, *pull.bound)
+            for got, want in zip(*[x if type(x) is tuple else (x,) for x in (found, expected)]):
+                np.testing.assert_allclose(standin.to_host(got), want, rtol=1e-5, equal_nan=True)
+
+
+# -- the files
+
+
+@pytest.mark.slow
+def test_the_tables_are_what_the_rules_say() -> None:
+    for path, text in writing.files().items():
+        assert path.read_text(encoding="utf8") == text, f"{path}: run python -m funcad.unjitted.writing"
+
+
+@pytest.mark.parametrize("name", ["mul", "tanh", "reduce_sum_p", "dot_general_p", "sin", "cholesky"])
+def test_some_entries_are_what_the_rules_say(name: str) -> None:
+    """All of them are compared by .ci/run."""
+    primitive = PRIMITIVES[name]
+    kinds = pulls._table_of(primitive)
+    assert kinds
+    found = {entry.key: entry for entry in writing.entries(primitive)}
+    assert set(kinds) <= set(found)
+    for key, function in kinds.items():
+        known = {**WORDS, **found[key].text.calls}
+        exec(source_of(found[key].text, "pull", found[key].reads), known)
+        derived = known["pull"]
+        assert derived.__code__.co_code == function.__code__.co_code
+        assert derived.__code__.co_names == function.__code__.co_names
+
+
+def test_tables_name_what_is_there() -> None:
+    assert len(pulls_core.PULLS) >= 60 and len(WRITTEN) > 80
+    for path in [writing.CORE, *writing.PRIMITIVES.glob("pulls_*.py")]:
+        assert path.read_text(encoding="utf8").startswith(writing.FIRST)
+    assert sorted(pulls_core.FAMILIES) == sorted([p.stem.removeprefix("pulls_") for p in writing.PRIMITIVES.glob("pulls_*.py")])
+
+
+def test_a_text_names_no_size() -> None:
+    from_text = text_of_pull(
+        PRIMITIVES["concatenate_p"], [aval_of(np.ones((2, 7))), aval_of(np.ones((3, 7)))], (0, 1), {"axis": 0}
+    )
+    assert from_text is not None
+    source = source_of(from_text, "pull")
+    assert "shapes[0][0]" in source and "7" not in source
+    with pytest.raises(Unprintable):
+        source_of(from_text, "pull", ())
