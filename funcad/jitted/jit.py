@@ -245,11 +245,11 @@ class Jitted(Remade):
         ValueError for a name that C reserves, FileExistsError without `overwrite`, NotImplementedError for what has no C: calls
         of Python, draws, prints, what is stored, eigenvalues, transforms, most special functions, sizes that depend on values.
 
-        >>> import numpy as np, funcad, os, tempfile
+        >>> import numpy as np, funcad, pathlib, tempfile
         >>> f = funcad.jit(lambda x: np.sum(np.sin(x) ** 2))
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     paths = f.export_c(os.path.join(folder, "energy"), np.zeros(3), also={"gradient": funcad.grad(f)})
-        ...     header = open(paths[0]).read()
+        ...     paths = f.export_c(pathlib.Path(folder, "energy"), np.zeros(3), also={"gradient": funcad.grad(f)})
+        ...     header = pathlib.Path(paths[0]).read_text()
         >>> "int energy_gradient(const double *x, double *out, void *work);" in header
         True
         """

@@ -93,22 +93,8 @@ static inline void fc_product_@T(int64_t m, int64_t n, int64_t k, const @T *a, i
         }
     }
 #endif
-    const int64_t rows = bn == 1 && cn == 1 ? m / 4 * 4 : 0, columns = bn == 1 && cn == 1 ? n / 8 * 8 : 0;
-    for (int64_t i = 0; i < rows; i += 4) {
-        for (int64_t j = 0; j < columns; j += 8) {
-            @T t[4][8] = {{0, 0, 0, 0, 0, 0, 0, 0}};
-            for (int64_t l = 0; l < k; l++) {
-                for (int64_t r = 0; r < 4; r++) {
-                    for (int64_t q = 0; q < 8; q++) t[r][q] += a[(i + r) * am + l * ak] * b[l * bk + j + q];
-                }
-            }
-            for (int64_t r = 0; r < 4; r++) {
-                for (int64_t q = 0; q < 8; q++) c[(i + r) * cm + j + q] = t[r][q];
-            }
-        }
-    }
     for (int64_t i = 0; i < m; i++) {
-        if (i >= rows && bn == 1 && cn == 1) {
+        if (bn == 1 && cn == 1) {
             for (int64_t j = 0; j < n; j++) c[i * cm + j] = 0;
             for (int64_t l = 0; l < k; l++) {
                 const @T f = a[i * am + l * ak];
@@ -116,7 +102,7 @@ static inline void fc_product_@T(int64_t m, int64_t n, int64_t k, const @T *a, i
             }
             continue;
         }
-        for (int64_t j = i < rows ? columns : 0; j < n; j++) {
+        for (int64_t j = 0; j < n; j++) {
             @T t[4] = {0, 0, 0, 0};
             const int64_t whole = k / 4 * 4;
             for (int64_t l = 0; l < whole; l += 4) {
