@@ -242,8 +242,9 @@ class Jitted(Remade):
 
         `also={"gradient": funcad.grad(f)}` puts further functions into the library, `<name>_gradient`, of the same arguments,
         or of others: `(g, *arguments)`. What is captured is frozen; `constants="arguments"` makes arguments of captured arrays.
-        ValueError for a name that C reserves, FileExistsError without `overwrite`, NotImplementedError for what has no C: calls
-        of Python, draws, prints, what is stored, eigenvalues, transforms, most special functions, sizes that depend on values.
+        ValueError for a name that C reserves, and for captured arrays above 16 MB; FileExistsError without `overwrite`;
+        NotImplementedError for what has no C: calls of Python, draws, prints, what is stored, eigenvalues, transforms, most
+        special functions, sizes that depend on values.
 
         >>> import numpy as np, funcad, pathlib, tempfile
         >>> f = funcad.jit(lambda x: np.sum(np.sin(x) ** 2))

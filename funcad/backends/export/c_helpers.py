@@ -86,7 +86,7 @@ static inline void fc_product_@T(int64_t m, int64_t n, int64_t k, const @T *a, i
 #ifdef FC_BLAS
     if (cn == 1 && m * n * k > 512 && (am == 1 || ak == 1) && (bk == 1 || bn == 1) && k > 0) {
         const int64_t lda = ak == 1 ? am : ak, ldb = bn == 1 ? bk : bn;
-        if (lda >= (ak == 1 ? k : m) && ldb >= (bn == 1 ? n : k) && cm >= n) {
+        if ((m | n | k | lda | ldb | cm) < 2147483647 && lda >= (ak == 1 ? k : m) && ldb >= (bn == 1 ? n : k) && cm >= n) {
             cblas_@blasgemm(CblasRowMajor, ak == 1 ? CblasNoTrans : CblasTrans, bn == 1 ? CblasNoTrans : CblasTrans, (int)m,
                 (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)cm);
             return;

@@ -165,6 +165,13 @@ def write_function(given: Exported, constants: str) -> tuple[Written, CProgram]:
         ) from None
 
 
+def _too_many(symbol: str) -> ValueError:
+    return ValueError(
+        f"export_c of {symbol}: it has captured more than {LARGEST >> 20} MB of arrays, too many to be numbers in a file.\n"
+        'Remedy: constants="arguments", which makes arguments of them.'
+    )
+
+
 def _function(p: CProgram, given: Exported, constants: str) -> Written:
     jaxpr = _program(given)
     names = [check_name(n, "the argument") for n in given.inputs]
@@ -183,10 +190,7 @@ def _function(p: CProgram, given: Exported, constants: str) -> Written:
             continue
         frozen.append((f"constant {len(frozen)}: {_described(array.dtype, array.shape)}, {array.nbytes} bytes", array.nbytes))
         if sum([size for _, size in frozen]) > LARGEST:
-            raise Unsupported(
-                f"it has captured more than {LARGEST >> 20} MB of arrays, too many to be numbers in a file; "
-                'constants="arguments" makes arguments of them'
-            )
+            raise _too_many(given.symbol)
         values.append(p.given(array) if array.shape else literal(array[()], array.dtype))
     values += [_parameter(p, f"in{i}", a.dtype, a.shape) for i, a in enumerate(avals[n:])]
     results = [(name, a.dtype, a.shape) for name, a in zip(outputs, jaxpr.out_avals)]
@@ -340,10 +344,7 @@ def write_library(path: Any, functions: Sequence[Exported], overwrite: bool, con
     written, programs = [w for w, _ in found], [p for _, p in found]
     frozen = sum([size for w in written for _, size in w.frozen])
     if frozen > LARGEST:
-        raise NotImplementedError(
-            f"export_c of {name}: its functions have captured {frozen >> 20} MB of arrays, and a file holds {LARGEST >> 20}.\n"
-            'Remedy: constants="arguments".'
-        )
+        raise _too_many(name)
     line = json.dumps({"abi": ABI, "library": name, "functions": [w.signature for w in written]})
     texts = [_header(name, written, line), _source(name, written, programs, abi_of(line))]
     for file, text in zip(files, texts):
