@@ -57,6 +57,7 @@ class _State(threading.local):
     default_device: str = "cpu"
     unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (reads/observer.py)
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
+    drawing: tuple = ()  # who looks at generators before and after a draw that is replayed (jitted/left_behind.py)
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
 
@@ -147,8 +148,8 @@ def is_internal(filename: str) -> bool:
     known = internal.get(filename)
     if known is None:
         tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
-        libraries = (_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")
-        ours = filename.startswith(libraries) or filename == GENERATED
+        frozen = filename[:8] == "<frozen " and filename[8:].rstrip(">").partition(".")[0] in sys.stdlib_module_names
+        ours = frozen or filename == GENERATED or filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__"))
         known = internal.put(filename, ours and not tour)
     return known
 

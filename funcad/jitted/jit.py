@@ -389,7 +389,11 @@ class Core:
             try:
                 return self._call(args, kwargs)
             except Refusal as refusal:
-                return self.runs_un_jitted(refusal, args, kwargs)
+                refused = refusal
+            try:  # here, so that what f raises has no other error around it than in plain Python
+                return self.runs_un_jitted(refused, args, kwargs)
+            finally:
+                del refused  # its traceback holds this frame
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
         except BaseException:
@@ -733,8 +737,9 @@ class Core:
             if takes and (given := self.cache.given(self.f)):
                 return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
             return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result, recorder)
-        except FuncadError as error:
-            if ran and recorder is not None and not recorder.started:
+        except (FuncadError, TypeError, AttributeError) as error:  # of who is given a stand-in, and takes numbers
+            happened = recorder is None or recorder.had_effects or recorder.started and isinstance(error, FuncadError)
+            if ran and not happened:
                 raise Raised(error) from error
             raise
 
@@ -830,7 +835,7 @@ class Core:
         raise Refusal(f"it fails while jit looks at what it reads, {type(failed).__name__}: {failed}", "") from failed
 
     def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:
-        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat)
+        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat, attempt.changes)
         with attempt.looked_after():
             return trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=attempt.given)
 

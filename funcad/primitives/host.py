@@ -133,12 +133,14 @@ def _effect(xp: Any, *args: Any, call: HostCall) -> list[Any]:
 
 
 def _results(call: HostCall, args: Sequence[Any] = ()) -> list[Any]:
-    """What the function gives; where a run is made again, what it gave before."""
+    """What the function gives; in a run that is made again, what it gave before."""
     if state.happened is None:
         return call(*args)
     now, before = state.happened
-    now.append(before.pop(0) if before else call(*args))
-    return now[-1]  # type: ignore[no-any-return]
+    at = next((i for i, (name, _) in enumerate(before) if name == call.name), None)
+    results = call(*args) if at is None else before.pop(at)[1]
+    now.append((call.name, results))
+    return results  # type: ignore[no-any-return]
 
 
 debug_callback_p = Primitive(
