@@ -254,16 +254,12 @@ class Jitted(Remade):
         >>> "int energy_gradient(const double *x, double *out, void *work);" in header
         True
         """
-        functions = [(self, args, kwargs, "")]
+        functions = [("", self._core_for(args), args, kwargs)]
         for name, given in dict(also or {}).items():
             g, *own = given if type(given) is tuple else (given, *args)
-            named = {} if type(given) is tuple else kwargs
-            functions.append((g if isinstance(g, Jitted) else jit(g), tuple(own), named, name))
-        found = []
-        for g, own, named, name in functions:
-            core = g._core_for(own)
-            found.append((core.program("export_c", own, named), core.argument_names(own), name_of(core.f), name))
-        return exported_to_c(path, found, overwrite, constants)
+            core = (g if isinstance(g, Jitted) else jit(g))._core_for(tuple(own))
+            functions.append((name, core, tuple(own), {} if type(given) is tuple else kwargs))
+        return exported_to_c(path, functions, overwrite, constants)
 
     @api
     def explain(self, *args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, own_memory
+from funcad.api.border import api, name_of, own_memory
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.backends import engines
 from funcad.backends.cost import cost_of
@@ -72,12 +72,13 @@ def exported(path: Any, entry: Entry, leaves: Sequence[Any], names: Sequence[str
 
 
 def exported_to_c(
-    path: Any, functions: Sequence[tuple[Entry, Sequence[str], str, str]], overwrite: bool, constants: str
+    path: Any, functions: Sequence[tuple[str, Any, tuple, dict]], overwrite: bool, constants: str
 ) -> list[str]:
-    """The programs as a library of C's; each with the names of its arguments, the function's name, and that in the library."""
+    """A library of C's, of (the name in the library, the core of a jitted function, its arguments)."""
     library = importlib.import_module("funcad.backends.export.c_library")
     prefix, parts = os.path.basename(os.fspath(path)), []
-    for entry, names, title, name in functions:
+    for name, core, args, kwargs in functions:
+        entry, names, title = core.program("export_c", args, kwargs), core.argument_names(args), name_of(core.f)
         refused = "writes into its arguments" if entry.written else "stores what it computed" if entry.stores else ""
         if refused or entry.jaxpr.moves:
             raise NotImplementedError(

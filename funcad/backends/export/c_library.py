@@ -179,7 +179,7 @@ def _function(p: CProgram, given: Exported, constants: str) -> Written:
     n = len(given.consts)
     avals = jaxpr.in_avals
     values: list[Any] = []
-    arguments: list[tuple[str, np.dtype, tuple[int, ...]]] = [(name, a.dtype, a.shape) for name, a in zip(names, avals[n:])]
+    arguments = [(name, a.dtype, a.shape) for name, a in zip(names, avals[n:])]
     frozen: list[tuple[str, int]] = []
     for x, aval in zip(given.consts, avals):
         array = np.asarray(x, aval.dtype)
@@ -188,7 +188,8 @@ def _function(p: CProgram, given: Exported, constants: str) -> Written:
             values.append(_parameter(p, f"in{len(arguments)}", aval.dtype, aval.shape))
             arguments.append((name, aval.dtype, aval.shape))
             continue
-        frozen.append((f"constant {len(frozen)}: {_described(array.dtype, array.shape)}, {array.nbytes} bytes", array.nbytes))
+        told = f"constant {len(frozen)}: {_described(array.dtype, array.shape)}, {array.nbytes} bytes"
+        frozen.append((told, array.nbytes))
         if sum([size for _, size in frozen]) > LARGEST:
             raise _too_many(given.symbol)
         values.append(p.given(array) if array.shape else literal(array[()], array.dtype))
