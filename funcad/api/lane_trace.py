@@ -193,7 +193,7 @@ def repr_(x: Tracer) -> str:
     if state.unread and type(value) is Tracer and value.atom in state.unread:
         raise no_array("str", value.aval, "it stands for a number", False, _offers)
     inner = f", value={value!r}" if type(value) is not Tracer else ""
-    return f"Tracer<{x.aval} in {x.owner.name}{inner}>"
+    return f"Tracer<{x.aval.short} in {x.owner.name}{inner}>"
 
 
 def hash_(x: Tracer) -> int:

@@ -392,9 +392,8 @@ class Core:
                 del refused  # its traceback holds this frame
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
-        except BaseException:
-            interrupted()
-            raise
+        except BaseException as stop:
+            raise interrupted(stop)  # noqa: B904 the same error
 
     def of_objects(self) -> Jitted:
         """The same for methods of classes whose instances are no arguments."""

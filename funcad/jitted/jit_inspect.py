@@ -22,11 +22,12 @@ from funcad.backends.engines import program_of
 from funcad.configuration import escape
 from funcad.control.call import call_p
 from funcad.host.devices import is_device, namespace_of
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, said
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_report import outside
+from funcad.primitives.families import avals_text
 from funcad.primitives.placement import put
 
 
@@ -123,7 +124,7 @@ def profiled(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
     for x in values:
         if isinstance(x, (ShapeDtypeStruct, Tracer)):
             raise TypeError(
-                f"profile of jit of {name} runs the program, so it needs arrays; got {aval_of(x)} without a "
+                f"profile of jit of {name} runs the program, so it needs arrays; got {said(x)} without a "
                 "value.\nexplain(...) and lower(...).cost_analysis() take shapes and dtypes."
             )
     return importlib.import_module("funcad.backends.profile").RunProfile(program_of(entry.jaxpr), values, name)
@@ -143,8 +144,8 @@ class Lowered:
 
     def __repr__(self) -> str:
         jaxpr = self.jaxpr
-        avals = ", ".join(map(str, jaxpr.in_avals[len(self._entry.consts) :]))
-        outs = ", ".join(map(str, jaxpr.out_avals))
+        avals = ", ".join([a.short for a in jaxpr.in_avals[len(self._entry.consts) :]])
+        outs = ", ".join([a.short for a in jaxpr.out_avals])
         return f"<{self.name} lowered for ({avals}): {len(jaxpr.equations)} equations -> ({outs}); as_text() shows them>"
 
     def _repr_html_(self) -> str:
@@ -190,7 +191,7 @@ class Compiled:
         found = [aval_of(x) for x in leaves]
         if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in expected]:
             raise TypeError(
-                f"compiled {self.name} was lowered for {', '.join(map(str, expected))}; got {', '.join(map(str, found))}. "
+                f"compiled {self.name} was lowered for {avals_text(expected)}; got {avals_text(found)}. "
                 "Remedy: call the jitted function itself for other shapes and dtypes."
             )
         told = entry.answers_for(leaves)

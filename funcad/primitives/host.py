@@ -54,7 +54,7 @@ def _returned(x: Any, aval: Aval, what: str) -> Any:
         x = np.asarray(x)
     if x.shape != aval.shape or x.dtype != aval.dtype:
         found = Aval(x.shape, x.dtype) if x.dtype.kind in "biufc" else f"an array of dtype {x.dtype}"
-        raise TypeError(f"{what} was declared as {aval}, but the function returned {found}")
+        raise TypeError(f"{what} was declared as {aval:a}, but the function returned {found:a}")
     if is_a(x, np.generic):
         return x
     x = x.copy("K") if namespace_of([x]) is np else x.get()
