@@ -7,13 +7,14 @@ modules that write text are loaded when somebody asks for text, never at `import
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, own_memory
+from funcad.api.border import api, name_of, own_memory
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.backends import engines
 from funcad.backends.cost import cost_of
@@ -69,6 +70,31 @@ def exported(path: Any, entry: Entry, leaves: Sequence[Any], names: Sequence[str
     program, consts, device = _to_write(entry, leaves)
     paths: list[str] = write(path, program, consts, labels_of(entry.in_tree, names), title, entry.jaxpr, device)
     return paths
+
+
+def exported_to_c(
+    path: Any, functions: Sequence[tuple[str, Any, tuple, dict]], overwrite: bool, constants: str
+) -> list[str]:
+    """A library of C's, of (the name in the library, the core of a jitted function, its arguments)."""
+    library = importlib.import_module("funcad.backends.export.c_library")
+    prefix, parts = os.path.basename(os.fspath(path)), []
+    for name, core, args, kwargs in functions:
+        entry, names, title = core.program("export_c", args, kwargs), core.argument_names(args), name_of(core.f)
+        refused = "writes into its arguments" if entry.written else "stores what it computed" if entry.stores else ""
+        if refused or entry.jaxpr.moves:
+            raise NotImplementedError(
+                f"export_c of {title}: the function {refused or 'moves arrays between devices'}, one of C's gives results.\n"
+                "Remedy: return the new value."
+            )
+        labels = []
+        for steps in entry.in_tree.paths():
+            first = steps[1].key if steps[0].idx == 1 else names[steps[1].idx].replace(" ", "")
+            labels.append("_".join([str(first), *[tree.keystr((step,), simple=True) for step in steps[2:]]]))
+        outs = ["_".join(["out", *[tree.keystr((step,), simple=True) for step in steps]]) for steps in entry.out_tree.paths()]
+        symbol = f"{prefix}_{name}" if name else prefix
+        parts.append(library.Exported(symbol, entry.jaxpr, entry.consts, labels, outs))
+    found: list[str] = library.write_library(path, parts, overwrite, constants)
+    return found
 
 
 def kernel_text(entry: Entry, leaves: Sequence[Any], name: str) -> str:
