@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `reference`, which writes the entries of public names
+sys.path.insert(0, str(Path(__file__).parent))  # for `extension`, which writes the entries of public names and the search
 
 import funcad
 
@@ -12,7 +12,7 @@ author = "funcad developers"
 version = release = funcad.__version__
 copyright = author
 
-extensions = ["myst_nb", "sphinx_copybutton", "reference"]
+extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.viewcode", "extension"]
 source_suffix = {".md": "myst-nb"}
 exclude_patterns = ["_build"]
 nitpicky = True  # a name that is nowhere defined is a warning, and a warning fails the build

@@ -1,21 +1,34 @@
-"""The entries of the API reference, written from what the package has when the manual is built.
+"""The tables and entries of the API reference, written from what the package has when the manual is built.
 
-A page of `docs/api` says in words what its module is for, and then `{public-names} funcad.nn`: this module turns each public
-name into an entry with its signature and its docstring. A docstring is plain text, which may hold `code`, lists and examples;
-it is escaped here, so that no wording can break a page.
+A page of `docs/api` says in words what its module is for, and then asks for one of three things:
+
+* `{public-names} funcad.nn`: a table of the names with a line for each, then an entry for each, with signature and docstring.
+  The lines of the block are the names, if not all are meant: a page in groups has a block for each.
+* `{public-table} funcad.numpy`: names that NumPy or SciPy have, too. What is special of each is a row of a table; the many that
+  are as there are a list, and what their docstrings have in common is said once, by the page.
+* `{foreign-table} funcad.jax`: names of another library's, for programs that were written for it; the lines of the block are
+  more modules of its. One table, not searched.
+
+A docstring is plain text, which may hold `code`, lists and examples; it is escaped here, so that no wording can break a page.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from funcad.commands import manual
+
 PAGES = Path(__file__).parent / "api"
-DIRECTIVE = re.compile(r"^```\{public-names\} ([\w.]+)$", re.MULTILINE)
+DIRECTIVE = re.compile(r"^```\{(public-names|public-table|foreign-table)\} ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LISTED = ",\n"  # between the items of long lists: docutils takes no line of ten thousand letters
+COMMON = re.compile(r"(Parameters, shapes, dtypes, what it returns|Else parameters, results and errors are those of) ")
 
 
 def modules() -> dict[str, str]:
@@ -23,8 +36,9 @@ def modules() -> dict[str, str]:
     order = re.findall(r"^([\w.]+)$", (PAGES / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
     found = {}
     for page in order:
-        for module in DIRECTIVE.findall((PAGES / f"{page}.md").read_text(encoding="utf-8")):
-            found[module] = f"api/{page}"
+        for kind, module, lines in DIRECTIVE.findall((PAGES / f"{page}.md").read_text(encoding="utf-8")):
+            for name in [module, *lines.split()] if kind == "foreign-table" else [module]:
+                found[name] = f"api/{page}"
     return found
 
 
@@ -40,6 +54,8 @@ def resolve(name: str) -> Any:
 def public_names(module: Any) -> dict[str, Any]:
     """The public names of a module, without its parts that are modules themselves and have pages of their own."""
     names = getattr(module, "__all__", None) or dir(module)
+    if "__dir__" in vars(module) and module.__name__ == "funcad":  # which hides what other libraries call things
+        names = dir(module)
     shown = sorted((name for name in set(names) if not name.startswith("_")), key=lambda name: (name.lower(), name))
     values = {name: getattr(module, name) for name in shown}
     return {n: v for n, v in values.items() if not isinstance(v, types.ModuleType) and type(v).__name__ != "Primitive"}
@@ -135,29 +151,53 @@ def members(value: type) -> dict[str, Any]:
     return found
 
 
-def entry(qualified: str, value: Any, elsewhere: str | None) -> list[str]:
+def entry(module: str, name: str, value: Any, elsewhere: str | None) -> list[str]:
     """One public name: a directive, its text indented below it."""
     kind = kind_of(value)
-    head = f".. py:{kind}:: {qualified}" + (signature(value) if kind in ("function", "class") else "")
-    module = getattr(value, "__module__", None) or type(value).__module__
+    call = signature(value) if kind in ("function", "class") else ""
+    head = [f".. py:{kind}:: {name}{call}", f"   :module: {module}"]
     if elsewhere is not None:
+        head = [f".. py:{kind}:: {module}.{name}{call}"]  # without a module there is no second link to the source
         text = [f"The same as :py:obj:`{elsewhere}`."]
     elif kind == "data" and isinstance(value, (int, float, complex, str, type(None))):
         text = [f"``{value!r}``"]
-    elif not module.startswith("funcad"):
-        text = [f"The same object as in {escaped(module.partition('.')[0])}."]
+    elif not home_of(value).startswith("funcad"):
+        text = [f"The same object as in {escaped(home_of(value).partition('.')[0])}."]
     else:
         text = body(value.__doc__ or "")
         if kind in ("class", "exception"):
-            for name, member in members(value).items():
+            for key, member in members(value).items():
                 role = "property" if isinstance(member, property) else "method"
-                call = "" if isinstance(member, property) else signature(member).replace("(self, ", "(").replace("(self)", "()")
-                text += ["", f".. py:{role}:: {name}{call}", "", *[f"   {line}" for line in body(member.__doc__ or "")]]
-    return [head, "", *[f"   {line}" for line in text], ""]
+                form = "" if isinstance(member, property) else signature(member).replace("(self, ", "(").replace("(self)", "()")
+                text += ["", f".. py:{role}:: {key}{form}", "", *[f"   {line}" for line in body(member.__doc__ or "")]]
+    return [*head, "", *[f"   {line}" for line in text], ""]
 
 
-def page_of(module: str) -> list[str]:
-    """All entries of a module, as lines of reStructuredText. What an earlier page has, is linked."""
+def home_of(value: Any) -> str:
+    """The module that an object comes from."""
+    return str(getattr(value, "__module__", None) or type(value).__module__)
+
+
+def summary(value: Any) -> str:
+    """The first sentence of the docstring; the value of a constant."""
+    if not callable(value):
+        return f"``{value!r}``" if isinstance(value, (int, float, complex, str, type(None))) else escaped(type(value).__name__)
+    first = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+    return escaped(re.split(r"(?<=\.) (?=[A-Z`])", first)[0])
+
+
+def table(heads: list[str], rows: list[list[str]], widths: str) -> list[str]:
+    """A table, as lines of reStructuredText."""
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
+    for row in [heads, *rows]:
+        for i, cell in enumerate(row):
+            first, *rest = cell.split("\n")
+            lines += [f"   {'* -' if i == 0 else '  -'} {first}", *[f"       {line}" for line in rest]]
+    return [*lines, ""] if rows else []
+
+
+def known_before(module: str) -> dict[int, str]:
+    """Where the objects are documented that an earlier page has, by id."""
     known: dict[int, str] = {}
     for name in modules():
         if name == module:
@@ -165,21 +205,107 @@ def page_of(module: str) -> list[str]:
         for key, value in public_names(resolve(name)).items():
             if callable(value):
                 known.setdefault(id(value), f"{name}.{key}")
-    lines: list[str] = []
-    for key, value in public_names(resolve(module)).items():
+    return known
+
+
+def page_of(module: str, only: str = "") -> list[str]:
+    """Names of a module with a table and their entries. What an earlier page has, is linked."""
+    known, names = known_before(module), public_names(resolve(module))
+    chosen = only.split() or list(names)
+    lines = table(["name", "what it is"], [[f":py:obj:`{n} <{module}.{n}>`", summary(names[n])] for n in chosen], "25 75")
+    for key in chosen:
+        value = names[key]
         same = known.get(id(value)) if callable(value) and type(value).__module__ != "numpy" else None
-        lines += entry(f"{module}.{key}", value, same)
-        if callable(value):
-            known.setdefault(id(value), f"{module}.{key}")
+        same = same or next((f"{module}.{k}" for k in names if k in chosen[: chosen.index(key)] and names[k] is value), None)
+        lines += entry(module, key, value, same)
     return lines
 
 
-def write_entries(app: Any, page: str, source: list[str]) -> None:
-    """Put the entries where a page asks for them."""
-    source[0] = DIRECTIVE.sub(lambda found: "\n".join(["```{eval-rst}", *page_of(found[1])]), source[0])
+def special_of(module: str, name: str, value: Any) -> tuple[str, str] | None:
+    """What is to be known of a function that NumPy or SciPy has, too, and where it differs; None if it is as there."""
+    paragraphs = [" ".join(b.split()) for b in (inspect.getdoc(value) or "").split("\n\n") if not b.lstrip().startswith(">>>")]
+    found = re.match(r"`([\w.]+)\.(\w+)`[:;,]? ?(.*)", paragraphs[0]) if paragraphs else None
+    theirs = found is not None and found[1].partition(".")[0] in ("numpy", "scipy")
+    first = found[3] if found is not None and theirs else paragraphs[0] if paragraphs else ""
+    if first.startswith("the same arguments, results and errors"):
+        first = ""
+    rest = [p for p in paragraphs[1:] if not COMMON.match(p) and not re.fullmatch(r"-+", p)]
+    points = [p for p in rest if p.startswith("Special points")]
+    differs = [p.removeprefix("Special points: ") for p in points]
+    if theirs and found is not None:
+        try:
+            original = getattr(importlib.import_module(found[1]), found[2])
+            have, had = (inspect.signature(f).parameters for f in (value, original))
+            more = [f"`{n}`" for n, p in have.items() if n not in had and p.default is not p.empty]
+            differs += [f"takes {' and '.join(more)}, too"] if more and len(have) > len(had) else []
+        except (ImportError, AttributeError, TypeError, ValueError):
+            differs += []
+    text = " ".join([first, *[p for p in rest if p not in points]]).strip()
+    return (text, "; ".join(differs)) if text or differs else None
 
 
-def setup(app: Any) -> dict[str, bool]:
-    """Sphinx calls this."""
-    app.connect("source-read", write_entries)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+def table_of(module: str) -> list[str]:
+    """The names of a module that another library has, too: the special ones in a table, the rest in a list."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    same, theirs = [], []
+    for name, value in public_names(resolve(module)).items():
+        link = f":public-name:`{module}.{name}`"
+        if not home_of(value).startswith("funcad") or not callable(value):
+            theirs.append(link)
+            continue
+        special = special_of(module, name, value)
+        if special is None:
+            same.append(link)
+        else:
+            rows.setdefault(special, []).append(link)  # what is true of several is said once
+    cells = [[LISTED.join(links), escaped(text), escaped(differs)] for (text, differs), links in rows.items()]
+    lines = table(["name", "what is special", "where it differs"], cells, "20 50 30")
+    library = "SciPy" if ".scipy" in module else "NumPy"
+    if same:
+        lines += [f"As in {library}, on traced values too: {LISTED.join(same)}.", ""]
+    if theirs:
+        lines += [f"{library}'s own objects: {LISTED.join(theirs)}.", ""]
+    return lines
+
+
+def foreign_table(several: list[str]) -> list[str]:
+    """What another library calls things: a row for each name of its own, one for those that are somebody else's."""
+    known, rows = known_before(several[0]), []
+    own = ".".join(several[0].split(".")[:2])
+    for module in several:
+        names = public_names(resolve(module))
+        new = [n for n, value in names.items() if home_of(value).startswith(own) and id(value) not in known]
+        rows += [[f"``{module}``", f":foreign-name:`{module}.{n}`", summary(names[n])] for n in new]
+        same = [f":foreign-name:`{module}.{n}`" for n in names if n not in new]
+        rows += [[f"``{module}``", "as in funcad, NumPy, SciPy or Python", LISTED.join(same)]] if same else []
+        known.update({id(names[n]): module for n in new if callable(names[n])})
+    return table(["module", "name", "what it is"], rows, "25 25 50")
+
+
+def resolve_name(qualified: str) -> Any:
+    """The object of `funcad.numpy.sin`."""
+    module, _, name = qualified.rpartition(".")
+    return getattr(resolve(module), name)
+
+
+def write_entries(source: str) -> str:
+    """The text of a page with the entries and tables that it asks for."""
+
+    def written(found: re.Match[str]) -> str:
+        kind, module, only = found.groups()
+        if kind == "public-names":
+            lines = page_of(module, only)
+        else:
+            lines = table_of(module) if kind == "public-table" else foreign_table([module, *only.split()])
+        return "\n".join(["```{eval-rst}", *lines, "```"])
+
+    return DIRECTIVE.sub(written, source)
+
+
+# -- the search
+
+
+def find_index(pages: Sequence[manual.Page]) -> str:
+    """What docs/_static/find.js knows of the pages, as its source: the words of each, with their weights and numbers."""
+    known = [manual.weighed(page)._asdict() for page in pages]
+    return f"const FIND = {json.dumps({'endings': manual.ENDINGS, 'pages': known}, separators=(',', ':'))};\n"

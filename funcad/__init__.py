@@ -33,6 +33,7 @@ _LAZY_NAMES = {  # public name -> the module that defines it
     **dict.fromkeys(["cond", "switch"], "control.cond"),
     **dict.fromkeys(["disable_jit", "jit"], "jitted.jit"),
     "clear_caches": "jitted.jit_cache",
+    "load_c": "backends.export.loading",
     "explain_cache_misses": "jitted.jit_misses",
     "show_config": "backends.engines",  # which has lines in it
     "constant": "reads.refusals",

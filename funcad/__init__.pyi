@@ -4,7 +4,7 @@
 # Arrays are NumPy's. A gradient has the type of its argument, a jitted function the parameters and the result of the plain one;
 # what depends on values (pytrees of unknown structure, which arguments `argnames` names) is Any.
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, TypeVarTuple, overload
 
@@ -56,6 +56,7 @@ from funcad.autograd.extend import defvjp_argnum as defvjp_argnum
 from funcad.autograd.extend import defvjp_argnums as defvjp_argnums
 from funcad.autograd.extend import primitive as primitive
 from funcad.backends.explain import Explanation
+from funcad.backends.export.loading import load_c as load_c
 from funcad.backends.profile import RunProfile
 from funcad.configuration import config as config
 from funcad.configuration import show_config as show_config
@@ -476,6 +477,15 @@ class _Jitted(Protocol[_P, _R_co]):
     def source(self, *args: Any, **kwargs: Any) -> str: ...
     def cuda(self, *args: Any, **kwargs: Any) -> str: ...
     def export(self, path: Any, *args: Any, **kwargs: Any) -> list[str]: ...
+    def export_c(
+        self,
+        path: Any,
+        *args: Any,
+        overwrite: bool = False,
+        constants: str = "frozen",
+        also: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> list[str]: ...
     def explain(self, *args: Any, **kwargs: Any) -> Explanation | Any: ...
     def profile(self, *args: Any, **kwargs: Any) -> RunProfile: ...
     def cache_info(self) -> CacheInfo: ...

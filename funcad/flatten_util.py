@@ -11,7 +11,7 @@ from funcad import numpy as fnp
 from funcad import tree
 from funcad.configuration import public_names
 from funcad.errors import TreeMismatchError
-from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, said, shape_of
 from funcad.numpy.promote import as_array
 from funcad.primitives.placement import on_device_of
 
@@ -64,10 +64,10 @@ def _parts(vector: Any, avals: Sequence[Any], dtype: np.dtype, mixed: bool) -> l
     vector = as_array(vector)
     size = sum([a.size for a in avals])
     if shape_of(vector) != (size,):
-        raise TreeMismatchError(f"unravel takes a vector of {size} elements, as ravel_pytree gave it, got {aval_of(vector)}")
+        raise TreeMismatchError(f"unravel takes a vector of {size} elements, as ravel_pytree gave it, got {said(vector)}")
     if mixed and dtype_of(vector) != dtype:
         raise TypeError(
-            f"unravel takes a vector of dtype {dtype}, as ravel_pytree gave it, got {aval_of(vector)}; convert it with astype"
+            f"unravel takes a vector of dtype {dtype}, as ravel_pytree gave it, got {said(vector)}; convert it with astype"
         )
     parts, start = [], 0
     for a in avals:

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad.configuration import public_names
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.memo import remembers
 from funcad.numpy.promote import as_array, axis_of
 from funcad.primitives.placement import capture_as_inputs, on_device_of
@@ -140,7 +140,7 @@ def _float_image(name: str, image: Any, shape: Any) -> tuple[Any, tuple[int, ...
     image = as_array(image)
     shape = tuple([n.__index__() for n in shape])
     if len(shape) != len(shape_of(image)):
-        raise ValueError(f"{name}: shape {shape} must have as many axes as the image, {aval_of(image)}")
+        raise ValueError(f"{name}: shape {shape} must have as many axes as the image, {said(image)}")
     if any(n < 0 for n in shape):
         raise ValueError(f"{name}: shape {shape} is negative")
     return image, shape
@@ -213,7 +213,7 @@ def scale_and_translate(
     axes = [axis_of(d, len(shape)) for d in spatial_dims]
     for what, value in (("scale", scale), ("translation", translation)):
         if shape_of(value) != (len(axes),):
-            raise ValueError(f"scale_and_translate: {what} must have shape ({len(axes)},), got {aval_of(value)}")
+            raise ValueError(f"scale_and_translate: {what} must have shape ({len(axes)},), got {said(value)}")
     image = _inexact(image)
     dtype, old = dtype_of(image), shape_of(image)
     matrices = []

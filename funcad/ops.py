@@ -15,7 +15,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.configuration import public_names
 from funcad.errors import TracerIntegerConversionError
-from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.lax_indexing import GatherScatterMode
 from funcad.numpy.promote import as_array
@@ -81,11 +81,11 @@ def _segments(
     data, ids = known = as_array(data), as_array(ids)
     shape, dtype = shape_of(ids), dtype_of(data)
     if dtype_of(ids).kind not in "iu":
-        raise TypeError(f"{name}: segment_ids must be integers, got {aval_of(ids)}")
+        raise TypeError(f"{name}: segment_ids must be integers, got {said(ids)}")
     if dtype.kind not in kinds:
-        raise TypeError(f"{name} is not defined for {aval_of(data)}")
+        raise TypeError(f"{name} is not defined for {said(data)}")
     if not shape or shape_of(data)[: len(shape)] != shape:
-        raise ValueError(f"{name}: data {aval_of(data)} must have one row for each of the segment_ids {aval_of(ids)}")
+        raise ValueError(f"{name}: data ({said(data)}) must have one row for each of the segment_ids ({said(ids)})")
     if bucket_size is not None and bucket_size < 1:
         raise ValueError(f"{name}: bucket_size must be positive, got {bucket_size}")
     number = _number(name, num_segments, ids)

@@ -21,7 +21,7 @@ from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
 from funcad.certificate import Certificate, Check, certify
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.aval import aval_of, is_inexact, said
 
 __all__ = ["check_jvp", "check_vjp", "check_grads", "check_batch", "certify", "Certificate", "Check"]
 
@@ -201,7 +201,7 @@ def _check_vjp(f: Callable[..., Any], args: tuple, settings: tuple, rng: np.rand
     for i, (x, ct) in enumerate(zip(tree.leaves(args), found)):
         aval = aval_of(x)
         if is_inexact(aval) and (ct.shape != aval.shape or ct.dtype != aval.dtype):
-            raise AssertionError(f"{where}: the cotangent of {_label('argument', _path(args, i))} is {aval_of(ct)}, not {aval}")
+            raise AssertionError(f"{where}: the cotangent of {_label('argument', _path(args, i))} is {said(ct)}, not {aval}")
     numeric = _paired_numeric(f, args, tangents, cotangents, eps)
     analytic = _pair(found, tangents)
     size = sum(abs(_pair([ct], [t])) for ct, t in zip(found, tree.leaves(tangents)))

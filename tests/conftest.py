@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from funcad import config
+from funcad import config as funcad_config
 from funcad.host import where
 from funcad.jitted import first_calls
 from funcad.reads.refusals import forget_warnings
@@ -58,6 +58,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at `slow`
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     others = workers.left_out(items, pytest.mark.slow)
+    if funcad_config.audit:
+        others += [item for item in items if workers.counts(getattr(item, "function", None))]
     if others:
         config.hook.pytest_deselected(items=others)
         gone = set(map(id, others))
@@ -83,10 +85,10 @@ def learning_fast() -> Iterator[None]:
 def nothing_stays_open() -> Iterator[None]:
     """A test file leaves the state of tracing as it found it: no open trace, axis, or engine of its own; no count of memory."""
     before = dict(vars(where.state))
-    engine = config.engine
+    engine = funcad_config.engine
     yield
     left = {name: value for name, value in vars(where.state).items() if value is not before.get(name, getattr(DEFAULTS, name))}
-    assert not left and config.engine == engine, f"left open: {left}, engine {config.engine}"
+    assert not left and funcad_config.engine == engine, f"left open: {left}, engine {funcad_config.engine}"
     assert not where.open_traces, f"left open: {where.open_traces}"
     assert not tracemalloc.is_tracing(), "left on: the peaks of later tests would be those of all since then"
 

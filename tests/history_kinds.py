@@ -659,6 +659,46 @@ K = NUM
 f: print('y', K)
 then: K = NUM
 
+[print before an error]
+D = {'a': NUM}
+f: print('begin', y[0])
+   y = y * D['a']
+   print('end')
+f: print('one')
+   try:
+       print(f'two {x[0]:.1f}')
+       y = y + D['a'] * x[1]
+   finally:
+       print('three')
+f: y = y * 2.0
+   print(np.sum(y), math.sqrt(float(y[0])))
+   y = y + D['a']
+then: D.clear()
+then: D['a'] = NUM
+then: D['a'] = INT
+
+[text]
+K = NUM
+L = []
+f: print(f'{K:.2f} {y[0]:.3f} {y[1]!r:>30} {y}', str(K), '%s %g' % (K, y[1]), '{:.1f}'.format(y[2]))
+f: t = f'{y[0]:.1f}'
+   print(t + '|' + t.rjust(9), [t, K])
+   y = y * len(t) if K > 1.0 else y
+f: L.append(f'{y[0]:.1f}')
+f: t = f'{K:.1f}'
+   print(t, t.upper())
+   y = y + 1.0 if t > '1.0' else y
+f: try:
+       if y[0] > K:
+           raise ValueError(f'large: {y[0]:.2f} {K}')
+   except ValueError as error:
+       print(error, error.args)
+f: y = y * {'0': 1.0, '1': 2.0}.get(f'{abs(y[0]):.0f}', 3.0)
+f: print('; '.join([f'{i}: {v:.2f}' for i, v in enumerate(y)]))
+then: K = NUM
+then: L.clear()
+then: K = INT
+
 [random]
 random.seed(5)
 f: y = y * random.random()

@@ -22,6 +22,7 @@ IMPORTED = {"APART": APART}  # notes that are named in another file
 NOT_MEMOS = {  # (file, name): what it is
     ("backends/buffers.py", "_watching"): "memory that waits for reuse",
     ("backends/buffers.py", "_free"): "memory that waits for reuse",
+    ("backends/export/c_program.py", "RULES"): "registered at import",
     ("backends/native/program_region.py", "RULES"): "registered at import",
     ("backends/native/shared_functions.py", "_WRITTEN"): "registered at import",
     ("backends/native/shared_functions.py", "_FOUND"): "registered at import",

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import types
+from collections import Counter
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,40 @@ def test_pages_can_be_read(path: Path) -> None:
         compile(code, str(path), "exec")
 
 
+@pytest.mark.parametrize("path", [p for p in PAGES if p.parent == DOCS and p.stem != "index"], ids=lambda p: p.stem)
+def test_pages_open_with_what_one_can_do_after_reading_them(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    opening = re.search(r"^# .+\n\n(.+)", text, re.MULTILINE)
+    assert opening is not None and opening[1].startswith("After reading this page you "), path.name
+
+
+@pytest.mark.parametrize("path", [p for p in PAGES if p.parent.name == "gallery" and p.stem != "index"], ids=lambda p: p.stem)
+def test_programs_show_a_picture_first_and_say_how_long_they_take(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    first = re.search(r"^# .+\n\n```\{glue:figure\} picture\n:alt: .{40,}\n```\n", text, re.MULTILINE)
+    assert first is not None and "glue(\"picture\", " in text
+    assert "**The check" in text and re.search(r"^assert ", text, re.MULTILINE)
+    last = text.partition("**How long it takes.** ")[2]
+    assert "The comparison is with" in last and last.count("cpu(") >= 3
+    drawn = text.partition("from myst_nb import glue")[2].partition("```")[0]
+    assert ("xlabel" in drawn and "ylabel" in drawn) or "set_xlabel" in drawn, "axes say what they are"
+    cards = fenced((path.parent / "index.md").read_text(encoding="utf-8"), "cards")
+    assert len(re.findall(rf"^{path.stem}: [A-Z].+[.]$", "\n".join(cards), re.MULTILINE)) == 1
+
+
+def test_there_are_as_many_programs_as_the_gallery_says() -> None:
+    pages = [p for p in PAGES if p.parent.name == "gallery" and p.stem != "index"]
+    assert len(pages) == 25 and "# Gallery: twenty-five" in (DOCS / "gallery" / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=IDS)
+def test_pictures_are_described(path: Path) -> None:
+    """For those who do not see them."""
+    for cell in fenced(path.read_text(encoding="utf-8"), "code-cell"):
+        if "plt." in cell and re.search(r"\bplt\.(plot|legend|subplots)\b", cell) and "glue(" not in cell:
+            assert '"alt": "' in cell, cell
+
+
 # -- the reference
 
 
@@ -113,21 +148,50 @@ def test_every_public_module_has_a_page() -> None:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_has_an_entry(module: str) -> None:
-    written = "\n".join(reference.page_of(module))
-    found = set(re.findall(r"^\.\. py:\w+:: ([\w.]+)", written, re.MULTILINE))
+    page = (DOCS / f"{MODULES[module]}.md").read_text(encoding="utf-8")
+    found = entries(reference.write_entries(page))
     value = reference.resolve(module)
     names = getattr(value, "__all__", None) or [name for name in dir(value) if not name.startswith("_")]
     for name in names:
         if not isinstance(getattr(value, name), types.ModuleType) and type(getattr(value, name)).__name__ != "Primitive":
-            assert f"{module}.{name}" in found, name
+            hidden = module == "funcad" and name not in dir(funcad)  # autograd's, which are on its page
+            assert found[f"{module}.{name}"] == (0 if hidden else 1), name
+            assert not hidden or name in {**vars(funcad.autograd), **vars(funcad.autograd.extend)}, name
+
+
+def entries(written: str) -> Counter[str]:
+    """The names that have an entry, or a place in a table."""
+    found = re.findall(r"^\.\. py:\w+:: (\w+)\b(?!\.).*\n   :module: ([\w.]+)$", written, re.MULTILINE)
+    found += [(name, module) for module, name in re.findall(r"^\.\. py:\w+:: ([\w.]+)\.(\w+)", written, re.MULTILINE)]
+    tabled = re.findall(r":(?:public|foreign)-name:`([\w.]+)`", written)
+    return Counter([*[f"{module}.{name}" for name, module in found], *tabled])
+
+
+def test_tables_say_once_what_is_true_of_many() -> None:
+    written = "\n".join(reference.table_of("funcad.numpy"))
+    assert "the same arguments, results and errors" not in written and "Else parameters" not in written
+    assert ":public-name:`funcad.numpy.sin`" in written.partition("As in NumPy, on traced values too: ")[2]
+    row = written.partition(":public-name:`funcad.numpy.argsort`")[2].partition("* -")[0]
+    assert "equal elements stay in their order" in row and "takes \\ ``descending``\\ , too" in row
+    stats = "\n".join(reference.table_of("funcad.scipy.stats"))
+    assert stats.count("A continuous distribution of SciPy's") == 1
+    foreign = "\n".join(reference.foreign_table(["funcad.jax", "funcad.jax.dtypes"]))
+    assert foreign.count(".. list-table::") == 1 and "public-name" not in foreign
+
+
+@pytest.mark.parametrize("page", ["autograd", "jax"])
+def test_other_libraries_names_are_not_searched(page: str) -> None:
+    text = (DOCS / "api" / f"{page}.md").read_text(encoding="utf-8")
+    assert text.startswith("---\nnosearch: true\n") and "{public-" not in text
 
 
 def test_entries_say_what_help_says() -> None:
     page = "\n".join(reference.page_of("funcad"))
     first = (inspect.getdoc(funcad.grad) or "").splitlines()[0]
-    assert f".. py:function:: funcad.grad{reference.signature(funcad.grad)}" in page
+    assert f".. py:function:: grad{reference.signature(funcad.grad)}\n   :module: funcad" in page
+    assert f":py:obj:`grad <funcad.grad>`\n     - {reference.escaped(first)}" in page
     assert first in page and "0x" not in page
-    assert ".. py:method:: defvjp" in page.partition("funcad.custom_vjp")[2]
+    assert ".. py:method:: defvjp" in page.partition(":: custom_vjp")[2]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from benchmarks import cliffs_picture
 from funcad.jitted import first_calls
 from tests.old_processor import environment
+from tests.shards import shard
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -40,7 +41,8 @@ def test_there_are_examples_of_the_four_transformations():
 def test_what_is_read_in_an_evening_is_as_long_as_it_says():
     root = Path(__file__).parents[1] / "funcad"
     lines = sum(p.read_text(encoding="utf-8").count("\n") for name in ("ir", "transforms") for p in (root / name).glob("*.py"))
-    said = [int(n.replace(",", "")) for n in re.findall(r"some ([\d,]+) lines", README)]
+    design = (root.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    said = [int(n.replace(",", "")) for n in re.findall(r"some ([\d,]+) lines", README + design)]
     assert len(said) == 2 and all(abs(n - lines) <= 100 for n in said), f"ir/ and transforms/ have {lines} lines"
 
 
@@ -50,6 +52,10 @@ def test_the_picture_shows_the_figures_of_its_page():
     assert cliffs_picture.picture(page) == drawn
     bars = cliffs_picture.rows(page)
     assert f"{sum(ratio <= 1 for ratio, _ in bars)} of {len(bars)} at least as fast as JAX" in README
+
+
+def test_it_is_read_in_five_minutes():
+    assert len(README.split()) <= 900
 
 
 def command(name):
@@ -63,21 +69,36 @@ def test_command_is_one_line_below_its_marker(name):
     assert command(name).startswith("python3 -m venv .venv && ")
 
 
+def subset():
+    """The patterns of the README's subset, and the files that each stands for."""
+    start, braces = ".venv/bin/python -m pytest tests/{test_smoke,*/test_{", "}}.py"
+    line, here = command("subset"), Path(__file__).parent
+    assert line.startswith(start) and line.endswith(braces)
+    patterns = line.removeprefix(start).removesuffix(braces).split(",")
+    return {"smoke": [here / "test_smoke.py"], **{p: sorted(here.glob(f"*/test_{p}.py")) for p in patterns}}
+
+
 def test_the_subset_names_test_files():
     """Each pattern stands for files, the engines' tests are among them, and the slowest others are not."""
-    start, braces = ".venv/bin/python -m pytest tests/{test_smoke,*/test_{", "}}.py"
-    line = command("subset")
-    assert line.startswith(start) and line.endswith(braces)
     here = Path(__file__).parent
-    chosen = {"test_smoke.py"}
-    for pattern in line.removeprefix(start).removesuffix(braces).split(","):
-        files = {p.name for p in here.glob(f"*/test_{pattern}.py")}
+    for pattern, files in subset().items():
         assert files, f"{pattern} is no test file"
-        chosen |= files
+    chosen = {p.name for files in subset().values() for p in files}
     native = {p.name for p in here.glob("backends/test_native_*.py")}
     assert chosen >= {"test_smoke.py", "test_engines.py", "test_engine_fuzz.py", *native}
     slow = {"test_surface.py", "test_passes_programs.py", "test_every_primitive.py", "test_notebooks.py", "test_tour.py"}
     assert not chosen & slow and slow <= {p.name for p in here.rglob("test_*.py")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", shard([p for files in subset().values() for p in files]), ids=lambda p: p.stem)
+def test_the_subset_under_the_audit(file):
+    """What is remembered is computed again at each hit, and is the same; tests that count are left out (tests/workers.py)."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("FUNCAD_SLOW_SHARD", "PYTEST_ADDOPTS")}
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "--tb=short", str(file)]
+    where = {"cwd": Path(__file__).parents[1], "env": kept | {"FUNCAD_AUDIT": "1"}}
+    done = subprocess.run(command, **where, capture_output=True, text=True, timeout=1500)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
 def test_the_older_processor_does_without_what_this_one_has():

@@ -31,6 +31,7 @@ __all__ = [
     "ORDER",
     "InGroups",
     "cores",
+    "counts",
     "group_of",
     "import_a_share",
     "left_out",
@@ -49,6 +50,7 @@ OWN_SHARES = (  # these take their share themselves
     "::test_programs_under_all_short_chains",
     "test_control_fuzz.py::test_random_programs",
 )
+COUNTING = frozenset(["counters", "cache_info", "explain_cache_misses", "caches", "Noted", "is_short", "_target_machine"])
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = 40  # tests of a file that go to a worker together
 MANY = 20  # files, from which on workers are repaid
@@ -141,6 +143,28 @@ def left_out(items: Sequence[Any], slow: Any) -> list[Any]:
         if item.get_closest_marker("slow") and not own and number // 60 % shards != shard - 1:  # 60: whatever n is
             found.append(item)
     return found
+
+
+def counts(function: Any) -> bool:
+    """Does a test, or a function of a test file that it calls, count what was traced, compiled or found again?
+
+    Under the audit everything is made again, so there is more of it.
+    """
+    todo, seen = [function], set()
+    while todo:
+        f = todo.pop()
+        code = getattr(f, "__code__", None)
+        if code is None or code in seen:
+            continue
+        seen.add(code)
+        codes = [code]
+        for c in codes:  # and the functions in it
+            codes += [k for k in c.co_consts if type(k) is type(code)]
+            if not COUNTING.isdisjoint(c.co_names):
+                return True
+        reached = [f.__globals__.get(name) for c in codes for name in c.co_names]
+        todo += [g for g in reached if str(getattr(g, "__module__", "")).startswith("tests.")]
+    return False
 
 
 def shuffled(items: Sequence[Any], number: int) -> list[Any]:

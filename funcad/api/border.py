@@ -27,7 +27,7 @@ from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import is_a, ordinary
 from funcad.host.where import for_user, interrupted, state
-from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact, said
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
@@ -49,9 +49,8 @@ def api(f: Function) -> Function:
             return f(*args, **kwargs)
         except Exception as error:
             raise for_user(_with_options(error, f))  # noqa: B904 the same error
-        except BaseException:
-            interrupted()
-            raise
+        except BaseException as stop:
+            raise interrupted(stop)  # noqa: B904 the same error
 
     return cast(Function, boundary)
 
@@ -350,8 +349,8 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
         if dtype == float0 and t.shape == aval.shape:
             return None
         raise TangentMismatchError(
-            f"{what}: {primal_name}{path()} is {aval}, which has no derivative, so {tangent_name}{path()} must be "
-            f"np.zeros({aval.shape}, funcad.float0); got {_describe(t)}."
+            f"{what}: {primal_name}{path()} is {aval:a}, which has no derivative, so {tangent_name}{path()} must be "
+            f"np.zeros({aval.shape}, funcad.float0); got {said(t)}."
         )
     try:
         found = aval_of(t)
@@ -359,7 +358,7 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
         found = None
     if found is None or found.shape != aval.shape:
         raise TangentMismatchError(
-            f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {_describe(t)}.\n"
+            f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {said(t)}.\n"
             "Remedy: make it from that value, with np.ones_like or np.zeros_like, say."
         )
     if found.weak and np.can_cast(found.dtype, aval.dtype, "same_kind"):
@@ -368,27 +367,10 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
         return aval.dtype.type(t)
     if found.dtype != aval.dtype:
         raise TangentMismatchError(
-            f"{what}: {tangent_name}{path()} must have the dtype of {primal_name}{path()}, {aval.dtype}; got {_describe(t)}.\n"
+            f"{what}: {tangent_name}{path()} must have the dtype of {primal_name}{path()}, {aval.dtype}; got {said(t)}.\n"
             f"Remedy: .astype(np.{aval.dtype}); or make it from that value, with np.ones_like or np.zeros_like, say."
         )
     return t
-
-
-def shown(result: Any) -> str:
-    """What a function of the user's gave in place of what was asked for."""
-    if isinstance(result, (tuple, list)):
-        return f"a {type(result).__name__} of length {len(result)}"
-    return str(aval_of(result)) if type(result) in (Tracer, np.ndarray) else type(result).__name__
-
-
-def _describe(t: Any) -> str:
-    try:
-        return str(aval_of(t))
-    except TypeError:
-        dtype = getattr(t, "dtype", None)
-        if dtype == float0:
-            return f"float0[{','.join(map(str, t.shape))}]"
-        return f"{type(t).__name__} {t!r:.40}"
 
 
 def _which_argument(n_args: int, what: str) -> str:
@@ -401,7 +383,7 @@ def check_second(given: Any, what: str, option: str) -> None:
     """Is `what(f, x)` written for `what(f)(x)`? Then the option that comes second is an array, or a number with a fraction."""
     if type(given) in (float, complex, np.ndarray, Tracer, dict) or is_a(given, np.inexact):
         raise TypeError(
-            f"{what} takes a function and the option {option}, which cannot be {shown(given)}; the arguments of the function "
+            f"{what} takes a function and the option {option}, which cannot be {said(given)}; the arguments of the function "
             f"come in a call of their own.\nRemedy: {what}(f)(x) instead of {what}(f, x)."
         )
 
@@ -457,7 +439,7 @@ def with_aux(f: Callable[..., Any], has_aux: bool, box: dict) -> Callable[..., A
         out = runs(f)(*args, **kwargs)
         if not (isinstance(out, tuple) and len(out) == 2):
             raise TypeError(
-                f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {shown(out)}.\n"
+                f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {said(out)}.\n"
                 "Remedy: return output, aux; more than one auxiliary value is one tuple, (output, (a, b))."
             )
         box["n"] = tree.structure(out[0]).num_leaves

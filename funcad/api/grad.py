@@ -24,7 +24,7 @@ from funcad.host.conversions import conversion_of
 from funcad.host.devices import device_in_use
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted, outside, state
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, said
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
@@ -35,7 +35,7 @@ from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
     Remade, api, binds, called, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums, of_method,
-    positional_names, runs, seed_beside, shown, unshared, zeros_for,
+    positional_names, runs, seed_beside, unshared, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -176,7 +176,7 @@ class Gradient(Remade):
     ):
         if not callable(f):
             what = "value_and_grad" if with_value else "grad"
-            raise TypeError(f"{what} takes a function, got {shown(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
+            raise TypeError(f"{what} takes a function, got {said(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
         if type(argnums) is not int and argnums is not None:
             check_second(argnums, "value_and_grad" if with_value else "grad", "argnums")
         what = "Value and gradient" if with_value else "Gradient"
@@ -226,9 +226,8 @@ class Gradient(Remade):
             return self._call(args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
-        except BaseException:
-            interrupted()
-            raise
+        except BaseException as stop:
+            raise interrupted(stop)  # noqa: B904 the same error
 
     def _of_leaf(self, x: Any, at: int, args: tuple, kwargs: dict) -> Any:
         """What the call returns for an argument that is an array or a number: the most common call, in few steps."""
@@ -318,7 +317,7 @@ class Gradient(Remade):
             if self.has_aux:
                 if not (isinstance(out, tuple) and len(out) == 2):
                     raise TypeError(
-                        f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {shown(out)}.\n"
+                        f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {said(out)}.\n"
                         "Remedy: return output, aux; more than one auxiliary value is one tuple, (output, (a, b))."
                     )
                 out, aux = out
@@ -399,12 +398,12 @@ class Gradient(Remade):
                 if any([type(step) is tree.GetAttrKey for step in steps]):
                     remedy += "; or make the field static, field(metadata={'static': True})"
                 raise NonDifferentiableInputError(
-                    f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {aval}, and integers and bools "
-                    f"have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."
+                    f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {said(x)}, and integers and "
+                    f"bools have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."
                 )
             if self.holomorphic and kind == "f":
                 raise NonDifferentiableInputError(
-                    f"grad of {name_of(self.f)} with holomorphic=True needs complex arguments, got {aval}.\n"
+                    f"grad of {name_of(self.f)} with holomorphic=True needs complex arguments, got {said(x)}.\n"
                     "Remedy: convert it with .astype(complex), or leave holomorphic out."
                 )
             differentiable.append(kind in "fc")
@@ -424,7 +423,7 @@ class Gradient(Remade):
         except TypeError:
             remedy = "return the loss" if out is None else "return the loss alone, or (loss, aux) with has_aux=True"
             raise NonScalarOutputError(
-                f"grad needs a function whose output is one number, but {name} returned {shown(out)}.\n"
+                f"grad needs a function whose output is one number, but {name} returned {said(out)}.\n"
                 f"Remedy: {conversion_of(type(out)) or remedy}."
             ) from None
         if aval.shape != ():
@@ -434,7 +433,7 @@ class Gradient(Remade):
                 else "Remedy: return out.sum(); or funcad.jacrev(f), for the derivative of each output."
             )
             raise NonScalarOutputError(
-                f"grad needs a function whose output has shape (), but {name} returned {aval}.\n{remedy}"
+                f"grad needs a function whose output has shape (), but {name} returned {said(out)}.\n{remedy}"
             )
         kind = aval.dtype.kind
         if kind not in "fc" or (kind == "c") != self.holomorphic:
@@ -444,7 +443,7 @@ class Gradient(Remade):
                 remedy = "holomorphic=True is for functions with complex output; leave it out"
             else:
                 remedy = "return a float: integers and bools have no derivative"
-            raise NonDifferentiableInputError(f"grad of {name}: the output is {aval}.\nRemedy: {remedy}.")
+            raise NonDifferentiableInputError(f"grad of {name}: the output is {said(out)}.\nRemedy: {remedy}.")
 
     def _warn_if_independent(self, grads: list, in_tree: Any, positions: tuple, names: tuple) -> None:
         labels = [f"argnums={i}" for i in positions] + [f"argnames={n!r}" for n, _ in names]

@@ -14,7 +14,7 @@ from funcad.api.grad import grad
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
-from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.aval import aval_of, is_inexact, said
 from funcad.ir.tracer import concrete_value
 from funcad.masks.masks import has_no_nan
 from funcad.primitives.basic_indexing import static_slice
@@ -142,7 +142,7 @@ def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool =
         if not is_inexact(aval):
             if not allow_int:
                 raise NonDifferentiableInputError(
-                    f"{what}: the {of} must be float, got {aval}; integers and bools have no derivative.\n"
+                    f"{what}: the {of} must be float, got {said(x)}; integers and bools have no derivative.\n"
                     "Remedy: convert it with .astype(float)."
                 )
         elif (aval.dtype.kind == "c") != holomorphic and (holomorphic or not either):
@@ -151,7 +151,8 @@ def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool =
             else:
                 other = "jacrev, if the outputs are real" if what == "jacfwd" else "jacfwd, if the arguments are real"
                 remedy = f"{other}; or holomorphic=True, if both are complex and the function is holomorphic"
-            raise NonDifferentiableInputError(f"{what}: the {of} is {aval} with holomorphic={holomorphic}.\nRemedy: {remedy}.")
+            given = f"{what}: the {of} is {said(x)}"
+            raise NonDifferentiableInputError(f"{given} with holomorphic={holomorphic}.\nRemedy: {remedy}.")
 
 
 class _Compiled(Transformed):

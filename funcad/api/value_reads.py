@@ -79,7 +79,14 @@ def plain_value(x: Tracer, how: str) -> Any:
 
 def asked(x: Value, how: str) -> Value:
     """The value that Python's control flow asks for, if the trace can tell (jitted/path_recording.py); else x itself."""
-    return x if type(x) is not Tracer or x.owner.recorder is None else x.owner.recorder.answer(x, how)
+    if type(x) is not Tracer:
+        return x
+    if x.owner.recorder is not None:
+        return x.owner.recorder.answer(x, how)
+    observer = state.observer
+    if observer is not None and observer.inputs and x.owner is observer.trace and how in ("bool()", "int()", "float"):
+        observer.not_placed()  # the function is traced once more without inputs, also if it catches the error that comes
+    return x
 
 
 def shown_value(x: Value, text: bool = True) -> Value:
@@ -164,7 +171,7 @@ def repr_(x: Tracer) -> str:
     if state.unread and type(value) is Tracer and value.atom in state.unread:
         raise no_array("str", value.aval, "it stands for a number", False, _offers)
     inner = f", value={value!r}" if type(value) is not Tracer else ""
-    return f"Tracer<{x.aval} in {x.owner.name}{inner}>"
+    return f"Tracer<{x.aval.short} in {x.owner.name}{inner}>"
 
 
 def hash_(x: Tracer) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from funcad import tree
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.locks import Locks
-from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import push
 from funcad.primitives.placement import each_on_device_of
@@ -243,7 +243,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     leaves, in_tree = flat_values((primals, {}))
     for x in leaves:
         if not is_inexact(aval_of(x)):
-            raise NonDifferentiableInputError(f"linear_transpose: arguments must be float or complex, got {aval_of(x)}")
+            raise NonDifferentiableInputError(f"linear_transpose: arguments must be float or complex, got {said(x)}")
     store = OutTree()
     jaxpr, consts = trace_function(
         flat_function(f, in_tree, store, f"linear_transpose of {name_of(f)}"),

@@ -13,7 +13,7 @@ from funcad.api.split_batch import Asked, Trial, asks, go_by_rules, learn, may_m
 from funcad.errors import AxesMismatchError, FuncadError
 from funcad.host.real_types import is_a, ordinary
 from funcad.host.where import setting, state
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval, aval_of, said
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import plain_values, trace_function
 from funcad.ir.tracer import Tracer
@@ -24,7 +24,7 @@ from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, binds, check_leaves, check_second, flat_function, name_of, own_memory, shown, with_truths,
+    OutTree, Transformed, api, binds, check_leaves, check_second, flat_function, name_of, own_memory, with_truths,
 )
 
 
@@ -67,7 +67,7 @@ def vmap(
     array([3., 4.])
     """
     if not callable(f):
-        raise TypeError(f"vmap takes a function, got {shown(f)}.\nRemedy: vmap(f)(x) instead of vmap(f(x)).")
+        raise TypeError(f"vmap takes a function, got {said(f)}.\nRemedy: vmap(f)(x) instead of vmap(f(x)).")
     check_second(in_axes, "vmap", "in_axes")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
@@ -115,7 +115,7 @@ def _normalize(axis: Any, x: Any, i: int, f: Any, example: Any) -> int | None:
     if not -ndim <= axis < ndim:
         path = _argument_path(example, i)
         raise AxesMismatchError(
-            f"vmap of {name_of(f)}: in_axes asks for axis {axis} of {path}, which is {aval_of(x)}.\n"
+            f"vmap of {name_of(f)}: in_axes asks for axis {axis} of {path}, which is {said(x)}.\n"
             f"Remedy: {f'an axis below {ndim}, or ' if ndim else ''}None in in_axes, for an argument that is not mapped."
         )
     return axis.__index__() % ndim

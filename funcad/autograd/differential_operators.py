@@ -25,7 +25,7 @@ from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.api.vjp import jvp, linearize, vjp
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, said
 from funcad.primitives.shape import reshape
 
 __all__ = [
@@ -97,7 +97,7 @@ def _scalar(out: Any, name: str) -> Any:
     aval = aval_of(out)
     if aval.size != 1 or aval.dtype.kind == "c":
         raise NonScalarOutputError(
-            f"grad needs a function whose output is one real number, but {name} returned {aval}.\n"
+            f"grad needs a function whose output is one real number, but {name} returned {aval:a}.\n"
             "Remedy: return a sum, or use jacobian, elementwise_grad or holomorphic_grad."
         )
     return reshape(out, shape=()) if aval.shape else out
@@ -216,7 +216,7 @@ def _differentiable(operator: Function, what: str) -> Function:
             aval = aval_of(leaf)
             if aval.dtype.kind not in "fc":
                 raise NonDifferentiableInputError(
-                    f"{what} of {name_of(f)}: the argument is {aval}, and integers and bools have no derivative.\n"
+                    f"{what} of {name_of(f)}: the argument is {said(leaf)}, and integers and bools have no derivative.\n"
                     "Remedy: convert it with float(x) or x.astype(float)."
                 )
         return operator(f, x)

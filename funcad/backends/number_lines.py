@@ -353,11 +353,12 @@ class Lines:
         return results
 
     def turns(
-        self, loop: Loop, consts: Sequence[Numbers], starts: Sequence[Numbers], rows: Any, times: str
+        self, loop: Loop, consts: Sequence[Numbers], starts: Sequence[Numbers], rows: Any, times: str, shown: Any = None
     ) -> tuple[list[Numbers], list[tuple[str, Any]]]:
         """The lines of a counted loop: its last carry, and the names of the lists of what it collects, in its order.
 
-        `rows`: the text of what it runs over, or that of each row, in the order in which they are read.
+        `rows`: the text of what it runs over, or that of each row, in the order in which they are read; `shown`: the equation
+        of an outermost loop, whose turns are counted for the user.
         """
         w, body = self.w, loop.body
         self.enter()
@@ -366,10 +367,11 @@ class Lines:
         items = [numbers([w.name() for _ in range(v.aval.size)], v.aval.shape, self) for v in loop.split(body.inputs)[2]]
         names = [t for item in items for t in texts_of(item)]
         if rows is None or not names:
-            w.line(f"for _ in range({times}):")
+            item, over = "_", f"range({times})"
         else:
-            text = rows if type(rows) is str else f"({', '.join(rows)},)"
-            w.line(f"for {', '.join(names)}{',' if len(names) == 1 and type(rows) is not str else ''} in {text}:")
+            over = rows if type(rows) is str else f"({', '.join(rows)},)"
+            item = f"{', '.join(names)}{',' if len(names) == 1 and type(rows) is not str else ''}"
+        w.loop(item, over, shown, times)
         with w.within(w.inner()):
             outs = self.program(body, [*consts, *carry, *items])
             self.end(loop, lists, carry, moving, outs)
@@ -377,7 +379,7 @@ class Lines:
         return carry, [(name, aval) for name, aval in lists]
 
     def repeated(
-        self, loop: WhileLoop, cond_consts: Sequence[Numbers], consts: Sequence[Numbers], starts: Sequence[Numbers]
+        self, loop: WhileLoop, cond_consts: Any, consts: Sequence[Numbers], starts: Sequence[Numbers], shown: Any = None
     ) -> tuple[str, list[Numbers], list[tuple[str, Any]]]:
         """The lines of a loop of unknown length: the name of its count, its last carry and the lists that it fills."""
         w, count = self.w, self.w.name("n")
@@ -385,7 +387,7 @@ class Lines:
         carry, moving = self.begin(loop, starts)
         lists = self.lists(loop.body.outputs[loop.n_carry :], None)
         w.line(f"{count} = 0")
-        w.line("while True:")
+        w.loop("_", None, shown)
         with w.within(w.inner()):
             (test,) = self.program(loop.cond, [*cond_consts, *carry])
             w.line(f"if not {texts_of(test)[0]}: break")
@@ -618,7 +620,8 @@ def _counted(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[s
             text = name
         sources += [text] * element.size
     over = None if not sources else sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
-    carry, lists = lines.turns(loop, given[: len(consts)], given[len(consts) :], over, times)
+    shown = equation if depth == 1 else None
+    carry, lists = lines.turns(loop, given[: len(consts)], given[len(consts) :], over, times, shown)
     _results(w, carry, lists, names, equation.outputs, loop.reverse, times)
 
 
@@ -626,7 +629,8 @@ def _uncounted(
     w: Writer, loop: WhileLoop, operands: Sequence[Value], names: Sequence[str], equation: Equation, depth: int
 ) -> None:
     lines = Lines(w, depth)
-    count, carry, lists = lines.repeated(loop, *loop.split([_read(w, v, lines) for v in operands]))
+    given = loop.split([_read(w, v, lines) for v in operands])
+    count, carry, lists = lines.repeated(loop, *given, equation if depth == 1 else None)
     _results(w, carry, lists, names[1:], equation.outputs[1:], False, count)
     w.line(f"{names[0]} = np.int64({count})")
 

@@ -374,12 +374,13 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
             x_values.append((name, v.aval, x.storages))
     with _Loop(e, consts):
         if not loops:
-            w.line(f"for _ in range({times}):")
+            over = f"range({times})"
         elif len(loops) == 1:
-            w.line(f"for {loops[0][0]} in {loops[0][1]}:")
+            over = loops[0][1]
         else:
             strict = ", strict=True" if any([is_stack(x.aval) for x in xs]) else ""
-            w.line(f"for {', '.join([a for a, _ in loops])} in zip({', '.join([b for _, b in loops])}{strict}):")
+            over = f"zip({', '.join([b for _, b in loops])}{strict})"
+        w.loop(", ".join([a for a, _ in loops]) or "_", over, equation if e.depth == 1 else None, times)
         with w.within(w.inner()) as block:
             filling.begin_turn({v: c.name for v, c in zip(carry_vars, carries)})
             items = [e.value(n, a, s) for n, a, s in x_values]
@@ -449,7 +450,7 @@ def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: 
     count = w.name("n")
     w.line(f"{count} = 0")
     with _Loop(e, [*cond_consts, *consts]):
-        w.line("while True:")
+        w.loop("_", None, equation if e.depth == 1 else None)
         with w.within(w.inner()):
             test = [e.alias(c) for c in cond_consts]
             (go_on,) = e.program(cond, [*_read_only(test), *_read_only(_inner_carries(e, carries))])

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.progress import turns
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval
@@ -117,6 +118,13 @@ class Writer:
         """A function of funcad's that the text calls by this name."""
         self.scope[name] = value
         return name
+
+    def loop(self, item: str, rows: str | None, equation: Any, total: str = "None") -> None:
+        """The head of a loop over rows (None: without end). `equation`: of an outermost one, whose turns users can see."""
+        if equation is not None and self.np != "xp":
+            where = f" at {equation.source.short()}" if equation.source is not None else ""
+            rows = f"{self.helper('turns', turns)}({rows}, {f'loop{where}'!r}, {total})"
+        self.line("while True:" if rows is None else f"for {item} in {rows}:")
 
     def callee(self, equation: Any, function: Callable[..., Any], rule: str = "impl") -> str:
         """The name of an operation that has no text of its own."""

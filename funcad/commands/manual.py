@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import webbrowser
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -62,9 +63,8 @@ def plain(source: str) -> str:
     ```
     """
     text = FRONT.sub("", source)
-    text = re.sub(r"^```\{toctree\}.*?^```\n", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^```\{(?:toctree|glue:figure)\}.*?^```\n", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^```\{code-cell\}.*\n(?::.*\n)*", "```python\n", text, flags=re.MULTILINE)
-    text = re.sub(r"^```\{public-names\} (\S+)\n```", r"(help(\1) lists them)", text, flags=re.MULTILINE)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -83,26 +83,37 @@ def stems(text: str) -> Iterator[str]:
         yield word
 
 
+class Weighed(NamedTuple):
+    """What the search knows of a page: weights of its words, how often it says them, how long it is, its name and title."""
+
+    name: str
+    title: str
+    phrases: str
+    weights: dict[str, int]
+    counts: dict[str, int]
+    length: int
+
+
+def weighed(page: Page) -> Weighed:
+    """A page for `find`: one whose title has a word comes before one that mentions it often."""
+    headings = "\n".join(re.findall(r"^#+ (.+)$", page.text, re.MULTILINE))
+    weights: Counter[str] = Counter()
+    for weight, words in ((60, page.title + " " + page.name), (40, page.keywords), (12, headings)):
+        weights.update(dict.fromkeys(stems(words), weight))
+    text = list(stems(page.text))
+    return Weighed(page.name, page.title, f"{page.title} {page.keywords}".lower(), weights, Counter(text), len(text))
+
+
 def find(words: str, among: Sequence[Page] | None = None) -> list[Page]:
-    """The pages that are about these words, the best first."""
+    """The pages that are about these words, the best first. find.js, beside the pages, does the same in browsers."""
     wanted, ranked = dict.fromkeys(stems(words)), []
     among = pages() if among is None else among
-    # Weights: a page whose title has the word comes before one that mentions it often.
-    parts = []
-    for page in among:
-        headings = "\n".join(re.findall(r"^#+ (.+)$", page.text, re.MULTILINE))
-        weighed = [(60, page.title + " " + page.name), (40, page.keywords), (12, headings)]
-        parts.append([(weight, set(stems(words))) for weight, words in weighed])
-    texts = [list(stems(page.text)) for page in among]
-    common = {word: sum([word in text for text in texts]) for word in wanted}
-    for page, of_page, text in zip(among, parts, texts):
-        score = 0.0
-        for word in wanted:
-            rare = 1.0 / (1.0 + common[word] / len(among) * 8.0)
-            score += rare * sum([weight for weight, known in of_page if word in known])
-            score += rare * 400.0 * text.count(word) / (len(text) + 300.0)
-        if words.lower() in f"{page.title} {page.keywords}".lower():
-            score += 100.0
+    known = [weighed(page) for page in among]
+    rarity = {word: 1.0 / (1.0 + sum([word in w.counts for w in known]) / len(known) * 8.0) for word in wanted}
+    for page, w in zip(among, known):
+        score = 100.0 if words.lower() in w.phrases else 0.0
+        for word, rare in rarity.items():
+            score += rare * (w.weights.get(word, 0) + 400.0 * w.counts.get(word, 0) / (w.length + 300.0))
         if score:
             ranked.append((score, page))
     return [page for _, page in sorted(ranked, key=lambda pair: -pair[0])]

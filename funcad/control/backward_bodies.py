@@ -14,7 +14,7 @@ import numpy as np
 from funcad.control.call import compact, fill_zeros, fixpoint, memoised_on_body, rewire, scatter, strip_literal
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Literal, Var, split, subjaxprs, used_inputs
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, split, subjaxprs, used_inputs
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import cleaned
 from funcad.masks.masks import CALM, EVERY, Mask, Masked, begins_within, constant, either_bools, mask_of, reach_of
@@ -457,7 +457,7 @@ def _forward_body(loop: Loop, given: tuple) -> list[_ForwardBody]:
             break
     if EVERY not in given and EVERY not in kinds and EVERY not in ys:
         return []
-    return [_ForwardBody(derived, captured, tuple(kinds), ys)]
+    return [_ForwardBody(prune(derived), captured, tuple(kinds), ys)]
 
 
 def _calm(jaxpr: Jaxpr) -> bool:

@@ -79,7 +79,7 @@ def _next_carry(what: str, came: Any, went: Any, structure: Any, i: int) -> Any:
             remedy = "Remedy: a carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
         else:
             remedy = f"Remedy: a carry keeps its dtype: start from {went.dtype}, or return {name}.astype(np.{came.dtype})."
-        raise TypeError(f"{what}: {name} comes in as {came} but goes out as {went}.\n{remedy}")
+        raise TypeError(f"{what}: {name} comes in as {came:a} but goes out as {went:a}.\n{remedy}")
     return result
 
 

@@ -550,7 +550,7 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
 
     >>> import numpy as np, funcad
     >>> funcad.print_saved_residuals(funcad.checkpoint(lambda x: np.sin(np.sin(x))), 1.0)
-    f64*[] from the argument x
+    float from the argument x
     """
     for aval, text in saved_residuals(f, *args, **kwargs):
         print(aval, text)

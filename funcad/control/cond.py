@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import api, call_as, name_of, own_memory, shown, unaliased
+from funcad.api.border import api, call_as, name_of, own_memory, unaliased
 from funcad.backends.engines import program_of
 from funcad.control.backward_bodies import joined_tangents, kinds_of_tangents, masked_branch, masked_branches, parts_of
 from funcad.control.body import check_structure, leaf_path, prepare, to_agree, unified
 from funcad.control.call import coerce, compact, fill_zeros, interned, memoised, rewire, scatter, strip_literal
 from funcad.control.while_loop import lane_by_lane
 from funcad.host.where import state
-from funcad.ir.aval import StackAval, aval_of, dtype_of, shape_of
+from funcad.ir.aval import StackAval, aval_of, dtype_of, said, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var, split
 from funcad.ir.primitive import Primitive, is_linear
@@ -385,12 +385,12 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     for f in (true_fun, false_fun):
         if not callable(f):
             raise TypeError(
-                f"cond: the branches must be functions, got {shown(f)}.\n"
+                f"cond: the branches must be functions, got {said(f)}.\n"
                 "Remedy: np.where(pred, a, b) chooses between values, cond(pred, lambda: a, lambda: b) between computations."
             )
     if _scalar_shape("cond: the predicate", pred) != ():
         raise TypeError(
-            f"cond: the predicate must have shape (), got {aval_of(pred)}.\n"
+            f"cond: the predicate must have shape (), got {said(pred)}.\n"
             "Remedy: np.where chooses element by element; np.all or np.any make one answer of them."
         )
     value = concrete_value(pred)
@@ -416,9 +416,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         raise ValueError("switch: branches is empty; give at least one function")
     for f in functions:
         if not callable(f):
-            raise TypeError(f"switch: the branches must be functions, got {shown(f)}.\nRemedy: lambda: value.")
+            raise TypeError(f"switch: the branches must be functions, got {said(f)}.\nRemedy: lambda: value.")
     if _scalar_shape("switch: the index", index) != () or dtype_of(index).kind not in "iu":
-        raise TypeError(f"switch: the index must be an integer of shape (), got {aval_of(index)}.\nRemedy: index.astype(int).")
+        raise TypeError(f"switch: the index must be an integer of shape (), got {said(index)}.\nRemedy: index.astype(int).")
     value = concrete_value(index)
     if len(functions) == 1 or type(value) is not Tracer:
         f = functions[0] if len(functions) == 1 else functions[min(max(int(value), 0), len(functions) - 1)]
@@ -483,9 +483,9 @@ def _common_avals(what: str, jaxprs: list[Jaxpr], names: list[str], structure: A
             both = unified(avals[i], atom.aval)
             if both is None:
                 path = leaf_path(structure, i)
-                where = f" at {path}" if path else ""
+                where, both = f" at {path}" if path else "", f"{avals[i]:a} and {strip_literal(atom.aval):a}"
                 raise TypeError(
-                    f"{what}: the outputs of {names[0]} and {name} differ{where}: {avals[i]} and {strip_literal(atom.aval)}.\n"
+                    f"{what}: the outputs of {names[0]} and {name} differ{where}: {both}.\n"
                     f"All branches must return the same shapes and dtypes.\nRemedy: {to_agree(avals[i], atom.aval)}."
                 )
             avals[i] = both

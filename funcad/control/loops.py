@@ -13,7 +13,7 @@ from funcad.api.vmap import vmap
 from funcad.control.body import check_structure, prepare
 from funcad.control.scan import check_unroll, run_scan
 from funcad.control.while_loop import run_while
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.arithmetic import add
 from funcad.primitives.basic_indexing import static_slice
@@ -179,7 +179,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     for path, x in zip(structure.paths(), leaves):
         ndim = len(shape_of(x))
         if not -ndim <= axis < ndim:
-            where = f"elems{tree.keystr(path)}, which is {aval_of(x)}"
+            where = f"elems{tree.keystr(path)}, which is {said(x)}"
             raise ValueError(f"associative_scan: axis {axis} is out of bounds for {where}")
         axes.append(axis % ndim)
         lengths.append(shape_of(x)[axis])
@@ -194,8 +194,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         for path, x, y in zip(structure.paths(), a, result):
             if shape_of(x) != shape_of(y):
                 raise TypeError(
-                    f"associative_scan: {name_of(fn)} returned {aval_of(y)} for elems{tree.keystr(path)}, where it was given "
-                    f"{aval_of(x)}; it must keep shapes"
+                    f"associative_scan: {name_of(fn)} returned {said(y)} for elems{tree.keystr(path)}, where it was given "
+                    f"{said(x)}; it must keep shapes"
                 )
         return result
 

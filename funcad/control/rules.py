@@ -22,7 +22,7 @@ from funcad import tree
 from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
 from funcad.host.locks import lending
 from funcad.host.where import Source, setting, state
-from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
@@ -32,7 +32,7 @@ from funcad.primitives.axis_env import ProcessAxis
 from funcad.unjitted.following import FollowingTrace
 
 from funcad.api.border import (  # isort: skip
-    OutTree, api, check_leaves, check_tangents, flat_function, flat_values, float0, name_of, shown, zeros_for,
+    OutTree, api, check_leaves, check_tangents, flat_function, flat_values, float0, name_of, zeros_for,
 )
 
 
@@ -250,7 +250,7 @@ class Target:
 
     def __init__(self, f: Any, kind: str, nondiff_argnums: Any, nondiff_argnames: Any):
         if not callable(f):
-            raise TypeError(f"{kind} takes a function, got {shown(f)}")
+            raise TypeError(f"{kind} takes a function, got {said(f)}")
         self.f = f
         self.kind = kind
         self.nums = tuple(nondiff_argnums) if isinstance(nondiff_argnums, (tuple, list, range)) else (nondiff_argnums,)
@@ -361,7 +361,7 @@ class CustomCall:
         what = f"jvp rule of {self.name}"
         if not (isinstance(result, (tuple, list)) and len(result) == 2):
             raise TypeError(
-                f"the {what} must return a pair (output, output_tangent); it returned {shown(result)}.\n"
+                f"the {what} must return a pair (output, output_tangent); it returned {said(result)}.\n"
                 "Remedy: return f(*primals), tangent."
             )
         out, tangent = result

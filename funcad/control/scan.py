@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import api, call_as, name_of, own_memory, shown
+from funcad.api.border import api, call_as, name_of, own_memory
 from funcad.control.body import check_structure, prepare, strengthened, trace_carry
 from funcad.control.checkpoint import kept_by
 from funcad.control.scan_rules import scan_p
 from funcad.host.real_types import is_a
-from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.ir.aval import Aval, aval_of, said, shape_of
 from funcad.ir.jaxpr import split
 from funcad.primitives.loop import Loop
 
@@ -22,7 +22,7 @@ def _length_of(what: str, xs: Any, leaves: list[Any], length: Any) -> int:
     for path, x in zip(paths, leaves):
         shape = shape_of(x)
         if not shape:
-            raise ValueError(f"{what}: xs{tree.keystr(path)} is {aval_of(x)}; it needs a leading axis to loop over")
+            raise ValueError(f"{what}: xs{tree.keystr(path)} is {said(x)}; it needs a leading axis to loop over")
         sizes.append(shape[0])
     if length is not None:
         try:
@@ -103,7 +103,7 @@ def run_scan(
         out = call_as("scan calls f(carry, x)", f, carry_tree.unflatten(c), x_tree.unflatten(x))
         if not (isinstance(out, tuple) and len(out) == 2):
             raise TypeError(
-                f"{what}: {name_of(f)} must return a pair (carry, y); it returned {shown(out)}.\n"
+                f"{what}: {name_of(f)} must return a pair (carry, y); it returned {said(out)}.\n"
                 "Remedy: return carry, y; or carry, None where there is nothing to stack."
             )
         c_leaves, c_tree = prepare(what, out[0], "carry")

@@ -19,7 +19,7 @@ from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
 from funcad.control.call import call, call_p, coerce, interned, rewire, scatter, strip_literal
 from funcad.errors import MissingRuleError
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval, aval_of, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import Primitive, is_linear
@@ -213,7 +213,7 @@ class _Vectors:
             if got.shape != aval.shape or (got.dtype != aval.dtype and not got.weak):
                 where = tree.keystr(path)
                 raise TypeError(
-                    f"{self.what}: {name}{where} must have the shape and dtype of {self.name}{where}, {aval}; got {got}"
+                    f"{self.what}: {name}{where} must have the shape and dtype of {self.name}{where}, {aval:a}; got {said(x)}"
                 )
         return leaves
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import api, call_as, name_of, own_memory, shown
+from funcad.api.border import api, call_as, name_of, own_memory
 from funcad.backends.engines import LONG_LOOP, loop_program, program_of
 from funcad.backends.interpreter import program_of_turns
 from funcad.control.backward_bodies import linear_operands, masked_forward, split_body
@@ -35,7 +35,7 @@ from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
 from funcad.host.progress import counted
 from funcad.host.where import state
-from funcad.ir.aval import Aval, Stack, StackAval, aval_of
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var, split
 from funcad.ir.primitive import Primitive, is_linear
@@ -367,9 +367,8 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
         out = call_as(f"{what} calls cond_fun(carry)", cond_fun, structure.unflatten(values))
         leaves, _ = prepare(what, out, f"the value returned by {name_of(cond_fun)}")
         if len(leaves) != 1 or leaves[0] is not out or aval_of(out).shape != () or aval_of(out).dtype.kind != "b":
-            got = str(aval_of(out)) if len(leaves) == 1 and leaves[0] is out else shown(out)
-            raise TypeError(
-                f"{what}: {name_of(cond_fun)} must return one bool of shape (), got {got}.\n"
+                        raise TypeError(
+                f"{what}: {name_of(cond_fun)} must return one bool of shape (), got {said(out)}.\n"
                 "Remedy: compare it (x > 0); reduce an array of bools with np.all or np.any."
             )
         return leaves

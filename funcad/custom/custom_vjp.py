@@ -24,7 +24,7 @@ from funcad.custom.custom_linear import CustomLinear, custom_linear, transposed
 from funcad.errors import TreeMismatchError
 from funcad.host.locks import lending
 from funcad.host.where import state
-from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
@@ -34,7 +34,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.unjitted.linearizing import also_users
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Remade, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, shown, with_rules, zeros_for,
+    OutTree, Remade, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, with_rules, zeros_for,
 )
 from funcad.custom.custom_jvp import (  # isort: skip
     apply_jvp, batch_body, batched_jvp_rule, call_plainly, jvp_on_values, jvp_rule, refuse_symbolic_zeros, traced_body,
@@ -99,7 +99,7 @@ def _run_fwd(call: CustomCall, fwd: Any, leaves: Sequence[Any], info: _Forward) 
     result = fwd(*call.merged(leaves))
     if not (isinstance(result, (tuple, list)) and len(result) == 2):
         raise TypeError(
-            f"fwd of {call.name} must return a pair (output, residuals); it returned {shown(result)}.\n"
+            f"fwd of {call.name} must return a pair (output, residuals); it returned {said(result)}.\n"
             "Remedy: return f(x), residuals; residuals may be any pytree, or None."
         )
     outs, info.out_tree = flat_values(result[0])
@@ -139,7 +139,7 @@ def _bwd_flat(call: CustomCall, info: _Forward, n_residuals: int, bwd: Any) -> C
         if not isinstance(result, (tuple, list)) or len(result) != len(children):
             raise TypeError(
                 f"bwd of {name} must return a tuple with one cotangent (or None) per differentiable argument, here "
-                f"{len(children)}; it returned {shown(result)}.\n"
+                f"{len(children)}; it returned {said(result)}.\n"
                 f"Remedy: return {_one_each(len(children))}, in the order of the arguments."
             )
         parts: list[tuple[str, Any]] = []

@@ -20,7 +20,7 @@ from funcad.control.rules import Target, refuse_tracers, user_code
 from funcad.errors import AxesMismatchError
 from funcad.host.locks import lending
 from funcad.host.where import state
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
@@ -69,7 +69,7 @@ def _user_rule(name: str, rule: Any, in_tree: Any, out_tree: Any) -> _Rule:
             shape = aval_of(o).shape
             if b and (not shape or shape[0] != size):
                 raise AxesMismatchError(
-                    f"the vmap rule of {name} marks an output as batched, but it is {aval_of(o)}: axis 0 must have size {size}"
+                    f"the vmap rule of {name} marks an output as batched, but it is {said(o)}: axis 0 must have size {size}"
                 )
         return outs, flags
 

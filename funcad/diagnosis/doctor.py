@@ -433,7 +433,7 @@ def arguments(
         part = "" if node < 0 else "in part" if i in arrived else "whole" if found else "unused"
         if part == "in part" and not [c for c in found if c.kind != "choice"]:
             part = ""
-        result.append(Argument(path, str(aval_of(x)).replace("*", ""), part, _gradient(run, i), found))
+        result.append(Argument(path, aval_of(x).short.replace("*", ""), part, _gradient(run, i), found))
     return tuple(result)
 
 
@@ -561,7 +561,7 @@ def _chosen(args: tuple, kwargs: dict, argnums: Any) -> list[bool]:
 
 
 def _result(run: Recording) -> str:
-    texts = [str(aval_of(x)).replace("*", "") for x, _ in run.outputs]
+    texts = [aval_of(x).short.replace("*", "") for x, _ in run.outputs]
     if len(texts) == 1 and not np.shape(run.outputs[0][0]):
         return f"{texts[0]} = {np.asarray(run.outputs[0][0])[()]}"
     return f"({', '.join(texts)})" if len(texts) != 1 else texts[0]

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import shown
 from funcad.distributed.partition_tasks import GROUP, Part, PartitionWork, add_up, filed, note
 from funcad.host.progress import meter
 from funcad.host.real_types import is_a
+from funcad.ir.aval import said
 
 _PAUSE = 0.05  # seconds that a process takes to tell that it runs; starting one takes longer
 
@@ -307,7 +307,7 @@ def runner_of(partitions: Any, workers: Any, retries: int) -> Any:
     partitions = tree.map(filed, partitions)
     if is_dask(workers) or any(map(is_dask, leaves)):
         if workers is not None and not hasattr(workers, "submit"):
-            raise TypeError(f"sum_over: partitions on Dask are worked on there; workers is a Client, got {shown(workers)}")
+            raise TypeError(f"sum_over: partitions on Dask are worked on there; workers is a Client, got {said(workers)}")
         return Dask(partitions, workers, retries)
     if workers is None:
         return Here(partitions)
@@ -317,14 +317,14 @@ def runner_of(partitions: Any, workers: Any, retries: int) -> Any:
         return InExecutor(partitions, workers)
     raise TypeError(
         "sum_over: workers is a number of processes, an executor of concurrent.futures or a Client of Dask, "
-        f"got {shown(workers)}"
+        f"got {said(workers)}"
     )
 
 
 def _as_list(partitions: Any) -> list[Any]:
     if is_a(partitions, (np.ndarray, str, Path, dict)) or not is_a(partitions, Iterable):
         raise TypeError(
-            f"sum_over takes a list of partitions, got {shown(partitions)}.\n"
+            f"sum_over takes a list of partitions, got {said(partitions)}.\n"
             "Remedy: distributed.chunks(data, rows) cuts arrays and files into partitions."
         )
     found = list(partitions)

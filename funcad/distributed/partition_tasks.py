@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, check_leaves, flat_values, name_of, shown
+from funcad.api.border import api, check_leaves, flat_values, name_of
 from funcad.api.grad import value_and_grad
 from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
@@ -33,7 +33,7 @@ from funcad.host.devices import namespace_of
 from funcad.host.locks import read_only
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, setting
-from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.trace import trace_function
 from funcad.memo import remembers
 
@@ -116,7 +116,7 @@ def chunks(data: Any, rows: int) -> list[Any]:
     whole = [x.open() if type(x) is FileRows else x for x in kept]
     for x in whole:
         if not np.ndim(x):
-            raise TypeError(f"chunks takes arrays with rows and paths of .npy files, got {shown(x)}")
+            raise TypeError(f"chunks takes arrays with rows and paths of .npy files, got {said(x)}")
     counts = sorted({len(x) for x in whole})
     if len(counts) != 1:
         raise ValueError(f"chunks: the arrays must have the same number of rows, got {counts}")

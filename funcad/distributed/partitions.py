@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.api.border import Transformed, api, check_leaves, flat_values, name_of, shown
+from funcad.api.border import Transformed, api, check_leaves, flat_values, name_of
 from funcad.distributed.partition_runners import runner_of
 from funcad.distributed.partition_tasks import Avals, Carried, Jvp, Lanes, Part, PartitionWork, Push, Slope, Task, Vjp
+from funcad.ir.aval import said
 from funcad.primitives.collective import avals_of, numbers_behind, partition_sum
 
 
@@ -142,7 +143,7 @@ def sum_over(
     (41.0, -18.0, 6.0)
     """
     if not callable(f):
-        raise TypeError(f"sum_over takes a function, got {shown(f)}.\nRemedy: sum_over(f, partitions)(parameters).")
+        raise TypeError(f"sum_over takes a function, got {said(f)}.\nRemedy: sum_over(f, partitions)(parameters).")
     source = Partitions(f, runner_of(partitions, workers, retries))
 
     @api

@@ -16,14 +16,14 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad import tree
-from funcad.api.border import Transformed, api, check_leaves, check_second, flat_values, name_of, shown
+from funcad.api.border import Transformed, api, check_leaves, check_second, flat_values, name_of
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.distributed.communicator import Communicator, ambient
 from funcad.distributed.mpi_carrier import world
 from funcad.errors import AxesMismatchError
 from funcad.host.real_types import is_a
 from funcad.host.where import outside, setting, state
-from funcad.ir.aval import aval_of, dtype_of, is_inexact, shape_of
+from funcad.ir.aval import aval_of, dtype_of, is_inexact, said, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.axis_env import communicator, enter, gather_over, leave, reduce_all_over, rooted_over, single
 from funcad.primitives.basic_indexing import gather as rows_of
@@ -46,7 +46,7 @@ def current(comm: Communicator | None = None) -> Communicator:
     if comm is None:
         comm = ambient() or world()
     if not isinstance(comm, Communicator):
-        raise TypeError(f"comm must be a communicator of funcad.distributed, got {shown(comm)}.\nRemedy: Mpi(comm).")
+        raise TypeError(f"comm must be a communicator of funcad.distributed, got {said(comm)}.\nRemedy: Mpi(comm).")
     return comm
 
 
@@ -79,7 +79,7 @@ def spmd(
     [-6.0, -6.0, -6.0]
     """
     if not callable(f):
-        raise TypeError(f"spmd takes a function, got {shown(f)}.\nRemedy: spmd(f, 'i')(x) instead of spmd(f(x), 'i').")
+        raise TypeError(f"spmd takes a function, got {said(f)}.\nRemedy: spmd(f, 'i')(x) instead of spmd(f(x), 'i').")
     check_second(axis_name, "spmd", "axis_name")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
@@ -208,7 +208,7 @@ def scatter_from(x: Any, axis_name: Any, root: int = 0) -> Any:
     _, size = single(axis_name, "scatter_from")
     for leaf in tree.leaves(x):
         if shape_of(leaf)[:1] != (size,):
-            raise ValueError(f"scatter_from: axis 0 of {aval_of(leaf)} must have the size {size} of the axis {axis_name!r}")
+            raise ValueError(f"scatter_from: axis 0 of {said(leaf)} must have the size {size} of the axis {axis_name!r}")
 
     def over_lanes(leaf: Any, name: Any, here: Any) -> Any:
         return rows_of(_from_lane(leaf, name, here), axis_index(name))
@@ -251,10 +251,10 @@ def halo(x: Any, width: Any, axis_name: Any, axis: int = 0, periodic: bool = Fal
     def one(leaf: Any) -> Any:
         shape = shape_of(leaf)
         if not -len(shape) <= axis < len(shape):
-            raise ValueError(f"halo: axis {axis} is out of bounds for {aval_of(leaf)}")
+            raise ValueError(f"halo: axis {axis} is out of bounds for {said(leaf)}")
         n, lead = shape[axis], (slice(None),) * (axis % len(shape))
         if min(before, after) < 0 or max(before, after) > n:
-            raise ValueError(f"halo: width {width!r} must be 0 to {n}, the block's size along axis {axis} of {aval_of(leaf)}")
+            raise ValueError(f"halo: width {width!r} must be 0 to {n}, the block's size along axis {axis} of {said(leaf)}")
         parts = [ppermute(leaf[(*lead, slice(n - before, None))], name, up)] if before else []
         parts.append(leaf)
         parts += [ppermute(leaf[(*lead, slice(None, after))], name, down)] if after else []

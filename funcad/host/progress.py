@@ -14,8 +14,9 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import repeat
 from typing import Any
 
 from funcad.configuration import config
@@ -162,6 +163,21 @@ def counted(
             return result
 
         yield call
+
+
+def turns(rows: Iterable[Any] | None, what: str, total: int | None = None) -> Iterable[Any]:
+    """What a written loop runs over (None: without end), each of which is a turn; itself where nobody reads."""
+    rows = repeat(None) if rows is None else rows
+    return _metered(rows, Meter(what, total)) if wanted() else rows
+
+
+def _metered(rows: Iterable[Any], made: Meter) -> Iterator[Any]:
+    try:
+        for row in rows:
+            yield row
+            made.step()
+    finally:
+        made.close()
 
 
 @contextmanager

@@ -57,6 +57,7 @@ class _State(threading.local):
     default_device: str = "cpu"
     unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (reads/observer.py)
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
+    drawing: tuple = ()  # who looks at generators before and after a draw that is replayed (jitted/left_behind.py)
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
 
@@ -147,8 +148,8 @@ def is_internal(filename: str) -> bool:
     known = internal.get(filename)
     if known is None:
         tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
-        libraries = (_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")
-        ours = filename.startswith(libraries) or filename == GENERATED
+        frozen = filename[:8] == "<frozen " and filename[8:].rstrip(">").partition(".")[0] in sys.stdlib_module_names
+        ours = frozen or filename == GENERATED or filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__"))
         known = internal.put(filename, ours and not tour)
     return known
 
@@ -338,11 +339,16 @@ _READ_ONLY = ("assignment destination is read-only", "output array is read-only"
 after_interrupts: list[Callable[[], None]] = []  # whoever else may be left in the middle
 
 
-def interrupted() -> None:
-    """Ctrl-C came, perhaps between a line that set the location and the `try` that would have set it back, or on its last."""
+def interrupted(stop: BaseException) -> BaseException:
+    """Ctrl-C came, perhaps between a line that set the location and the `try` that would have set it back, or on its last.
+
+    It is raised on without our frames, and without what was handled when it came: in a notebook these are a hundred lines.
+    """
     state.source = None
     for recover in after_interrupts:
         recover()
+    stop.__suppress_context__ = True
+    return stop.with_traceback(strip_traceback(stop.__traceback__))
 
 
 def is_locked(error: BaseException) -> bool:
@@ -367,7 +373,7 @@ def for_user(error: Exception) -> Exception:
     if is_locked(error) and not has_notes:
         held = locked_arrays()
         error.add_note(
-            "\n".join(["funcad has locked these arrays, until the derivative that needs their values is deleted:", *held])
+            "\n".join(["funcad.debug.locked_arrays() lists what a derivative needs, locked until it is deleted:", *held])
             if held
             else "funcad has locked the array until the call of grad, jit or their kind returns: the function has read it."
         )
@@ -375,11 +381,11 @@ def for_user(error: Exception) -> Exception:
     if type(error) is AttributeError and error.name == "at" and type(error.obj) is np.ndarray and not has_notes:
         error.add_note("Remedy: funcad.numpy.at(x)[i].set(v), which takes NumPy's arrays too.")
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
-        got = re.search(r"Tracer<(\S+) in ([^=]*)>'$", str(error))
+        got = re.search(r"Tracer<\S+ in ([^=]*)>'$", str(error))
         if got is not None:
             error = TracerIntegerConversionError(
-                f"np.zeros, np.ones, np.empty or their like got a traced {got[1]} as shape, but inside {got[2]} it has no "
-                "value.\n"
+                f"np.zeros, np.ones, np.empty or their like got a traced number as shape, but inside {got[1]} it has "
+                "no value.\n"
                 "Remedy: make the argument static, jit(..., static_argnums=...)."
             )
             error.__suppress_context__ = True

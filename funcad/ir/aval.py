@@ -83,13 +83,24 @@ class Aval:
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype, self.weak))
 
-    def __str__(self) -> str:
+    @property
+    def short(self) -> str:
+        """As programs are printed: `f64[3]`, `i64*[]`."""
         kind = self.dtype.kind
         name = _SHORT[kind] if kind in "bV" else f"{_SHORT[kind]}{self.dtype.itemsize * 8}"
         return f"{name}{'*' if self.weak else ''}[{','.join(map(str, self.shape))}]"
 
+    def __str__(self) -> str:
+        kind = self.dtype.kind
+        name = "float0" if kind == "V" else self.dtype.name.rstrip("0123456789") if self.weak else self.dtype.name
+        return f"{name} array of shape {self.shape}" if self.shape else name if self.weak or kind == "b" else f"{name} scalar"
+
+    def __format__(self, article: str) -> str:
+        """`f"{aval:a}"` has an article: "an int64 array of shape (3,)"."""
+        return f"{'an' if article and self.dtype.kind == 'i' else article} {self!s}".lstrip()
+
     def __repr__(self) -> str:
-        return f"Aval({self})"
+        return f"Aval({self.short})"
 
     def update(self, shape: tuple[int, ...] | None = None, dtype: np.dtype | None = None, weak: bool = False) -> Aval:
         """A strong copy with another shape or dtype."""
@@ -131,10 +142,18 @@ class StackAval:
     def __hash__(self) -> int:
         return hash((StackAval, self.element))
 
-    def __str__(self) -> str:
-        return f"stack[{self.element}]"
+    @property
+    def short(self) -> str:
+        return f"stack[{self.element.short}]"
 
-    __repr__ = __str__
+    def __str__(self) -> str:
+        return f"stack of {self.element} for each turn"
+
+    def __format__(self, article: str) -> str:
+        return f"{article} {self!s}".lstrip()
+
+    def __repr__(self) -> str:
+        return self.short
 
     def update(self) -> StackAval:
         return self  # never weak
@@ -191,6 +210,19 @@ def aval_of(x: Any) -> AnyAval:
         if not (is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix")) and conversion_of(kind) is None:
             return Aval(shape, dtype)
     raise no_aval(x)
+
+
+def said(x: Any) -> str:
+    """What a value is, in the words of errors: "the int 3", "a float64 array of shape (3,)", "a tuple of length 2"."""
+    kind = type(x)
+    if kind in (tuple, list):
+        return f"a {kind.__name__} of length {len(x)}"
+    if kind in SCALAR_AVALS or kind is str:
+        return f"the {kind.__name__} {x if kind is not str else repr(x)[:40]}"
+    try:
+        return f"{aval_of(x):a}"
+    except TypeError:
+        return "None" if x is None else f"{'an' if kind.__name__[0] in 'aeiouAEIOU' else 'a'} {kind.__name__}"
 
 
 def shape_of(x: Any) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ class Var:
         self.aval = aval
 
     def __repr__(self) -> str:
-        return f"Var:{self.aval}"
+        return f"Var:{self.aval.short}"
 
 
 compared_by[Var] = repr
@@ -51,7 +51,7 @@ class Literal:
         self.value = value
         self.aval = aval_of(value) if aval is None else aval
         if not isinstance(self.aval, LiteralAval):
-            raise TypeError(f"a Literal is a scalar, got {self.aval}")
+            raise TypeError(f"a Literal is a scalar, got {self.aval:a}")
 
     def __repr__(self) -> str:
         return repr(self.value)

@@ -26,6 +26,7 @@ from funcad.jitted.path_segments import Leaf
 from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
 from funcad.reads.code_reads import content, is_library, reads_of
+from funcad.reads.later import all_now
 from funcad.reads.places import Guards, Place, path_of
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
@@ -74,6 +75,10 @@ class Attempt(NamedTuple):
                 raise Unplaced("")
             guards = guards.joined(self.found.settle(f, moved, run.unseen))
         return guards if guards.places else None
+
+    def changes(self) -> bool:
+        """Has the function stored something, or written into an argument?"""
+        return self.writes.some or self.run is not None and self.run.stored
 
     def sees_orders(self, jaxpr: Jaxpr) -> bool:
         """May the program be another one where the keys of dicts among the arguments come in another order?"""
@@ -158,12 +163,13 @@ class TwinRun:
     """One run of a function's twin, and what it stored."""
 
     __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing", "orders", "given")
+    __slots__ += ("stored",)
 
     def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[bool]):
         self.statics, self.inputs, self.known = statics, inputs, known
         self.guards: Guards | None = None
         self.given: dict[Any, Any] = {}
-        self.unseen = False  # did code of the user's run that is no twin?
+        self.unseen = self.stored = False  # did code of the user's run that is no twin? Was something stored?
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
         self.advancing: set[str] = set()  # labels of what is read and stored
@@ -178,7 +184,7 @@ class TwinRun:
         observer.given = dict(self.given)
         try:
             with running.under(observer, self.known) as twin:
-                result = twin(f)(*args, **kwargs)
+                result = all_now(twin(f)(*args, **kwargs))
                 if observer.refused is not None:
                     raise observer.refused
                 if observer.unplaced is not None:
@@ -197,10 +203,12 @@ class TwinRun:
             refusal.outside = (observer.guards() or Guards([])).listed()
             raise
         except Exception as error:
-            if observer.stores.some and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
+            missed = observer.laters and isinstance(error, TypeError)  # of who takes texts only
+            if (observer.stores.some or missed) and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
                 raise Raised(error) from error
             raise
         finally:
+            self.stored = bool(observer.stores.some)
             observer.stores.undo()
             observer.forget()
 

@@ -7,9 +7,9 @@ Invariant: who calls cannot tell which of the two it was, but by the time: the o
 their memory, and NumPy does not warn. What a trace cannot do, and f could, is a reason to run un-jitted, no error.
 
 Traps: the first call traces where something else is traced around it; over processes, whose calls must be alike; on a device;
-where arrays are so large that a run costs more than a trace; where a trace is to tell something (`guards=False`,
-`not_compiled="raise"`, the audit, checks of numbers); where arguments are donated or of classes of the user's; where f says
-`constant`, which is of the first call, or warns, of a line that is so many calls up.
+where arrays are so large that a run costs more than a trace; where lanes of vmap try whether something happens; where a trace
+is to tell something (`guards=False`, `not_compiled="raise"`, the audit, checks of numbers); where arguments are donated or of
+classes of the user's; where f says `constant`, which is of the first call, or warns, of a line that is so many calls up.
 An array that f writes and returns is the caller's own.
 """
 
@@ -40,7 +40,7 @@ def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) ->
     """Is this call, whose signature has no program, to run f itself? `given`: the arguments that are not static."""
     if not OBSERVES or not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
         return False
-    if open_traces or key.axes or key.device != "cpu" or key.arrays is not np.ndarray:
+    if open_traces or state.before_effect is not None or key.axes or key.device != "cpu" or key.arrays is not np.ndarray:
         return False
     if processes_here or over_processes():
         return False

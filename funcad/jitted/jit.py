@@ -36,7 +36,7 @@ from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
 from funcad.jitted.first_calls import is_observed, observed
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
-from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
+from funcad.jitted.jit_inspect import Lowered, explained, exported, exported_to_c, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
 from funcad.jitted.jit_writes import commit, may_commit
@@ -117,7 +117,8 @@ def jit(
     clock, a captured generator) runs un-jitted, with one NotCompiledWarning; `not_compiled` is "warn", "ignore" or "raise".
     Jitted programs never warn. Also a decorator, with or without options, of functions and of methods of any class, whose
     `self` is read and stored as f does it. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`,
-    `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
+    `export(path, *args)`, `export_c(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does, by name,
+    without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -151,7 +152,7 @@ class Jitted(Remade):
 
     __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
     binds = False  # one program serves many instances
-    shown = ("cache_info", "clear_cache", "cuda", "explain", "export", "lower", "profile", "source")
+    shown = ("cache_info", "clear_cache", "cuda", "explain", "export", "export_c", "lower", "profile", "source")
     __call__: Callable[..., Any]
     _kind: type[Core]
 
@@ -231,6 +232,34 @@ class Jitted(Remade):
         core = self._core_for(args)
         entry = core.program("export", args, kwargs)
         return exported(path, entry, tree.leaves((args, kwargs)), core.argument_names(args), name_of(core.f))
+
+    @api
+    def export_c(
+        self, path: Any, *args: Any, overwrite: bool = False, constants: str = "frozen", also: Any = None, **kwargs: Any
+    ) -> list[str]:
+        """Write `path`.h and `path`.c, the program for these arguments (or ShapeDtypeStructs) as a function of C99 that
+        needs libm alone; gives their paths. The function has the file's name; the header says how to compile and call it.
+
+        `also={"gradient": funcad.grad(f)}` puts further functions into the library, `<name>_gradient`, of the same arguments,
+        or of others: `(g, *arguments)`. What is captured is frozen; `constants="arguments"` makes arguments of captured arrays.
+        ValueError for a name that C reserves, and for captured arrays above 16 MB; FileExistsError without `overwrite`;
+        NotImplementedError for what has no C: calls of Python, draws, prints, what is stored, eigenvalues, transforms, most
+        special functions, sizes that depend on values.
+
+        >>> import numpy as np, funcad, pathlib, tempfile
+        >>> f = funcad.jit(lambda x: np.sum(np.sin(x) ** 2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     paths = f.export_c(pathlib.Path(folder, "energy"), np.zeros(3), also={"gradient": funcad.grad(f)})
+        ...     header = pathlib.Path(paths[0]).read_text()
+        >>> "int energy_gradient(const double *x, double *out, void *work);" in header
+        True
+        """
+        functions = [("", self._core_for(args), args, kwargs)]
+        for name, given in dict(also or {}).items():
+            g, *own = given if type(given) is tuple else (given, *args)
+            core = (g if isinstance(g, Jitted) else jit(g))._core_for(tuple(own))
+            functions.append((name, core, tuple(own), {} if type(given) is tuple else kwargs))
+        return exported_to_c(path, functions, overwrite, constants)
 
     @api
     def explain(self, *args: Any, **kwargs: Any) -> Any:
@@ -356,12 +385,15 @@ class Core:
             try:
                 return self._call(args, kwargs)
             except Refusal as refusal:
-                return self.runs_un_jitted(refusal, args, kwargs)
+                refused = refusal
+            try:  # here, so that what f raises has no other error around it than in plain Python
+                return self.runs_un_jitted(refused, args, kwargs)
+            finally:
+                del refused  # its traceback holds this frame
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
-        except BaseException:
-            interrupted()
-            raise
+        except BaseException as stop:
+            raise interrupted(stop)  # noqa: B904 the same error
 
     def of_objects(self) -> Jitted:
         """The same for methods of classes whose instances are no arguments."""
@@ -700,8 +732,9 @@ class Core:
             if takes and (given := self.cache.given(self.f)):
                 return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
             return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result, recorder)
-        except FuncadError as error:
-            if ran and recorder is not None and not recorder.started:
+        except (FuncadError, TypeError, AttributeError) as error:  # of who is given a stand-in, and takes numbers
+            happened = recorder is None or recorder.had_effects or recorder.started and isinstance(error, FuncadError)
+            if ran and not happened:
                 raise Raised(error) from error
             raise
 
@@ -797,7 +830,7 @@ class Core:
         raise Refusal(f"it fails while jit looks at what it reads, {type(failed).__name__}: {failed}", "") from failed
 
     def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:
-        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat)
+        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat, attempt.changes)
         with attempt.looked_after():
             return trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=attempt.given)
 

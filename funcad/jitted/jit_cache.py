@@ -80,11 +80,12 @@ class Answers(NamedTuple):
 class Writes:
     """Notes which arguments a traced function writes, and which of these it returns."""
 
-    __slots__ = ("written", "returned")
+    __slots__ = ("written", "returned", "some")
 
     def __init__(self) -> None:
         self.written: list[int] = []
         self.returned: dict[int, int] = {}
+        self.some = False  # also where the function has raised
 
     def noting(self, flat: Callable[..., list]) -> Callable[..., list]:
         """The flat function with the new values of the written arguments as further outputs."""
@@ -93,11 +94,13 @@ class Writes:
             before = [(x.owner, x.atom) for x in leaves]
             try:
                 outs = flat(*leaves)
-            except Exception as error:
-                if any([x.atom is not atom for x, (_, atom) in zip(leaves, before)]) and not isinstance(error, FuncadError):
+            except BaseException as error:
+                self.some = any([x.atom is not atom for x, (_, atom) in zip(leaves, before)])
+                if self.some and isinstance(error, Exception) and not isinstance(error, FuncadError):
                     raise Raised(error) from error
                 raise
             self.written = [i for i, x in enumerate(leaves) if (x.owner, x.atom) != before[i]]
+            self.some = bool(self.written)
             self.returned = {k: i for k, o in enumerate(outs) for i in self.written if o is leaves[i]}
             return [*outs, *[leaves[i] for i in self.written]]
 

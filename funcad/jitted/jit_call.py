@@ -325,7 +325,7 @@ class _Writer:
         named = ", ".join([f"{k!r}: {k}" for k in keywords])
         given = f"({''.join([p + ', ' for p in positions])}), _rest, {{{named}}}, _kw"
         lines += ["        except Exception as error:", "            _next = _partial(_failed, error)"]
-        lines += ["        except BaseException:", "            _interrupted()", "            raise"]
+        lines += ["        except BaseException as stop:", "            raise _interrupted(stop)"]
         lines += ["        else:", "            _next = _next_call", "    else:", "        _next = _next_call"]
         lines += ["    try:", f"        return _again(_next, {given})"]
         lines += ["    finally:", "        del _next  # it may hold an error, whose traceback holds this frame"]

@@ -7,13 +7,14 @@ modules that write text are loaded when somebody asks for text, never at `import
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, own_memory
+from funcad.api.border import api, name_of, own_memory
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.backends import engines
 from funcad.backends.cost import cost_of
@@ -21,11 +22,12 @@ from funcad.backends.engines import program_of
 from funcad.configuration import escape
 from funcad.control.call import call_p
 from funcad.host.devices import is_device, namespace_of
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, said
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_report import outside
+from funcad.primitives.families import avals_text
 from funcad.primitives.placement import put
 
 
@@ -70,6 +72,31 @@ def exported(path: Any, entry: Entry, leaves: Sequence[Any], names: Sequence[str
     return paths
 
 
+def exported_to_c(
+    path: Any, functions: Sequence[tuple[str, Any, tuple, dict]], overwrite: bool, constants: str
+) -> list[str]:
+    """A library of C's, of (the name in the library, the core of a jitted function, its arguments)."""
+    library = importlib.import_module("funcad.backends.export.c_library")
+    prefix, parts = os.path.basename(os.fspath(path)), []
+    for name, core, args, kwargs in functions:
+        entry, names, title = core.program("export_c", args, kwargs), core.argument_names(args), name_of(core.f)
+        refused = "writes into its arguments" if entry.written else "stores what it computed" if entry.stores else ""
+        if refused or entry.jaxpr.moves:
+            raise NotImplementedError(
+                f"export_c of {title}: the function {refused or 'moves arrays between devices'}, one of C's gives results.\n"
+                "Remedy: return the new value."
+            )
+        labels = []
+        for steps in entry.in_tree.paths():
+            first = steps[1].key if steps[0].idx == 1 else names[steps[1].idx].replace(" ", "")
+            labels.append("_".join([str(first), *[tree.keystr((step,), simple=True) for step in steps[2:]]]))
+        outs = ["_".join(["out", *[tree.keystr((step,), simple=True) for step in steps]]) for steps in entry.out_tree.paths()]
+        symbol = f"{prefix}_{name}" if name else prefix
+        parts.append(library.Exported(symbol, entry.jaxpr, entry.consts, labels, outs))
+    found: list[str] = library.write_library(path, parts, overwrite, constants)
+    return found
+
+
 def kernel_text(entry: Entry, leaves: Sequence[Any], name: str) -> str:
     """The kernels of the program as it would run on a device, in CUDA C++."""
     if entry.jaxpr.moves:
@@ -97,7 +124,7 @@ def profiled(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
     for x in values:
         if isinstance(x, (ShapeDtypeStruct, Tracer)):
             raise TypeError(
-                f"profile of jit of {name} runs the program, so it needs arrays; got {aval_of(x)} without a "
+                f"profile of jit of {name} runs the program, so it needs arrays; got {said(x)} without a "
                 "value.\nexplain(...) and lower(...).cost_analysis() take shapes and dtypes."
             )
     return importlib.import_module("funcad.backends.profile").RunProfile(program_of(entry.jaxpr), values, name)
@@ -117,8 +144,8 @@ class Lowered:
 
     def __repr__(self) -> str:
         jaxpr = self.jaxpr
-        avals = ", ".join(map(str, jaxpr.in_avals[len(self._entry.consts) :]))
-        outs = ", ".join(map(str, jaxpr.out_avals))
+        avals = ", ".join([a.short for a in jaxpr.in_avals[len(self._entry.consts) :]])
+        outs = ", ".join([a.short for a in jaxpr.out_avals])
         return f"<{self.name} lowered for ({avals}): {len(jaxpr.equations)} equations -> ({outs}); as_text() shows them>"
 
     def _repr_html_(self) -> str:
@@ -164,7 +191,7 @@ class Compiled:
         found = [aval_of(x) for x in leaves]
         if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in expected]:
             raise TypeError(
-                f"compiled {self.name} was lowered for {', '.join(map(str, expected))}; got {', '.join(map(str, found))}. "
+                f"compiled {self.name} was lowered for {avals_text(expected)}; got {avals_text(found)}. "
                 "Remedy: call the jitted function itself for other shapes and dtypes."
             )
         told = entry.answers_for(leaves)

@@ -188,7 +188,7 @@ def _value(key: Any) -> str:
 
 
 def _aval(part: Any) -> str:
-    return str(Aval(*part))
+    return Aval(*part).short
 
 
 def _weakness(a: Any, b: Any) -> str:

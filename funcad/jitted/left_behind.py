@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.host.where import Source
+from funcad.host.where import Source, setting, state
 from funcad.ir.tracer import Tracer
 from funcad.jitted.watched import Found, look
 from funcad.reads.code_reads import MISSING, content, stores_attribute
@@ -47,9 +47,10 @@ def nothing_left(found: Found) -> Iterator[None]:
     twinned = not found.alone
     kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
     kept += [_Kept(label, table, names) for label, table, names in found.stores()]
-    generators = [(label, *state) for label, state in _generators(found) if state is not None]
+    generators = _Generators(found)
     try:
-        yield
+        with setting(drawing=(*state.drawing, generators)):
+            yield
     except BaseException as error:
         for k in kept:
             k.restore(k.left(twinned and not isinstance(error, Refusal)))  # after which f runs once more, as it is
@@ -61,10 +62,10 @@ def nothing_left(found: Found) -> Iterator[None]:
         for k in kept:
             k.restore(k.left(False))
         raise problem
-    for label, read, write, before in generators:
-        if not _same(read(), before):
-            write(before)
-            raise Refusal(f"{label} draws, which moves the generator", "")
+    generators.look()
+    if generators.moved:
+        generators.put_back()
+        raise Refusal(f"{generators.moved} draws, which moves the generator", "")
 
 
 def untwinned(observer: Any, f: Any) -> Any:
@@ -258,6 +259,27 @@ def _generators(found: Found) -> Iterator[tuple[str, Any]]:
         whole = lambda: numpy.get_state(legacy=False)
         yield "the generator of numpy.random", (whole, numpy.set_state, whole())
         yield "the generator of Python's random module", (python.getstate, python.setstate, python.getstate())
+
+
+class _Generators:
+    """The generators that a function can reach: draws that are replayed may move them, and nothing else."""
+
+    def __init__(self, found: Found):
+        self.states = [(label, *kept) for label, kept in _generators(found) if kept is not None]
+        self.moved = ""  # the label of one that something else has moved
+        self.note()
+
+    def note(self) -> None:
+        self.now = [read() for _, read, _, _ in self.states]
+
+    def look(self) -> None:
+        for (label, read, _, _), now in zip(self.states, self.now):
+            if not _same(read(), now):
+                self.moved = self.moved or label
+
+    def put_back(self) -> None:
+        for _, _, write, before in self.states:
+            write(before)
 
 
 def _same(a: Any, b: Any) -> bool:

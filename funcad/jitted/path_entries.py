@@ -100,6 +100,5 @@ class Resting:
             return paths.plainly(self.core, args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
-        except BaseException:
-            interrupted()
-            raise
+        except BaseException as stop:
+            raise interrupted(stop)  # noqa: B904 the same error

@@ -22,12 +22,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from funcad.api.value_reads import plain_value
-from funcad.errors import BufferNeeded, PathError
+from funcad.errors import BufferNeeded, FuncadError, PathError
 from funcad.host.devices import device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
 from funcad.host.where import is_stored, note_source, state, user_source
@@ -41,7 +41,7 @@ from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.python_numbers import NotTheSame
-from funcad.reads.refusals import Raised, Refusal
+from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.tree.same import same_key
 
 
@@ -115,6 +115,7 @@ class Recorder:
         self.leaf: Node | None = None
         self.outs: list[Any] = []
         self.failed: dict[Var, Exception] = {}
+        self.changes: Callable[[], bool] = lambda: False
         self._escaped: Exception | None = None
         self._inside = False  # does the user's function run?
         self._at_end = False  # does it, inside a `try`, run now, after what was recorded before?
@@ -139,8 +140,9 @@ class Recorder:
 
     # -- while Python runs
 
-    def watching(self, flat: Callable[..., list]) -> Callable[..., list]:
-        """The flat function, whose trace asks here for values."""
+    def watching(self, flat: Callable[..., list], changes: Callable[[], bool] = lambda: False) -> Callable[..., list]:
+        """The flat function, whose trace asks here for values; `changes`: has it stored something, or written an argument?"""
+        self.changes = changes
 
         def run(*tracers: Any) -> list:
             trace = state.running
@@ -149,36 +151,58 @@ class Recorder:
             self._trace = trace
             self._entered = sys._getframe().f_code
             trace.recorder, trace.tries = self, self.record
+            failed: BaseException | None = None
             self._inside = True
             try:
                 outs = flat(*tracers)
             except Refusal as refusal:
                 if self.had_effects and type(refusal) is Raised:  # it cannot be run again
                     self._inside = False
-                    if self.started:
-                        self._catch_up()
-                    self._say()
+                    with self._said():
+                        if self.started:
+                            self._catch_up()
                     raise refusal.__cause__ from None
                 self._take_back()
                 raise
             except (_Escaped, Exception) as error:
-                self._inside = False
-                if self._escaped is not None:
-                    self._say()
-                    raise self._escaped from None
-                if self.started and not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
-                    self._catch_up()  # what comes before the error happens before it
-                    self._say()
-                raise
+                self._inside, failed = False, error
+            if failed is not None:  # here, so that what is raised has no other error around it than in plain Python
+                try:
+                    self._ends_with(failed)
+                finally:
+                    failed = None  # its traceback holds this frame
             self._inside = False
             if self.started:
-                self._finish(outs)
-                self._say()
+                with self._said():
+                    try:
+                        self._finish(outs)
+                    except REFUSALS as error:
+                        self._runs_again(error)
+                        raise
             elif self.root is not None:
                 raise self._other()
             return outs
 
         return run
+
+    def _ends_with(self, error: BaseException) -> NoReturn:
+        """The user's function ends with an error; what is raised for a trace alone begins another one, or a plain run."""
+        if self._escaped is not None:
+            self._runs_again(self._escaped)
+            self._say()
+            raise self._escaped from None
+        again = isinstance(error, BufferNeeded) or isinstance(error.__cause__, BufferNeeded)
+        if not again and (self.started or not isinstance(error, (FuncadError, Unplaced))):
+            self._begin_guards()
+            with self._said():
+                self._catch_up()  # what comes before the error happens before it
+        raise error
+
+    def _runs_again(self, error: Exception) -> None:
+        """An operation has raised: where f changes something before that, and nothing has happened, f runs as plain Python."""
+        if self.changes() and not self.had_effects:
+            self._take_back()
+            raise Raised(error) from error
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -199,6 +223,14 @@ class Recorder:
             with self._at_once():
                 while self._later:
                     self._later.pop(0)()
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """A `with` block after which what came before its end, or its error, has been said."""
+        try:
+            yield
+        finally:
+            self._say()
 
     def _take_back(self) -> None:
         """Nothing has happened: the function is run again."""
@@ -340,7 +372,7 @@ class Recorder:
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation
         operands = [a.value if type(a) is Literal else self._value(self._name(a)) for a in atoms]
-        state.source = source
+        state.source, watching = source, ()
         if equation_has_effects(equation):
             call = params.get("call")
             if primitive is debug_callback_p:  # nobody reads what it gives
@@ -348,14 +380,19 @@ class Recorder:
                 return
             if type(call) is HostCall and call.rewind is not None:
                 self._rewound.append(call.rewind())
+                watching = state.drawing
             elif primitive is not host_read_p:
                 self._say()
                 self.had_effects = True
+        for generators in watching:
+            generators.look()
         try:
             out = bind(primitive, *operands, **params)
         except Exception as error:
             note_source(error, source)
             raise
+        for generators in watching:
+            generators.note()
         self.env.update(zip(outputs, out if primitive.multiple else [out]))
 
     def _name(self, v: Var) -> Var:

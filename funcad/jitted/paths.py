@@ -175,7 +175,8 @@ class Paths:
                         else:
                             values += out
                 except Exception as error:
-                    if step.node.has_effects or isinstance(error, NotTheSame):
+                    nothing = state.happened is not None and not state.happened[0]  # of what it says or draws
+                    if step.node.has_effects and not nothing or isinstance(error, NotTheSame):
                         raise
                     failed = step.node.kind == "success" and isinstance(error, REFUSALS)
                     following = self.trie.branch(step, (type(error), error.args)) if failed else None
@@ -239,9 +240,8 @@ class Paths:
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env)
         try:
             with attempt.looked_after():
-                jaxpr, consts = trace_function(
-                    recorder.watching(attempt.flat), [aval_of(x) for x in leaves], name=f"jit({self.name})", given=attempt.given
-                )
+                flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
+                jaxpr, consts = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
         except Refusal as refusal:
             return core.runs_un_jitted(refusal, *self.attempt.arguments(leaves))
         except Exception as error:

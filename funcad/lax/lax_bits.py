@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import native_dtype
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.lax.shapes import INTEGER, REAL_FLOAT, operands
 from funcad.primitives import arithmetic, comparison, conversion
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p
@@ -139,7 +139,7 @@ def _resized_bits(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
         shifts = broadcast_in_dim(shifts, shape=(*shape, ratio), axes=(len(shape),))
         return conversion.bitcast(conversion.convert(comparison.shift_right(bits, shifts), word), dtype)
     if not shape or shape[-1] != ratio:
-        raise TypeError(f"lax.bitcast_convert_type: {aval_of(x)} needs a last axis of size {ratio} to become {dtype}")
+        raise TypeError(f"lax.bitcast_convert_type: {said(x)} needs a last axis of size {ratio} to become {dtype}")
     bits = conversion.convert(conversion.bitcast(x, word), wide)
     total = None
     for i in range(ratio):

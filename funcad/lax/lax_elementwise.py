@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.lax.shapes import ANY, BITS, FLOAT, INTEGER, NUMBER, ORDERED, REAL_FLOAT, equal_dtypes, equal_shapes, operands
 from funcad.primitives import arithmetic, comparison, conversion, special, transcendental
 from funcad.primitives.shape import broadcast_in_dim
@@ -171,7 +171,7 @@ def integer_pow(x: Any, y: int) -> Any:
     """x ** y for a Python integer y; TypeError for integers to a negative power."""
     x = _one("integer_pow", NUMBER, x)
     if y < 0 and dtype_of(x).kind in INTEGER:
-        raise TypeError(f"lax.integer_pow: integers cannot be raised to negative powers, got {aval_of(x)} and {y}")
+        raise TypeError(f"lax.integer_pow: integers cannot be raised to negative powers, got {said(x)} and {y}")
     return arithmetic.integer_pow(x, y)
 
 
@@ -231,10 +231,10 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
 def _condition(name: str, pred: Any, x: Any) -> Any:
     shape = shape_of(x)
     if shape_of(pred) not in ((), shape):
-        raise TypeError(f"lax.{name}: the predicate must be a scalar or have the cases' shape {shape}, got {aval_of(pred)}")
+        raise TypeError(f"lax.{name}: the predicate must be a scalar or have the cases' shape {shape}, got {said(pred)}")
     if dtype_of(pred).kind != "b":
         if dtype_of(pred).kind not in "iu":
-            raise TypeError(f"lax.{name}: the predicate must be bool or int, got {aval_of(pred)}")
+            raise TypeError(f"lax.{name}: the predicate must be bool or int, got {said(pred)}")
         pred = comparison.ne(pred, dtype_of(pred).type(0))
     if shape_of(pred) != shape:
         pred = broadcast_in_dim(pred, shape=shape, axes=())
@@ -245,7 +245,7 @@ def _cases(name: str, cases: Any) -> list[Any]:
     cases = equal_dtypes(name, ANY, cases)
     shape = shape_of(cases[0])
     if any(shape_of(c) != shape for c in cases):
-        raise TypeError(f"lax.{name}: cases must have equal shapes, got {[str(aval_of(c)) for c in cases]}")
+        raise TypeError(f"lax.{name}: cases must have equal shapes, got {' and '.join(map(said, cases))}")
     return cases
 
 
@@ -272,7 +272,7 @@ def select_n(which: Any, *cases: Any) -> Any:
         return comparison.select(_condition("select_n", which, cases[0]), cases[-1], cases[0])
     shape, kind = shape_of(cases[0]), dtype_of(which)
     if kind.kind not in INTEGER or shape_of(which) not in ((), shape):
-        raise TypeError(f"lax.select_n: which must be a scalar or have the cases' shape {shape}, got {aval_of(which)}")
+        raise TypeError(f"lax.select_n: which must be a scalar or have the cases' shape {shape}, got {said(which)}")
     result = cases[0]
     for i, case in enumerate(cases[1:], 1):
         chosen = _condition("select_n", comparison.ge(which, kind.type(i)), case)

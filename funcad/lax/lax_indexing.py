@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.shapes import ANY, axis_in, equal_dtypes
 from funcad.primitives import arithmetic, basic_indexing, comparison, computed_slices
@@ -38,15 +38,15 @@ def _starts(name: str, operand: Any, start_indices: Any, negative: bool | Sequen
         starts = list(start_indices)
     else:
         if len(shape_of(start_indices)) != 1:
-            raise TypeError(f"lax.{name}: start_indices must be a sequence or a 1-d array, got {aval_of(start_indices)}")
+            raise TypeError(f"lax.{name}: start_indices must be a sequence or a 1-d array, got {said(start_indices)}")
         starts = [basic_indexing.basic_index(start_indices, (i,)) for i in range(shape_of(start_indices)[0])]
     if len(starts) != ndim:
-        raise TypeError(f"lax.{name}: needs one start per axis of {aval_of(operand)}, got {len(starts)}")
+        raise TypeError(f"lax.{name}: needs one start per axis of {said(operand)}, got {len(starts)}")
     flags = [negative] * ndim if is_a(negative, bool) else list(negative)
     result = []
     for start, wraps in zip(starts, flags):
         if dtype_of(start).kind not in "iu" or shape_of(start) != ():
-            raise TypeError(f"lax.{name}: starts must be integer scalars, got {aval_of(start)}")
+            raise TypeError(f"lax.{name}: starts must be integer scalars, got {said(start)}")
         result.append(start if wraps else arithmetic.maximum(start, dtype_of(start).type(0)))
     return result
 
@@ -54,7 +54,7 @@ def _starts(name: str, operand: Any, start_indices: Any, negative: bool | Sequen
 def _check_fits(name: str, operand: Any, sizes: tuple) -> None:
     own = shape_of(operand)
     if len(sizes) != len(own) or any(not 0 <= k <= n for k, n in zip(sizes, own)):
-        raise TypeError(f"lax.{name}: a window of shape {sizes} does not fit {aval_of(operand)}")
+        raise TypeError(f"lax.{name}: a window of shape {sizes} does not fit {said(operand)}")
 
 
 def dynamic_slice(
@@ -203,15 +203,15 @@ class _Windows:
         """`hidden`: axes that the result lacks; `sizes`: the window's size along each axis of the operand."""
         shape, ndim = shape_of(operand), len(shape_of(operand))
         if dtype_of(indices).kind not in "iu":
-            raise TypeError(f"lax.{name}: indices must be integers, got {aval_of(indices)}")
+            raise TypeError(f"lax.{name}: indices must be integers, got {said(indices)}")
         full = shape_of(indices)
         if not full or full[-1] != len(index_map) or len(sizes) != ndim or len(op_batch) != len(ix_batch):
             raise TypeError(
-                f"lax.{name}: the last axis of the indices {aval_of(indices)} must have one entry for each of the axes "
-                f"{index_map} of {aval_of(operand)}, and windows one size per axis, got {sizes}"
+                f"lax.{name}: the last axis of the indices ({said(indices)}) must have one entry for each of the axes "
+                f"{index_map} of {said(operand)}, and windows one size per axis, got {sizes}"
             )
         if any(not 0 <= k <= n for k, n in zip(sizes, shape)) or any(sizes[d] != 1 for d in (*hidden, *op_batch)):
-            raise TypeError(f"lax.{name}: windows of sizes {sizes} do not fit {aval_of(operand)}, collapsed axes {hidden}")
+            raise TypeError(f"lax.{name}: windows of sizes {sizes} do not fit {said(operand)}, collapsed axes {hidden}")
         self.batch, self.shape, self.sizes = full[:-1], shape, tuple(sizes)
         self.own = [d for d in range(ndim) if d not in hidden and d not in op_batch]  # the axes that the window keeps
         self.indexed = [d for d in range(ndim) if d in index_map or d in op_batch or d in hidden or sizes[d] != shape[d]]
@@ -326,8 +326,8 @@ def _scatter_windows(
     kept = [d for d in range(len(shape)) if d not in inserted and d not in op_batch]
     if len(kept) != len(window_dims) or len(shape_of(updates)) != len(window_dims) + len(shape_of(indices)) - 1:
         raise TypeError(
-            f"lax.{name}: updates {aval_of(updates)} must have the axes of the indices {aval_of(indices)} but the last, and "
-            f"update_window_dims {window_dims} for the axes {tuple(kept)} of {aval_of(operand)}"
+            f"lax.{name}: updates ({said(updates)}) must have the axes of the indices ({said(indices)}) but the last, and "
+            f"update_window_dims {window_dims} for the axes {tuple(kept)} of {said(operand)}"
         )
     sizes = [1] * len(shape)
     for d, i in zip(kept, window_dims):

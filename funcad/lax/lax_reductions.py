@@ -17,7 +17,7 @@ import numpy as np
 
 from funcad.api.vmap import vmap
 from funcad.host.devices import NAMESPACES, namespace_of
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax import lax_elementwise
 from funcad.primitives import arithmetic, comparison, contraction, conversion, convolution, reduction, sorting
@@ -250,9 +250,9 @@ def reduce_window(
     base = ones if base_dilation is None else tuple(base_dilation)
     dilation = ones if window_dilation is None else tuple(window_dilation)
     if not len(size) == len(strides) == len(base) == len(dilation) == len(shape) or min((*size, *strides, *base, 1)) < 1:
-        raise ValueError(f"lax.reduce_window: all parameters need one positive entry for each axis of {aval_of(x)}")
+        raise ValueError(f"lax.reduce_window: all parameters need one positive entry for each axis of {said(x)}")
     if shape_of(init) != ():
-        raise TypeError(f"lax.reduce_window: init_value must be a scalar, got {aval_of(init)}")
+        raise TypeError(f"lax.reduce_window: init_value must be a scalar, got {said(init)}")
     spread = [convolution.dilated(n, b) for n, b in zip(shape, base)]
     reach = [convolution.dilated(k, d) for k, d in zip(size, dilation)]
     pads = padding_pairs(spread, reach, strides, padding)
@@ -449,7 +449,7 @@ def dot(lhs: Any, rhs: Any, *, dimension_numbers: Any = None, precision: Any = N
         nl, nr = len(shape_of(lhs)), len(shape_of(rhs))
         if nl not in (1, 2) or nr not in (1, 2) or shape_of(lhs)[-1] != shape_of(rhs)[0]:
             raise ValueError(
-                f"lax.dot: {aval_of(lhs)} and {aval_of(rhs)} are not vectors or matrices that fit; give dimension_numbers "
+                f"lax.dot: {said(lhs)} and {said(rhs)} are not vectors or matrices that fit; give dimension_numbers "
                 "for other products"
             )
         dimension_numbers = (((nl - 1,), (0,)), ((), ()))
@@ -460,7 +460,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     """Products of the matrices in the last two axes; all other axes are equal."""
     n = len(shape_of(lhs))
     if n < 2 or len(shape_of(rhs)) != n:
-        raise ValueError(f"lax.batch_matmul: operands must have equal ranks >= 2, got {aval_of(lhs)}, {aval_of(rhs)}")
+        raise ValueError(f"lax.batch_matmul: operands must have equal ranks >= 2, got {said(lhs)}, {said(rhs)}")
     batch = tuple(range(n - 2))
     return dot_general(lhs, rhs, (((n - 1,), (n - 2,)), (batch, batch)), precision)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.ir.aval import LiteralAval, aval_of, dtype_of, shape_of
+from funcad.ir.aval import LiteralAval, aval_of, dtype_of, said, shape_of
 from funcad.primitives import comparison, conversion, shape
 from funcad.primitives.basic_indexing import basic_index
 from funcad.primitives.conversion import convert
@@ -139,11 +139,11 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     own = shape_of(operand)
     if list(axes) != sorted(set(axes)) or len(axes) != len(own) or any(not 0 <= a < len(new) for a in axes):
         raise TypeError(
-            f"lax.broadcast_in_dim: broadcast_dimensions must give each axis of {aval_of(operand)} a place in {new}, in "
+            f"lax.broadcast_in_dim: broadcast_dimensions must give each axis of {said(operand)} a place in {new}, in "
             f"order, got {axes}"
         )
     if any(n not in (1, new[a]) for n, a in zip(own, axes)):
-        raise TypeError(f"lax.broadcast_in_dim: {aval_of(operand)} does not fit {new} along the axes {axes}")
+        raise TypeError(f"lax.broadcast_in_dim: {said(operand)} does not fit {new} along the axes {axes}")
     return _broadcast(operand, new, axes)
 
 
@@ -155,7 +155,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     """x with leading axes of size 1 up to the rank."""
     own = shape_of(x)
     if len(own) > rank:
-        raise ValueError(f"lax.broadcast_to_rank: {aval_of(x)} has more than {rank} axes")
+        raise ValueError(f"lax.broadcast_to_rank: {said(x)} has more than {rank} axes")
     return x if len(own) == rank else shape.reshape(x, shape=(1,) * (rank - len(own)) + own)
 
 
@@ -189,7 +189,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     """operand with its axes in another order."""
     perm, ndim = _sizes(permutation), len(shape_of(operand))
     if sorted(perm) != list(range(ndim)):
-        raise TypeError(f"lax.transpose: {perm} is not a permutation of the axes of {aval_of(operand)}")
+        raise TypeError(f"lax.transpose: {perm} is not a permutation of the axes of {said(operand)}")
     return operand if perm == tuple(range(ndim)) else shape.transpose(operand, perm=perm)
 
 
@@ -206,7 +206,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     own = shape_of(array)
     dropped = axes_in("squeeze", dimensions, len(own))
     if any(own[a] != 1 for a in dropped):
-        raise ValueError(f"lax.squeeze: axes {tuple(dimensions)} of {aval_of(array)} must have size 1")
+        raise ValueError(f"lax.squeeze: axes {tuple(dimensions)} of {said(array)} must have size 1")
     return shape.reshape(array, shape=tuple([n for i, n in enumerate(own) if i not in dropped]))
 
 
@@ -215,7 +215,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     own = shape_of(operand)
     start, stop, _ = slice_bounds(start_dimension, stop_dimension, len(own))
     if start >= stop:
-        raise ValueError(f"lax.collapse: no axes between {start_dimension} and {stop_dimension} of {aval_of(operand)}")
+        raise ValueError(f"lax.collapse: no axes between {start_dimension} and {stop_dimension} of {said(operand)}")
     size = 1
     for n in own[start:stop]:
         size *= n
@@ -271,7 +271,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """
     axis, sizes = axis_in("split", axis, len(shape_of(operand))), _sizes(sizes)
     if sum(sizes) != shape_of(operand)[axis] or any(n < 0 for n in sizes):
-        raise ValueError(f"lax.split: sizes {sizes} do not add up to axis {axis} of {aval_of(operand)}")
+        raise ValueError(f"lax.split: sizes {sizes} do not add up to axis {axis} of {said(operand)}")
     pieces, start = [], 0
     for n in sizes:
         pieces.append(slice_in_dim(operand, start, start + n, 1, axis))
@@ -283,7 +283,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     """operand repeated reps[i] times along axis i."""
     own, reps = shape_of(operand), _sizes(reps)
     if len(reps) != len(own):
-        raise ValueError(f"lax.tile: reps {reps} must have one entry for each axis of {aval_of(operand)}")
+        raise ValueError(f"lax.tile: reps {reps} must have one entry for each axis of {said(operand)}")
     wide = tuple([n for pair in zip(reps, own) for n in pair])
     repeated = _broadcast(operand, wide, tuple(range(1, len(wide), 2)))
     return shape.reshape(repeated, shape=tuple([r * n for r, n in zip(reps, own)]))
@@ -311,16 +311,16 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     operand, value = equal_dtypes("pad", ANY, (operand, padding_value))
     own = shape_of(operand)
     if shape_of(value) != ():
-        raise TypeError(f"lax.pad: padding_value must be a scalar, got {aval_of(value)}")
+        raise TypeError(f"lax.pad: padding_value must be a scalar, got {said(value)}")
     if len(padding_config) != len(own) or any(k < 0 for _, _, k in padding_config):
         raise TypeError(
-            f"lax.pad: padding_config has one triple (low, high, interior >= 0) for each axis of {aval_of(operand)}, got "
+            f"lax.pad: padding_config has one triple (low, high, interior >= 0) for each axis of {said(operand)}, got "
             f"{padding_config}"
         )
     triples = [_sizes(triple) for triple in padding_config]
     spread = tuple([n + max(n - 1, 0) * k for n, (_, _, k) in zip(own, triples)])
     if any(n + low + high < 0 for n, (low, high, _) in zip(spread, triples)):
-        raise ValueError(f"lax.pad: padding_config {padding_config} leaves less than nothing of {aval_of(operand)}")
+        raise ValueError(f"lax.pad: padding_config {padding_config} leaves less than nothing of {said(operand)}")
     padded = _pad_zeros(operand, spread, triples)
     if is_a(value, np.generic) and value == 0 and not np.signbit(value.real):
         return padded
@@ -347,10 +347,10 @@ def slice(
     own, start, limit = shape_of(operand), _sizes(start_indices), _sizes(limit_indices)
     steps = (1,) * len(own) if strides is None else _sizes(strides)
     if not len(start) == len(limit) == len(steps) == len(own):
-        raise TypeError(f"lax.slice: start_indices, limit_indices and strides need one entry per axis of {aval_of(operand)}")
+        raise TypeError(f"lax.slice: start_indices, limit_indices and strides need one entry per axis of {said(operand)}")
     if any(not 0 <= a <= b <= n for a, b, n in zip(start, limit, own)) or any(s < 1 for s in steps):
         raise TypeError(
-            f"lax.slice: start_indices {start}, limit_indices {limit} and strides {steps} do not fit {aval_of(operand)}"
+            f"lax.slice: start_indices {start}, limit_indices {limit} and strides {steps} do not fit {said(operand)}"
         )
     if limit == own and not any(start) and all(s == 1 for s in steps):
         return operand
@@ -407,7 +407,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> np.nda
 def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     """An array filled with one (possibly traced) value."""
     if shape_of(fill_value) != ():
-        raise TypeError(f"lax.full: fill_value must be a scalar, got {aval_of(fill_value)}")
+        raise TypeError(f"lax.full: fill_value must be a scalar, got {said(fill_value)}")
     wanted = dtype_of(fill_value) if dtype is None else np.dtype(dtype)
     if is_a(fill_value, (np.generic, int, float, complex)):
         return np.full(_sizes(shape), fill_value, wanted)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import as_array, axis_of, broadcast, promote_dtype, result_dtype
 from funcad.primitives import activation
@@ -49,7 +49,7 @@ def real_operand(x: Any, what: str) -> Any:
     """As `operand`; complex numbers raise."""
     x = operand(x)
     if dtype_of(x).kind == "c":
-        raise TypeError(f"{what} is not defined for complex numbers, got {aval_of(x)}; take np.real or np.abs first")
+        raise TypeError(f"{what} is not defined for complex numbers, got {said(x)}; take np.real or np.abs first")
     return x
 
 

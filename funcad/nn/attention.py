@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.nn.activations import broadcasts, operand, operands, real_operand, same_dtype
 from funcad.numpy.promote import array_of, axes_of, axis_of, merge_axes, promote_dtype
 from funcad.primitives import activation
@@ -212,7 +212,7 @@ def dot_product_attention(
     shape = shape_of(logits)  # (..., heads, query length, key length)
     if bias is not None:
         if not broadcasts(shape_of(bias), shape):
-            raise ValueError(f"dot_product_attention: the bias {aval_of(bias)} does not broadcast to {shape}")
+            raise ValueError(f"dot_product_attention: the bias ({said(bias)}) does not broadcast to {shape}")
         logits = convert(add(*operands(logits, bias)), dtype_of(logits))
     seen = _seen(shape, mask, is_causal, local_window_size, logits)
     queries = _within(query_seq_lengths, "query_seq_lengths", shape, lead, len(shape) - 2)
@@ -293,11 +293,11 @@ def _within(lengths: Any, what: str, shape: tuple, lead: int, axis: int) -> Any:
         return None
     lengths = array_of(lengths)
     if dtype_of(lengths).kind not in "iu":
-        raise TypeError(f"dot_product_attention: {what} must be integers, got {aval_of(lengths)}")
+        raise TypeError(f"dot_product_attention: {what} must be integers, got {said(lengths)}")
     if not lead and shape_of(lengths) == (1,):
         lengths = reshape(lengths, shape=())
     if shape_of(lengths) != shape[:lead]:
-        raise ValueError(f"dot_product_attention: {what} must have shape {shape[:lead]}, got {aval_of(lengths)}")
+        raise ValueError(f"dot_product_attention: {what} must have shape {shape[:lead]}, got {said(lengths)}")
     inner = [1] * len(shape)
     inner[axis] = shape[axis]
     (places,) = on_device_of((np.broadcast_to(np.arange(shape[axis]).reshape(inner), shape),), (lengths,))

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad import lax
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.nn.activations import operand, operands, real_operand, same_dtype
 from funcad.numpy.promote import array_of, axes_of, axis_of
 from funcad.numpy.searching import take
@@ -291,7 +291,7 @@ def _spatial_axes(what: str, x: Any, count: int, axes: Any, data_format: str | N
         if axes is not None:
             raise TypeError(f"nn.{what}: give axes or data_format, not both")
         if len(data_format) != ndim or len(set(data_format)) != ndim or "C" not in data_format:
-            raise ValueError(f"nn.{what}: data_format {data_format!r} must name the {ndim} axes of {aval_of(x)}, as 'NHWC'")
+            raise ValueError(f"nn.{what}: data_format {data_format!r} must name the {ndim} axes of {said(x)}, as 'NHWC'")
         return [i for i, letter in enumerate(data_format) if letter not in "NC"]
     if axes is None:  # between the batch axis, if there is one, and the channels
         first = max(ndim - 1 - count, 0)
@@ -307,7 +307,7 @@ def _parameters(what: str, x: Any, window: Any, strides: Any, padding: Any, axes
     moves = sizes if strides is None else (strides,) * len(sizes) if is_a(strides, int) else tuple(strides)
     if len(places) != len(sizes) or len(moves) != len(sizes) or any(not 0 <= a < ndim for a in places) or ndim < len(sizes):
         raise ValueError(
-            f"nn.{what}: window {window}, strides {strides} and axes {tuple(places)} do not fit each other and {aval_of(x)}"
+            f"nn.{what}: window {window}, strides {strides} and axes {tuple(places)} do not fit each other and {said(x)}"
         )
     if len(set(places)) != len(places) or min((*sizes, *moves), default=1) < 1:
         raise ValueError(f"nn.{what}: window {window} and strides {strides} must be positive, axes {tuple(places)} different")

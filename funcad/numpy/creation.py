@@ -15,7 +15,7 @@ from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
 from funcad.host.where import state
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import TABLE, anew, implements, is_traced, laid_out, order_of, where_am_i
 from funcad.numpy.joining import stack
@@ -71,7 +71,7 @@ class _Doubtful(ViewStep):
 
     def shares(self, base: Any) -> bool:
         raise WriteError(
-            f"a write into {aval_of(base)}, or into what np.asarray(x, order=...), np.ascontiguousarray(x) or "
+            f"a write into {said(base)}, or into what np.asarray(x, order=...), np.ascontiguousarray(x) or "
             f"np.asfortranarray(x) gave{where_am_i()}: whether NumPy copies there depends on the memory order, which is not "
             "known here.\n"
             "Remedy: x.copy(order=...), which always copies."

@@ -358,8 +358,8 @@ def count_of(mask: Any) -> int:
 def unknown_count(mask: Tracer) -> TracerBoolConversionError:
     where = user_source()
     return TracerBoolConversionError(
-        f"a traced mask {mask.aval} was used as an index{f' at {where}' if where is not None else ''}: how many elements it "
-        f"selects is not known inside {mask.owner.name}, and more was asked of them than elementwise functions, sums and "
+        f"a traced mask, {mask.aval:a}, was used as an index{f' at {where}' if where is not None else ''}: how many elements "
+        f"it selects is not known inside {mask.owner.name}, and more was asked of them than elementwise functions, sums and "
         "writes by the same mask.\nRemedy: np.where(mask, x, 0) instead of x[mask]; np.where(mask, v, x) for x[mask] = v."
     )
 

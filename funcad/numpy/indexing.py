@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.promote import aliased, as_array, beside, strong
 from funcad.primitives.arithmetic import add, div, maximum, minimum, mul, neg
@@ -409,7 +409,7 @@ class _Updater:
         """x with the elements at index divided by values; TypeError for integers, as `x[i] /= v` in NumPy."""
         if self._x.dtype.kind not in "fc":
             raise TypeError(
-                f"at(x)[index].divide on {aval_of(self._x)}: a quotient is a float, which does not fit; convert x first"
+                f"at(x)[index].divide on {said(self._x)}: a quotient is a float, which does not fit; convert x first"
             )
         return self._replace(div, values)
 
@@ -465,7 +465,7 @@ class _Updater:
         aval, dtype = aval_of(values), dtype_of(self._x)
         if aval.dtype.kind == "c" and dtype.kind != "c":
             raise TypeError(
-                f"at(x)[index]: values of dtype {aval.dtype} do not fit into {aval_of(self._x)} without losing their imaginary "
+                f"at(x)[index]: values of dtype {aval.dtype} do not fit into {said(self._x)} without losing their imaginary "
                 "part; take values.real, or convert x first"
             )
         if aval.weak and type(values) is not Tracer:

@@ -21,7 +21,7 @@ from funcad.host.conversions import missed
 from funcad.host.devices import deliver, restore_warnings, warn_at_user_line
 from funcad.host.real_types import memory_axes, of_reshape, view_of_reshape
 from funcad.host.where import user_source
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers
 from funcad.numpy.indexing import at, getitem
@@ -209,7 +209,7 @@ def _at_in_turn(ufunc: np.ufunc, x: Any, index: Any, values: Any, own: np.dtype)
         turns[order] = np.arange(len(lines)) - np.maximum.accumulate(np.where(first, np.arange(len(lines)), 0))
     if places is None or len(lines) and turns.max() >= _MOST_TURNS:
         raise TypeError(
-            f"np.{ufunc.__name__}.at of {aval_of(values)} into {own} casts after each element{_where()}, which is done in a "
+            f"np.{ufunc.__name__}.at of {said(values)} into {own} casts after each element{_where()}, which is done in a "
             f"program for untraced indices that are repeated less than {_MOST_TURNS} times.\n"
             "Remedy: make the array one of floats, and convert it at the end."
         )
@@ -322,7 +322,7 @@ class Reshaped(Selection):
                 return True
             source, name = user_source(), self.function.__name__
             raise WriteError(
-                f"a write into {aval_of(base)}, or into its {name}{f' at {source}' if source is not None else ''}: whether "
+                f"a write into {said(base)}, or into its {name}{f' at {source}' if source is not None else ''}: whether "
                 f"NumPy gives a view or a copy there depends on the memory order, which is not known here.\n"
                 f"Remedy: x.{name}(...).copy(), or x.copy() before both."
             )

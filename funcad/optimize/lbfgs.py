@@ -61,7 +61,7 @@ def _layout(params: Any) -> tuple[np.dtype, Callable[[Any], Any]]:
     leaves, structure = tree.flatten(params)
     avals = [aval_of(x) for x in leaves]
     if not avals or any(a.dtype.kind != "f" for a in avals):
-        raise TypeError(f"lbfgs takes real float parameters, got {', '.join(map(str, avals)) or 'none'}")
+        raise TypeError(f"lbfgs takes real float parameters, got {' and '.join([f'{a:a}' for a in avals]) or 'none'}")
     ends = np.cumsum([prod(a.shape) for a in avals])[:-1].tolist()
 
     def unravel(vector: Any) -> Any:

@@ -169,7 +169,7 @@ def contract(jaxpr: Jaxpr) -> Jaxpr:
     >>> import numpy as np, funcad
     >>> from funcad.passes.contract import contract
     >>> jaxpr = funcad.make_jaxpr(lambda a, b, v: a @ b @ v)(np.ones((9, 8)), np.ones((8, 7)), np.ones(7)).jaxpr
-    >>> [str(e.outputs[0].aval) for e in contract(jaxpr).equations]
+    >>> [e.outputs[0].aval.short for e in contract(jaxpr).equations]
     ['f64[8]', 'f64[9]']
     """
     if sum([e.primitive is dot_general_p for e in jaxpr.equations]) < 2:

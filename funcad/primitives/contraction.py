@@ -263,7 +263,7 @@ def _dot_shape(x_shape: tuple, y_shape: tuple, dtype: np.dtype, dimension_number
         for i, j in zip(axes_x, axes_y):
             if not (0 <= i < x.ndim and 0 <= j < y.ndim) or x_shape[i] != y_shape[j]:
                 raise ValueError(
-                    f"dot_general: axis {i} of {x} and axis {j} of {y} are to be matched (dimension_numbers "
+                    f"dot_general: axis {i} of {x:a} and axis {j} of {y:a} are to be matched (dimension_numbers "
                     f"{dimension_numbers}), but they do not fit"
                 )
     free_x, free_y = free_axes(x.ndim, cx, bx), free_axes(y.ndim, cy, by)

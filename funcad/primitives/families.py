@@ -313,7 +313,7 @@ def native_order(x: Any) -> Any:
 
 
 def avals_text(avals: Sequence[Any]) -> str:
-    return ", ".join(map(str, avals))
+    return " and ".join([f"{a:a}" for a in avals])
 
 
 def _elementwise_abstract(name: str, result: Any, weak: bool) -> Callable[..., Aval]:

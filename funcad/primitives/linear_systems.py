@@ -107,6 +107,7 @@ def _raising(impl: Callable[..., Any]) -> Callable[..., Any]:
         with importlib.import_module("cupyx").errstate(linalg="raise"):
             return impl(xp, *args, **params)
 
+    checked.__wrapped__ = impl  # type: ignore[attr-defined]
     return checked
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from funcad.host.where import state
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.later import Later, attribute_of
 from funcad.reads.observer import Observer
 from funcad.reads.places import Place, has_dict, is_scalar, own, reference
 
@@ -78,6 +79,8 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     kind = type(x)
     if issubclass(kind, types.ModuleType):
         return _of_module(observer, x, name)
+    if kind is Later:
+        return attribute_of(observer, x, name)
     if kind is np.ndarray:
         if name in _MEMORY:
             observer.content(x)

@@ -3,8 +3,8 @@ what goes into them.
 
 Idea: a function of the user's is called as its twin, wherever it came from: a global, an attribute, a method, a partial. A
 library's function is code that nobody sees, so what is handed to it and was there before is told as a whole, unless a traced
-value goes in beside it: then it is funcad's function that runs, which reads arrays by reference. `_REFUSED` and `_method` are
-the table of what can be neither read again nor replayed.
+value goes in beside it: then it is funcad's function that runs, which reads arrays by reference. refused_calls.py and `_method`
+are the table of what can be neither read again nor replayed.
 
 Traps: NumPy's function of a captured array gives a number that no program computes, so its elements are a guard; a function
 that is handed to one of ours or of Python's is called by that, and goes as its twin; a list keeps what it is given, so it gets
@@ -19,7 +19,6 @@ import collections
 import contextlib
 import contextvars
 import copy
-import datetime
 import functools
 import inspect
 import io
@@ -29,7 +28,6 @@ import os
 import random
 import sys
 import threading
-import time
 import types
 import warnings
 import weakref
@@ -45,40 +43,15 @@ from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
+from funcad.reads.later import LaterMethod, all_now, is_live, now, text
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
+from funcad.reads.refused_calls import named, refusal_of
 from funcad.reads.replays import replayed, spoken, told_key
 from funcad.reads.stores import held_before
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
-_SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
-# what is refused before it runs -> why
-_REFUSED: dict[Any, str] = {
-    builtins.eval: "eval runs code that cannot be seen",
-    builtins.exec: "exec runs code that cannot be seen",
-    builtins.input: "input reads what nobody can read again",
-    builtins.breakpoint: "breakpoint stops at each call",
-    builtins.open: "open reads or writes a file",
-    os.urandom: "os.urandom gives other bytes at each call",
-    os.getcwd: "os.getcwd may answer something else at each call",
-    time.sleep: "time.sleep waits at each call",
-    **{getattr(datetime.datetime, name): f"datetime.{name} reads a clock" for name in ("now", "utcnow", "today")},
-    datetime.date.today: "date.today reads a clock",
-    **{f: f"os.{f.__name__} reads what nobody can read again" for f in (os.listdir, os.scandir, os.stat)},
-    **{f: f"os.path.{f.__name__} reads what nobody can read again" for f in (os.path.exists, os.path.isfile, os.path.isdir)},
-    **{f: f"np.{f.__name__} reads a file" for f in (np.load, np.loadtxt, np.genfromtxt, np.fromfile)},
-    **{f: f"time.{f.__name__} gives another answer at each call" for f in (time.localtime, time.gmtime, time.ctime)},
-    **{f: f"time.{f.__name__} reads a clock" for f in (time.strftime, time.asctime)},
-}  # fmt: skip
-# the same, of modules that a program may never import
-_REFUSED_BY_NAME = {
-    ("pdb", "set_trace"): "pdb.set_trace stops at each call",
-    ("numpy.random", "seed"): "np.random.seed sets a generator",
-    ("numpy.random", "RandomState.set_state"): "np.random.set_state sets a generator",
-    **{("uuid", name): f"uuid.{name} gives another answer at each call" for name in ("uuid1", "uuid4")},
-    **{("secrets", name): f"secrets.{name} gives another answer at each call" for name in _SECRETS},
-}
 _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
     [
         builtins.locals,
@@ -168,7 +141,7 @@ def _class(observer: Observer, f: type) -> Any:
     begin = f.__init__
     if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
         observer.orders.seen = observer.orders.seen or issubclass(f, CONTAINERS) and bool(observer.orders.dicts)
-        return f
+        return lambda *args, **kwargs: f(*map(all_now, args), **{k: all_now(a) for k, a in kwargs.items()})
     base = raw_of(f, "__init__")[0]
     place = observer.origin.get(id(base)) or observer.found_nowhere(base, base.__name__)
     at = observer.place(place, "raw", "__init__", f"{base.__name__}.__init__")
@@ -186,19 +159,6 @@ def _class(observer: Observer, f: type) -> Any:
 def _top(x: Any) -> str:
     """The package that a function or a class says it is of."""
     return str(getattr(x, "__module__", None)).partition(".")[0]
-
-
-def _named(f: Any) -> tuple[Any, Any]:
-    """By what a function is told from others whose module may never be imported."""
-    return getattr(f, "__module__", None), getattr(f, "__qualname__", None)
-
-
-def refusal_of(f: Any) -> str | None:
-    """Why a call of this function of a library can be neither read again nor replayed; None if it can, or may be."""
-    try:
-        return _REFUSED.get(f) or _REFUSED_BY_NAME.get(_named(f))
-    except TypeError:  # what cannot be hashed
-        return None
 
 
 def _library(observer: Observer, f: Any, caller: Any) -> Any:
@@ -241,7 +201,11 @@ class LibraryCall:
             return tracing.door_of(f)(*args)
         owner = getattr(f, "__self__", None)
         observer.orders.asked(f, owner, args, kwargs)
-        answer = _answers.get(f if type(f) in _HASHABLE else _named(f))
+        if type(f) is LaterMethod:
+            return f(*args, **kwargs)
+        answer = _answers.get(f if type(f) in _HASHABLE else named(f))
+        if observer.laters and answer is not None and f not in _TEXTS:
+            args, kwargs = tuple(map(all_now, args)), {k: all_now(a) for k, a in kwargs.items()}
         if answer is not None:
             found = answer(observer, args, kwargs)
             if found is not MISSING:
@@ -254,10 +218,17 @@ class LibraryCall:
         if args and type(args[0]) is Tracer and (f is builtins.hash or issubclass(type(owner), dict)):
             args = (told_key(observer, args[0]), *args[1:])
         if type(owner) is str and owner is not f:  # "{}".format(x)
+            live = [is_live(observer, a) for a in (*args, *kwargs.values())]
+            if any(live) and f.__name__ in ("format", "join"):
+                found = text(observer, lambda given, named: f(*given, **named), [[*args], kwargs])
+                if found is not MISSING:
+                    return found
             args, kwargs = tuple([spoken(observer, a) for a in args]), {k: spoken(observer, a) for k, a in kwargs.items()}
         found = replayed(observer, f, owner, args, kwargs)
         if found is not MISSING:
             return found
+        if observer.laters and not (type(owner) is list and f.__name__ == "append"):
+            args, kwargs = tuple(map(all_now, args)), {k: all_now(a) for k, a in kwargs.items()}
         x, name, rest = _changed_by(f, owner, args)
         if x is not None and type(x) is not Tracer:
             found = MISSING
@@ -683,6 +654,12 @@ def _generator(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _datetime64(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if args and args[0] in ("now", "today"):
+        observer.refuse(f"np.datetime64({args[0]!r}) reads a clock")
+    return MISSING
+
+
 def _constant(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if len(args) == 1:
         observer.constant(args[0])
@@ -692,11 +669,21 @@ def _constant(observer: Observer, args: tuple, kwargs: dict) -> Any:
 
 def _text(f: Any) -> Callable[[Observer, tuple, dict], Any]:
     """str, repr, format or ascii."""
-    return lambda observer, args, kwargs: f(spoken(observer, args[0]), *args[1:], **kwargs) if args else MISSING
 
+    def made(observer: Observer, args: tuple, kwargs: dict) -> Any:
+        live = not kwargs and any([is_live(observer, a) for a in args])
+        found = text(observer, f, [*args]) if live else MISSING
+        if found is not MISSING or not args:
+            return found
+        return f(spoken(observer, args[0]), *map(now, args[1:]), **kwargs)
+
+    return made
+
+
+_TEXTS = frozenset([builtins.str, builtins.repr, builtins.format, builtins.ascii])
 
 _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
-    **{f: _text(f) for f in (builtins.str, builtins.repr, builtins.format, builtins.ascii)},
+    **{f: _text(f) for f in _TEXTS},
     type: _type,
     getattr: _getattr,
     hasattr: _hasattr,
@@ -713,4 +700,5 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     warnings.filterwarnings: _filters,
     ("numpy.random", "default_rng"): _generator,
     constant: _constant,
+    np.datetime64: _datetime64,
 }

@@ -60,9 +60,10 @@ _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, 
 _DEEP = 6  # containers in containers that are told by their contents
 
 
-def outside() -> tuple[int, ...]:
-    """Where output and warnings go."""
-    return id(sys.stdout), id(sys.stderr), id(warnings.filters), id(warnings.showwarning)
+def outside() -> tuple[Any, ...]:
+    """Where output and warnings go, and how arrays are printed."""
+    printed = tuple([id(x) if callable(x) else repr(x) for x in np.get_printoptions().values()])
+    return id(sys.stdout), id(sys.stderr), id(warnings.filters), id(warnings.showwarning), printed
 
 
 class Observer:
@@ -101,6 +102,7 @@ class Observer:
         self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
         self.libraries: dict[int, Any] = {}  # modules of which functions, classes and numbers were read
         self.outside = outside()
+        self.laters = False  # was something made that is another at each call? (later.py)
         self.orders = KeyOrders()  # of the function's arguments, see TwinRun
         self.root = self.place(None, "root", None, "")
         self._begin(f, self.root)

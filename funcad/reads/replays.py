@@ -15,6 +15,7 @@ import builtins
 import copy
 import operator
 import sys
+import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.value_reads import shown_value
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, state, users_frame
 from funcad.ir.aval import Aval
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback, host_read_p, rewinding
 from funcad.reads.code_reads import MISSING, draws
+from funcad.reads.later import Later, asked, deferred, later, of_clock, tells_time
 from funcad.reads.observer import Observer, outside
 from funcad.reads.places import is_scalar, reference
 
@@ -54,14 +55,18 @@ def is_replayed(f: Any) -> bool:
     name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
     if f is builtins.print or f is warnings.warn or f is sys.stdout or f is sys.stderr:
         return True
-    return module == "time" and name in _CLOCKS or module == "logging" and (name in _LEVELS or name in ("log", "exception"))
+    if tells_time(f) or module == "time" and name in _CLOCKS:
+        return True
+    return module == "logging" and (name in _LEVELS or name in ("log", "exception"))
 
 
 def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
     """What a call of a library's function gives that is done again at each call; MISSING if it is none of these."""
     name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
     if state.abstract is not observer.trace:  # in the body of a loop
-        return MISSING
+        return observer.refuse(f"{name} reads a clock in the body of a loop") if tells_time(f) else MISSING
+    if tells_time(f):
+        return of_clock(observer, f, args, kwargs, lambda: _read_anew("time.time_ns", lambda: time.time_ns(), time.time_ns()))
     if owner is None or type(owner) is types.ModuleType:
         if module is not None and module.startswith("tqdm.") and (is_a(f, type) or name == "trange"):
             return _progress(observer, f, args, kwargs)
@@ -92,11 +97,11 @@ def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) 
 def spoken(observer: Observer, x: Any) -> Any:
     """x on its way into a text: traced numbers are asked for, also those in containers."""
     if type(x) is Tracer:
-        if id(x) in observer.tracers:
-            raise observer.not_placed(x)
-        return shown_value(x) if state.abstract is observer.trace else x
+        return asked(observer, x) if state.abstract is observer.trace or id(x) in observer.tracers else x
+    if type(x) is Later:
+        return x.now()
     observer.orders.handed(x)
-    if type(x) in (list, tuple, dict) and any([type(v) is Tracer for v in tree.leaves(x)]):
+    if type(x) in (list, tuple, dict) and any([type(v) in (Tracer, Later) for v in tree.leaves(x)]):
         return tree.map(lambda v: spoken(observer, v), x)
     observer.content(x)
     return x
@@ -104,24 +109,20 @@ def spoken(observer: Observer, x: Any) -> Any:
 
 def _effect(name: str, say: Callable[..., Any], args: tuple, kwargs: dict) -> None:
     """`say(*args, **kwargs)` whenever the program runs; traced values among the arguments are those of that run."""
-    leaves, structure = tree.flatten((args, kwargs))
-    traced = [type(x) is Tracer for x in leaves]
-    weak = [x.aval.weak for x in leaves if type(x) is Tracer]
+    operands, made = deferred((args, kwargs))
 
     def flat(*values: Any) -> list[Any]:
-        found = iter([v.item() if number and is_a(v, np.generic) else v for v, number in zip(values, weak)])
-        given, keywords = structure.unflatten([next(found) if t else x for t, x in zip(traced, fixed)])
+        given, keywords = made(values)
         say(*given, **keywords)
         return []
 
-    fixed = [None if t else x.copy() if type(x) is np.ndarray else x for t, x in zip(traced, leaves)]
-    debug_callback(HostCall(name, flat, (), ()), *[x for x in leaves if type(x) is Tracer])
+    debug_callback(HostCall(name, flat, (), ()), *operands)
 
 
 def _seen(observer: Observer, what: str, said: Any) -> None:
     """What is said is told by what it holds now; what Python's `str` looks into later than that is refused."""
     for x in tree.leaves(said):
-        if type(x) is Tracer or is_scalar(x) or isinstance(x, (type, types.FunctionType)):
+        if type(x) in (Tracer, Later) or is_scalar(x) or is_a(x, (type, types.FunctionType)):
             continue
         if is_a(x, np.ndarray) and not x.dtype.hasobject:
             observer.content(x)
@@ -130,8 +131,8 @@ def _seen(observer: Observer, what: str, said: Any) -> None:
     args, kwargs = said
     for part in (*args, *kwargs.values()):
         leaves = tree.leaves(part)
-        if Tracer in map(type, leaves):  # which are operands of what is said
-            part = [x for x in leaves if type(x) is not Tracer]
+        if not {Tracer, Later}.isdisjoint(map(type, leaves)):  # which are operands of what is said
+            part = [x for x in leaves if type(x) not in (Tracer, Later)]
         observer.content(part)
 
 
@@ -160,15 +161,18 @@ def _print(observer: Observer, args: tuple, kwargs: dict) -> None:
 def _written(observer: Observer, stream: Any, name: str, args: tuple) -> Any:
     _stays(observer, f"{name} of a stream")
     error = stream is sys.stderr
-    if any([type(x) is not str for x in args]):
+    if any([(x.kind if type(x) is Later else type(x)) is not str for x in args]):
         return MISSING  # an error
     _effect(name, lambda *args: getattr(sys.stderr if error else sys.stdout, name)(*args), args, {})
+    if args and type(args[0]) is Later:
+        return later(observer, len, [args[0]])
     return len(args[0]) if args else None
 
 
 def _warn(observer: Observer, message: Any, category: Any = None, stacklevel: int = 1, **others: Any) -> None:
     _stays(observer, "warnings.warn")
-    if others or type(message) is not str and not is_a(message, Warning) or type(stacklevel) is not int:
+    made_later = type(message) is Later and message.kind is str
+    if others or type(message) is not str and not made_later and not is_a(message, Warning) or type(stacklevel) is not int:
         observer.refuse("warnings.warn is given what cannot be said later")
     frame: Any = users_frame(2)
     for _ in range(stacklevel - 1):
@@ -177,12 +181,12 @@ def _warn(observer: Observer, message: Any, category: Any = None, stacklevel: in
             frame = frame.f_back
     names, where, line = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
     module = names.get("__name__", "<string>")
-    kind = type(message) if is_a(message, Warning) else category or UserWarning
+    kind = category or UserWarning if made_later or type(message) is str else type(message)
 
-    def say() -> None:
+    def say(message: Any) -> None:
         warnings.warn_explicit(message, kind, where, line, module, names.setdefault("__warningregistry__", {}))
 
-    _effect("warnings.warn", say, (), {})
+    _effect("warnings.warn", say, (message,), {})
 
 
 def _logged(observer: Observer, logger: Any, name: str, args: tuple, kwargs: dict) -> None:

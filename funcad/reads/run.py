@@ -28,9 +28,10 @@ from typing import Any
 
 from funcad.host.where import is_internal, setting
 from funcad.reads.attributes import defaults_of, is_users_function, method_of
-from funcad.reads.calls import called, refusal_of
+from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, content, is_library, is_library_module, reads_of
 from funcad.reads.observer import Observer
+from funcad.reads.refused_calls import refusal_of
 from funcad.reads.replays import is_replayed
 from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
@@ -96,7 +97,7 @@ def begin(f: Any, statics: list[tuple[str, Any]], inputs: set[str]) -> Observer:
 def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
     """Is it code that the user wrote, rather than a library's, or what Python makes for a dataclass or a named tuple?"""
     file = code.co_filename
-    made = file[:1] == "<" and not file.startswith(("<stdin", "<ipython"))
+    made = file[:1] == "<" and not file.startswith(("<stdin", "<ipython", "<frozen"))
     return not (made or is_internal(file) or is_library_module(str(names.get("__name__", ""))))
 
 

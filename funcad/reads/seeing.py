@@ -25,6 +25,7 @@ from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
+from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
 from funcad.reads.places import Place, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
@@ -149,7 +150,7 @@ class Seen(Hooks):
         return item(owner, key)
 
     def store_item(self, owner: Any, key: Any, value: Any) -> None:
-        observer = state.observer
+        observer, key = state.observer, all_now(key)
         if observer is not None and type(owner) is not Tracer:
             method = method_of(observer, type(owner), "__setitem__")
             if method is not None:
@@ -161,7 +162,7 @@ class Seen(Hooks):
         owner[key] = value
 
     def delete_item(self, owner: Any, key: Any) -> None:
-        observer = state.observer
+        observer, key = state.observer, all_now(key)
         if observer is not None and type(owner) is not Tracer:
             method = method_of(observer, type(owner), "__delitem__")
             if method is not None:
@@ -207,6 +208,8 @@ class Seen(Hooks):
         kind = type(value)
         if observer is None or kind in _PLAIN:
             return self._number(observer, value)
+        if kind is Later:
+            return value.now()
         if not is_library(kind):
             for name in ("__bool__", "__len__"):
                 method = method_of(observer, kind, name)
@@ -237,6 +240,7 @@ class Seen(Hooks):
             if a is None or b is None:
                 return op(a, b)
             return op(_identity(observer, a), _identity(observer, b))
+        a, b = now(a), now(b)
         if op.__name__ in ("contains", "lacks"):
             return _membership(observer, op, a, b)
         return binary(observer, op, a, b)
@@ -246,11 +250,12 @@ class Seen(Hooks):
         if observer is not None:
             if op is operator.is_ or op is operator.is_not:
                 return _identity(observer, value)
+            value = now(value)
             observer.content(value) if type(value) is not Tracer else None
         return value
 
     def match(self, value: Any) -> Any:
-        observer = state.observer
+        observer, value = state.observer, all_now(value)
         if observer is not None:
             if type(value) is Tracer:
                 return as_truth(self._number(observer, value))
@@ -258,9 +263,24 @@ class Seen(Hooks):
             observer.content(value)
         return value
 
-    def text(self, value: Any) -> Any:
+    def formatted(self, value: Any, conversion: int, spec: Any) -> Any:
         observer = state.observer
-        return value if observer is None else spoken(observer, value)
+        if observer is None:
+            return super().formatted(value, conversion, spec)
+        if is_live(observer, value) or type(spec) is Later:
+            found = text(observer, super().formatted, [value, conversion, spec])
+            if found is not MISSING:
+                return found
+        return super().formatted(spoken(observer, value), conversion, now(spec))
+
+    def message(self, value: Any) -> Any:
+        return all_now(value)
+
+    def joined(self, *parts: Any) -> Any:
+        observer = state.observer
+        if observer is not None and Later in map(type, parts):
+            return joined(observer, parts)
+        return super().joined(*parts)
 
     # -- operators
 
@@ -274,6 +294,7 @@ class Seen(Hooks):
         observer = state.observer
         if observer is None:
             return op(a)
+        a = now(a)
         if type(a) is np.ndarray:
             observer.content(a)
         out = op(a)
@@ -303,6 +324,7 @@ def item(x: Any, key: Any) -> Any:
     observer = state.observer
     if observer is None:
         return x[key]
+    x, key = now(x), all_now(key)
     kind = type(x)
     if kind is Tracer or kind.__module__.partition(".")[0] == "funcad":
         for k in key if type(key) is tuple else (key,):
@@ -380,7 +402,7 @@ def _of_array(observer: Observer, place: Place, x: np.ndarray, key: Any) -> Any:
 
 def iterated(x: Any, depth: int) -> Any:
     """What a loop runs over."""
-    observer = state.observer
+    observer, x = state.observer, now(x)
     kind = type(x)
     if observer is None or kind is Tracer:
         return x
@@ -458,8 +480,16 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
 
 def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     """An operator of two operands, comparisons too."""
+    if observer.laters and Later in (type(a), type(b)):
+        found = combined(observer, op, a, b) if op is not operator.mod or type(a) is not str else MISSING
+        if found is not MISSING:
+            return found
+        a, b = now(a), b if op is operator.mod else now(b)
     first, second = type(a), type(b)
     if first is str and op is operator.mod:
+        found = of_percent(observer, a, b) if is_live(observer, b) else MISSING
+        if found is not MISSING:
+            return found
         b, second = spoken(observer, b), bool
     if observer.tracers and (id(a) in observer.tracers or id(b) in observer.tracers):
         return _of_inputs(observer, op, a, b)

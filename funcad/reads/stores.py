@@ -26,6 +26,7 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, is_library
+from funcad.reads.later import Later, all_now, deferred
 from funcad.reads.places import Place, dict_of, elements_of, is_scalar, keys_of, reference, value_at
 from funcad.tree.same import same
 
@@ -283,6 +284,10 @@ class Stores:
             self.observer.guard(self.observer.origin[id(value)], check, known)
             return [], lambda _: known() if check == "ref" else known
         leaves, structure = tree.flatten(value)
+        if any([type(x) is Later for x in leaves]):
+            if all([type(x) is Later and x.timed or is_scalar(x) for x in leaves]):
+                return deferred(value)
+            return self._made(label, all_now(value), at)
         if any([type(x) is Tracer and x.owner.level and x.owner.closed for x in leaves]):
             self.observer.refuse(f"{label} is given a value that is being derived or mapped", at)
         if type(value) in (list, dict, tuple, set) and not value:

@@ -112,15 +112,15 @@ class _Page(Names):
         return f'<span title="{escape(title)}">{escape(super().__call__(atom))}</span>'
 
     def typed(self, atom: Any) -> str:
-        return f'{self(atom)}<span style="{_QUIET}">:{escape(str(atom.aval))}</span>'
+        return f'{self(atom)}<span style="{_QUIET}">:{escape(atom.aval.short)}</span>'
 
 
 def describe(aval: Any) -> str:
     """An aval in words: f64[3,4] is also so many elements and bytes."""
     size = getattr(aval, "size", None)
     if size is None or not hasattr(aval, "dtype") or not aval.shape:
-        return str(aval)
-    return f"{aval}: {size:,} elements, {size * aval.dtype.itemsize:,} bytes"
+        return aval.short
+    return f"{aval.short}: {size:,} elements, {size * aval.dtype.itemsize:,} bytes"
 
 
 def source_text(source: Any) -> str:
@@ -211,7 +211,7 @@ def _boxes(jaxpr: Any) -> list[_Box]:
         boxes.append(makers[v])
     for equation in jaxpr.equations:
         reads = list({id(b): b for a in equation.inputs if (b := makers.get(a)) is not None}.values())
-        avals = " ".join([str(v.aval) for v in equation.outputs])
+        avals = " ".join([v.aval.short for v in equation.outputs])
         title = f"{equation.primitive.name} -> {avals}\n{source_text(equation.source)}"
         box = _Box(equation.primitive.name, avals, title, "#e6ecf7", reads)
         boxes.append(box)

@@ -70,13 +70,13 @@ class Names:
         return name
 
     def typed(self, atom: Any) -> str:
-        return f"{self(atom)}:{atom.aval}"
+        return f"{self(atom)}:{atom.aval.short}"
 
 
 def scalar(literal: Any) -> str:
     value = literal.value
     text = str(value.item() if is_a(value, np.generic) else value)
-    return text if literal.aval.weak else f"{text}:{literal.aval}"
+    return text if literal.aval.weak else f"{text}:{literal.aval.short}"
 
 
 def parameter(key: str, value: Any) -> str:
@@ -84,7 +84,7 @@ def parameter(key: str, value: Any) -> str:
         return f"{key}={getattr(value, '__name__', type(value).__name__)}"
     if isinstance(value, type):
         return f"{key}={value.__name__}"
-    text = str(value)
+    text = value.short if hasattr(value, "weak") else str(value)  # an aval
     return f"{key}={text if len(text) <= 60 else text[:57] + '...'}"
 
 

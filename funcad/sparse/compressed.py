@@ -25,7 +25,7 @@ from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
 from funcad.errors import FuncadError, NonDifferentiableInputError
 from funcad.flatten_util import ravel_pytree
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval, aval_of, said
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
@@ -121,7 +121,7 @@ class _CompressedDerivative:
         for x in tree.leaves(args[position]):
             if aval_of(x).dtype.kind != "f":
                 raise NonDifferentiableInputError(
-                    f"{self.what}: the argument must be real floats, got {aval_of(x)}.\n"
+                    f"{self.what}: the argument must be real floats, got {said(x)}.\n"
                     "Remedy: convert it with .astype(float); take the real and imaginary parts of complex arrays as two."
                 )
         vector, tree_of = ravel_pytree(args[position])
@@ -132,7 +132,7 @@ class _CompressedDerivative:
             flat = ravel_pytree(out)[0]
             if aval_of(flat).dtype.kind != "f":
                 raise NonDifferentiableInputError(
-                    f"{self.what}: the output of {name_of(self.f)} must be real floats, got {aval_of(flat)}.\n"
+                    f"{self.what}: the output of {name_of(self.f)} must be real floats, got {said(flat)}.\n"
                     "Remedy: give its real and imaginary parts as two arrays."
                 )
             return flat

@@ -27,7 +27,7 @@ from funcad.api.vmap import vmap
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError, TangentMismatchError
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
-from funcad.ir.aval import Aval, aval_of, is_inexact, shape_of
+from funcad.ir.aval import Aval, aval_of, is_inexact, said, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.ir.trace import any_tracer, bind, trace_function
@@ -121,11 +121,11 @@ def _leaves_like(x: Any, term: Any, argument: int, k: int) -> list[Any]:
         aval, given = aval_of(value), aval_of(t)
         if not is_inexact(aval):
             raise NonDifferentiableInputError(
-                f"jet: primals[{argument}] must be float, got {aval}; integers have no derivatives.\n"
+                f"jet: primals[{argument}] must be float, got {said(value)}; integers have no derivatives.\n"
                 "Remedy: convert it with .astype(float), or let f close over it."
             )
         if given.shape != aval.shape or given.dtype.kind == "c" and aval.dtype.kind != "c":
-            raise TangentMismatchError(f"{what}: expected {aval}, as in primals[{argument}], got {given}")
+            raise TangentMismatchError(f"{what}: expected {aval:a}, as in primals[{argument}], got {said(t)}")
         t = convert(t, aval.dtype)
         result.append(div(t, float(factorial(k))) if k > 1 else t)
     return result
@@ -173,7 +173,7 @@ def _check_real(vector: Vector, x: Any, what: str) -> None:
     for leaf in tree.leaves(x):
         if aval_of(leaf).dtype.kind != "f":
             raise NonDifferentiableInputError(
-                f"{what}: the argument must be real, got {aval_of(leaf)}.\nRemedy: convert it with .astype(float)."
+                f"{what}: the argument must be real, got {said(leaf)}.\nRemedy: convert it with .astype(float)."
             )
 
 

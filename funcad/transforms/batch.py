@@ -36,7 +36,7 @@ def batch_step(
         return (out, [False] * len(out)) if primitive.multiple else ([out], [False])
     if primitive.batch is None:
         raise MissingRuleError(
-            f"primitive {primitive.name} has no batching rule (operands: {', '.join(str(aval_of(a)) for a in args)}), "
+            f"primitive {primitive.name} has no batching rule (operands: {', '.join(f'{aval_of(a):a}' for a in args)}), "
             "so vmap cannot map over it.\n"
             "Remedy: give the function that uses it a rule with funcad.custom_vmap, or loop over axis 0 "
             "with funcad.map."

@@ -27,7 +27,7 @@ def no_rule(primitive: Primitive, primals: Sequence[Value]) -> MissingRuleError:
     """The error of an operation that gives numbers, but no derivative of them."""
     return MissingRuleError(
         f"primitive {primitive.name} has no derivative rule "
-        f"(operands: {', '.join(str(aval_of(p)) for p in primals)}).\n"
+        f"(operands: {', '.join(f'{aval_of(p):a}' for p in primals)}).\n"
         "Remedy: call it in a funcad.custom_jvp function, which says the derivative; or on funcad.stop_gradient(x)."
     )
 

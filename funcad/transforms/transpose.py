@@ -129,7 +129,7 @@ def transpose_eval(
 def _missing(equation: Equation) -> MissingRuleError:
     return MissingRuleError(
         f"primitive {equation.primitive.name} has no transpose rule (operands: "
-        f"{', '.join(str(a.aval) for a in equation.inputs)}), so reverse mode cannot pass through it.\n"
+        f"{', '.join(f'{a.aval:a}' for a in equation.inputs)}), so reverse mode cannot pass through it.\n"
         "Remedy: wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
     )
 

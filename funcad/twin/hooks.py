@@ -118,13 +118,24 @@ class Hooks:
         """The subject of `match`."""
         return value
 
-    def text(self, value: Any) -> Any:
-        """What an f-string makes a text of."""
+    def formatted(self, value: Any, conversion: int, spec: Any) -> Any:
+        """`{value!r:spec}` in an f-string; the conversion is a letter's number or -1, the spec a text or None."""
+        return format(_CONVERSIONS[conversion](value) if conversion in _CONVERSIONS else value, spec or "")
+
+    def message(self, value: Any) -> Any:
+        """What an assertion says that has failed."""
         return value
+
+    def joined(self, *parts: Any) -> Any:
+        """The texts that an f-string is made of."""
+        return parts[0] if len(parts) == 1 else "".join(parts)
 
     def enter(self, manager: Any, depth: int) -> Any:
         """`with manager`; `depth` levels are taken apart of what it hands out: 1 in `as (a, b)`, else 0."""
         return manager
+
+
+_CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
 def _nobody() -> None:

@@ -284,9 +284,12 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         self.generic_visit(node)
-        if self._live:
-            node.value = self._hook("text", node.value, node.value)
-        return node
+        spec = node.format_spec
+        return self._hook("formatted", node.value, node.value, node.conversion, spec) if self._live else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        self.generic_visit(node)
+        return self._hook("joined", node, *node.values) if self._live else node
 
     # -- truths
 
@@ -314,7 +317,13 @@ class Rewriter(ast.NodeTransformer):
         node.test = test
         return node
 
-    visit_If = visit_While = visit_IfExp = visit_Assert = _tested
+    visit_If = visit_While = visit_IfExp = _tested
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self._tested(node)
+        if self._live and node.msg is not None and not is_constant(node.msg):
+            node.msg = self._hook("message", node.msg, node.msg)
+        return node
 
     # -- operators
 

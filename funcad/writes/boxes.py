@@ -20,7 +20,7 @@ import numpy as np
 
 from funcad.errors import SharedMemoryError, WriteError
 from funcad.host.where import state, user_source
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import said, shape_of
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_update
@@ -239,7 +239,7 @@ def _check_owner(x: Tracer, root: Tracer) -> None:
         return
     source = user_source()
     raise WriteError(
-        f"a write into {aval_of(x)}{f' at {source}' if source is not None else ''}, which was made outside of the body that is "
+        f"a write into {said(x)}{f' at {source}' if source is not None else ''}, which was made outside of the body that is "
         f"being traced ({body.name}): the body is traced once, but its writes would have to happen each time it runs.\n"
         "Remedy: pass the array to the body as an argument or carry, write a copy there, and return it."
     )
@@ -264,7 +264,7 @@ def _check_arguments(x: Tracer, root: Tracer) -> None:
     if len(shared) > 1 and sum([np.shares_memory(a, own) for a in shared]) > 1:
         source = user_source()
         raise SharedMemoryError(
-            f"a write into {aval_of(x)}{f' at {source}' if source is not None else ''}, which shares memory with another "
+            f"a write into {said(x)}{f' at {source}' if source is not None else ''}, which shares memory with another "
             f"argument of the function that {trace.name} traces: the other one would not see it.\n"
             "Remedy: pass a copy, x.copy()."
         )

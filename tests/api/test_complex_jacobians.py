@@ -72,8 +72,8 @@ def test_holomorphic_functions_as_before():
     [
         (fc.jacfwd, energies, Z, {}, "jacfwd: the argument is .*Remedy: jacrev, if the outputs are real; or holomorphic=True"),
         (fc.jacrev, waves, X, {}, "jacrev: the output is .*Remedy: jacfwd, if the arguments are real; or holomorphic=True"),
-        (fc.jacfwd, waves, X, {"holomorphic": True}, "the argument is f64.*convert it to complex, or leave it out"),
-        (fc.jacrev, energies, Z, {"holomorphic": True}, "the output is f64.*convert it to complex, or leave it out"),
+        (fc.jacfwd, waves, X, {"holomorphic": True}, "the argument is a float64.*convert it to complex, or leave it out"),
+        (fc.jacrev, energies, Z, {"holomorphic": True}, "the output is a float64.*convert it to complex, or leave it out"),
         (fc.hessian, waves, X, {}, "jacfwd, if the arguments are real"),
         (fc.jacrev, np.sin, np.arange(3), {}, "integers and bools have no derivative"),
     ],

@@ -232,7 +232,7 @@ def test_static_arguments_are_named():
 
 def test_integers_in_fields_say_how_to_make_them_static():
     text = message(fc.grad(lambda p: p.w * p.b), Layer(1.0, 2))
-    assert "the argument at .b is i64*[]" in text and "or make the field static, field(metadata={'static': True})" in text
+    assert "the argument at .b is the int 2" in text and "or make the field static, field(metadata={'static': True})" in text
 
 
 def test_an_argument_that_is_changed_and_not_returned():

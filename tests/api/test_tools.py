@@ -19,8 +19,8 @@ X = np.arange(3.0)
 def test_make_jaxpr():
     c = np.ones(3)
     closed = fc.make_jaxpr(lambda x, y: {"a": np.sin(x) * c, "b": y})(X, 2)
-    assert [str(a) for a in closed.in_avals] == ["f64[3]", "i64*[]"]
-    assert [str(a) for a in closed.out_avals] == ["f64[3]", "i64*[]"]
+    assert [a.short for a in closed.in_avals] == ["f64[3]", "i64*[]"]
+    assert [a.short for a in closed.out_avals] == ["f64[3]", "i64*[]"]
     assert closed.consts[0] is c
     assert [e.primitive.name for e in closed.eqns] == ["sin", "mul"]
     assert str(closed) == str(closed.jaxpr) == repr(closed)

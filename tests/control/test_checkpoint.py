@@ -257,10 +257,11 @@ def test_print_saved_residuals(capsys):
 
     fc.print_saved_residuals(f, {"w": X}, x=X)
     lines = capsys.readouterr().out.splitlines()
-    assert "f64[3] from the argument p['w']" in lines and "f64[3] from the argument x" in lines
-    assert any(line.startswith("f64[3] named 'hidden' from ") and "test_checkpoint.py" in line for line in lines)
+    three = "float64 array of shape (3,)"
+    assert f"{three} from the argument p['w']" in lines and f"{three} from the argument x" in lines
+    assert any(line.startswith(f"{three} named 'hidden' from ") and "test_checkpoint.py" in line for line in lines)
     fc.print_saved_residuals(fc.checkpoint(f), {"w": X}, X)
-    assert capsys.readouterr().out.splitlines() == ["f64[3] from the argument p['w']", "f64[3] from the argument x"]
+    assert capsys.readouterr().out.splitlines() == [f"{three} from the argument p['w']", f"{three} from the argument x"]
 
 
 def test_the_printed_program_is_marked():

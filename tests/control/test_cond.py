@@ -246,7 +246,7 @@ def raised(f, *args):
 
 def test_errors_word_for_word():
     assert raised(jit(lambda p: cond(p, lambda: {"a": 1.0}, lambda: {"a": np.ones(2)})), True) == (
-        "cond: the outputs of true_fun and false_fun differ at ['a']: f64*[] and f64[2].\n"
+        "cond: the outputs of true_fun and false_fun differ at ['a']: a float and a float64 array of shape (2,).\n"
         "All branches must return the same shapes and dtypes.\n"
         "Remedy: np.broadcast_to(..., (2,)) in the branch that returns less."
     )
@@ -255,21 +255,21 @@ def test_errors_word_for_word():
         "the output of false_fun is a tuple of length 1, but the output of true_fun is a dict with the key 'a'."
     )
     assert raised(jit(lambda k: switch(k, [lambda: 1.0, lambda: 2.0, lambda: np.ones(1)])), 0) == (
-        "switch: the outputs of branches[0] and branches[2] differ: f64*[] and f64[1].\n"
+        "switch: the outputs of branches[0] and branches[2] differ: a float and a float64 array of shape (1,).\n"
         "All branches must return the same shapes and dtypes.\n"
         "Remedy: np.broadcast_to(..., (1,)) in the branch that returns less."
     )
     assert raised(cond, np.ones(2), lambda: 1, lambda: 2) == (
-        "cond: the predicate must have shape (), got f64[2].\n"
+        "cond: the predicate must have shape (), got a float64 array of shape (2,).\n"
         "Remedy: np.where chooses element by element; np.all or np.any make one answer of them."
     )
     assert raised(cond, "yes", lambda: 1, lambda: 2) == "cond: the predicate: expected an array or a number, got str: 'yes'"
     assert raised(cond, True, 1, 2) == (
-        "cond: the branches must be functions, got int.\n"
+        "cond: the branches must be functions, got the int 1.\n"
         "Remedy: np.where(pred, a, b) chooses between values, cond(pred, lambda: a, lambda: b) between computations."
     )
     assert raised(switch, 1.0, [lambda: 1, lambda: 2]) == (
-        "switch: the index must be an integer of shape (), got f64*[].\nRemedy: index.astype(int)."
+        "switch: the index must be an integer of shape (), got the float 1.0.\nRemedy: index.astype(int)."
     )
     assert raised(switch, 1, []) == "switch: branches is empty; give at least one function"
     assert raised(jit(lambda p: cond(p, lambda: "a", lambda: 1)), True) == (

@@ -277,11 +277,11 @@ def raised(f, *args, **kwargs):
 def test_errors_word_for_word():
     two = (np.float32(0), {"a": np.zeros(2)})
     assert raised(scan, lambda c, x: ((c[0], {"a": np.zeros(3)}), None), two, length=2) == (
-        "scan: carry[1]['a'] comes in as f64[2] but goes out as f64[3].\n"
+        "scan: carry[1]['a'] comes in as a float64 array of shape (2,) but goes out as a float64 array of shape (3,).\n"
         "Remedy: a carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
     )
     assert raised(scan, lambda c, x: ((np.float64(0), c[1]), None), two, length=2) == (
-        "scan: carry[0] comes in as f32[] but goes out as f64[].\n"
+        "scan: carry[0] comes in as a float32 scalar but goes out as a float64 scalar.\n"
         "Remedy: a carry keeps its dtype: start from float64, or return carry[0].astype(np.float32)."
     )
     assert raised(scan, lambda c, x: ((c[0], 1), None), two, length=2) == (
@@ -292,7 +292,7 @@ def test_errors_word_for_word():
         return c
 
     assert raised(scan, single, 1.0, length=2) == (
-        "scan: single must return a pair (carry, y); it returned f64*[].\n"
+        "scan: single must return a pair (carry, y); it returned a float.\n"
         "Remedy: return carry, y; or carry, None where there is nothing to stack."
     )
     assert raised(scan, single, 1.0) == (
@@ -301,7 +301,7 @@ def test_errors_word_for_word():
     assert raised(scan, single, 1.0, {"a": np.zeros(2), "b": np.zeros(3)}) == (
         "scan: the leading axes of xs must have equal lengths, but\n  xs['a'] has 2\n  xs['b'] has 3"
     )
-    assert raised(scan, single, 1.0, (np.zeros(2), 1.0)) == "scan: xs[1] is f64*[]; it needs a leading axis to loop over"
+    assert raised(scan, single, 1.0, (np.zeros(2), 1.0)) == "scan: xs[1] is the float 1.0; it needs a leading axis to loop over"
     assert raised(scan, single, 1.0, np.zeros(2), length=3) == (
         "scan: length=3 differs from the length of the leading axes of xs, 2"
     )
@@ -389,7 +389,7 @@ def test_associative_scan_is_differentiated_and_logarithmic():
     for make in (grad, hessian, lambda f: jit(grad(f)), lambda f: lambda x: vmap(grad(f))(np.stack([x, x]))[1]):
         expected = (grad if make not in (hessian,) else hessian)(python)(x)
         np.testing.assert_allclose(make(ours)(x), expected, rtol=1e-9)
-    assert "associative_scan: axis 1 is out of bounds for elems, which is f64[5]" == raised(
+    assert "associative_scan: axis 1 is out of bounds for elems, which is a float64 array of shape (5,)" == raised(
         associative_scan, multiply, x, axis=1
     )
 

@@ -174,7 +174,8 @@ def raised(f, *args, **kwargs):
 
 def test_errors_word_for_word():
     assert raised(custom_linear_solve, lambda x: x[:2], B, lambda m, b: b) == (
-        "custom_linear_solve: matvec(x) must have the shape and dtype of b, f64[3]; got f64[2]"
+        "custom_linear_solve: matvec(x) must have the shape and dtype of b, a float64 array of shape (3,); got a "
+        "float64 array of shape (2,)"
     )
     assert raised(custom_linear_solve, lambda x: x, {"p": B}, lambda m, b: (b, b)) == (
         "custom_linear_solve: the solution must have the structure of b.\n"

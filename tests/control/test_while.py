@@ -366,7 +366,7 @@ def raised(f, *args):
 def test_errors_word_for_word():
     below = lambda c: c["x"] < 3
     assert raised(while_loop, below, lambda c: {"x": np.ones(2) * c["x"]}, {"x": 0.0}) == (
-        "while_loop: carry['x'] comes in as f64*[] but goes out as f64[2].\n"
+        "while_loop: carry['x'] comes in as a float but goes out as a float64 array of shape (2,).\n"
         "Remedy: a carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
     )
 
@@ -382,7 +382,7 @@ def test_errors_word_for_word():
         return c
 
     assert raised(while_loop, test, lambda c: c, X) == (
-        "while_loop: test must return one bool of shape (), got f64[3].\n"
+        "while_loop: test must return one bool of shape (), got a float64 array of shape (3,).\n"
         "Remedy: compare it (x > 0); reduce an array of bools with np.all or np.any."
     )
     assert raised(jit(lambda n: fori_loop(0, n, lambda i, c: (c, c), 1.0)), 3) == (

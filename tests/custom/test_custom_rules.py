@@ -345,7 +345,7 @@ def test_wrong_results_of_bwd(wrap):
         gradient(lambda ct: ({"w": ct, "b": ct},))
     with pytest.raises(TangentMismatchError, match=r"cotangent\[0\]\['w'\] must have the shape of argument\[0\]\['w'\]"):
         gradient(lambda ct: ({"w": ct[:2]},))
-    with pytest.raises(TangentMismatchError, match=r"cotangent\[0\]\['w'\] must have the dtype .* float64; got f32\[3\]"):
+    with pytest.raises(TangentMismatchError, match=r"cotangent\[0\]\['w'\] must have the dtype .* float64; got a float32"):
         gradient(lambda ct: ({"w": np.zeros(3, np.float32)},))
 
 

@@ -6,7 +6,9 @@ import ctypes
 import linecache
 import signal
 import sys
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -135,3 +137,43 @@ def test_interrupts_of_a_first_call_are_interrupts(engine: str, every: int) -> N
             f = program()
             interrupt(lambda: calls(f), 1 + (2 * i + 1) * total // 80)  # noqa: B023 runs at once
             np.testing.assert_allclose(calls(f), expected, rtol=1e-12)
+
+
+# -- what is shown of it
+
+
+def _waves(x: np.ndarray) -> np.ndarray:
+    for i in range(4):
+        x = np.sin(x) * i
+        try:
+            x = x + {}[i]  # another error is being handled
+        except KeyError:
+            x = x + 1.0
+    return np.sum(x)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: funcad.grad(_waves),
+        lambda: funcad.hessian(_waves),
+        lambda: funcad.jit(funcad.grad(_waves)),
+        lambda: funcad.vmap(_waves),
+        lambda: funcad.make_jaxpr(_waves),
+    ],
+    ids=["grad", "hessian", "jit", "vmap", "make_jaxpr"],
+)
+def test_it_is_shown_without_our_frames(make: Callable[[], Any]) -> None:
+    """Of funcad's files one frame is left, that of what the user called, and no error that was handled when it came."""
+    came, lines, x = 0, [], np.ones(3)
+    for n in range(5, 400, 13):
+        f = make()
+        try:
+            with Interrupted(n):
+                f(x), f(x)
+        except KeyboardInterrupt as stop:
+            came += 1
+            shown = "".join(traceback.format_exception(stop))
+            lines.append(len(shown.splitlines()))
+            assert shown.count(str(Path(funcad.__file__).parent)) <= 2, shown
+    assert came > 10 and max(lines) <= 25

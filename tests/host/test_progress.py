@@ -157,6 +157,31 @@ def test_loops_in_python_count_their_turns(reverse: bool, time: Any, monkeypatch
     assert "while_loop at " in err.getvalue()
 
 
+@pytest.mark.parametrize("numbers", [True, False], ids=["numbers", "arrays"])
+def test_jitted_loops_that_python_turns_count_their_turns(numbers: bool, time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The NumPy engine writes loops as Python, over numbers or over arrays; the outermost one is counted."""
+    x = 1.0 if numbers else np.ones((3, 70))
+
+    def scanned(x: Any) -> Any:
+        inner = lambda c: fc.fori_loop(0, 3, lambda i, c: np.sin(c) + 0.1 * i, c)
+        return np.sum(fc.scan(lambda c, y: (inner(c) + y, None), x, np.arange(200.0))[0])
+
+    def repeated(x: Any) -> Any:
+        return fc.while_loop(lambda c: np.sum(c) < 900.0, lambda c: c + (1.0 if numbers else 0.01), x)
+
+    with fc.config.set(engine="numpy", progress="off"):
+        jitted = [fc.jit(f) for f in (scanned, repeated)]
+        expected = [[f(x) for _ in range(3)][-1] for f in jitted]
+    time.each = 0.05
+    with fc.config.set(engine="numpy"):
+        for f, value, name in zip(jitted, expected, ("scanned", "repeated")):
+            err = stream(monkeypatch)
+            np.testing.assert_array_equal(f(x), value)
+            said = err.getvalue()
+            assert "funcad: loop at test_progress.py" in said and f"({name})" in said and "of 3)" not in said
+            assert ("(200 of 200)" in said) == (name == "scanned") and said.endswith("\n")
+
+
 def test_what_cannot_be_counted_says_that_it_runs(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     err = stream(monkeypatch)
     monkeypatch.setattr(progress, "DELAY", 0.0)

@@ -9,6 +9,7 @@ from numpy import array
 
 import funcad as fc
 from funcad import errors
+from funcad.ir.aval import Aval, StackAval, said
 from funcad.primitives.arithmetic import add
 from tests import standin
 from tests.unseen import unseen
@@ -62,7 +63,7 @@ def test_bool_conversion():
         return x if x > 0 else -x
 
     assert message(errors.TracerBoolConversionError, fc.jit(f, guards=False), 1.0) == (
-        f"the truth of a traced bool*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
+        f"the truth of a traced bool was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
         "Remedy: np.where(condition, a, b) chooses between values, funcad.cond(condition, f, g, x) between computations; or "
         "call jit without guards=False, on values."
     )
@@ -73,7 +74,7 @@ def test_integer_conversion():
         return list(range(n))
 
     assert message(errors.TracerIntegerConversionError, fc.jit(f, guards=False), 1) == (
-        f"an index of a traced i64*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
+        f"an index of a traced int was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
         "Remedy: funcad.fori_loop(0, n, body_fun, carry) instead of a loop over range(n)."
     )
 
@@ -86,7 +87,7 @@ def test_index_of_a_list():
         return [1.0, 2.0][n]
 
     assert message(errors.TracerIntegerConversionError, fc.jit(f, guards=False), 1) == (
-        f"an index of a traced i64*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
+        f"an index of a traced int was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
         f"Remedy: funcad.numpy.take([1.0, 2.0], n, 0) instead of [1.0, 2.0][n]: {INDEX}."
     )
 
@@ -99,7 +100,7 @@ def test_index_of_an_array():
 
     assert fc.jit(f)(np.array([1])) == [1.0]  # the places' values are a guard
     assert message(errors.TracerArrayConversionError, fc.jit(f, guards=False), np.array([1])) == (
-        f"conversion to a NumPy array of a traced i64[1] at {at(f, 1)}: inside jit(f) it has no value.\n"
+        f"conversion to a NumPy array of a traced int64 array of shape (1,) at {at(f, 1)}: inside jit(f) it has no value.\n"
         f"Remedy: funcad.numpy.take(table, n, 0) instead of table[n]: {INDEX}."
     )
 
@@ -127,7 +128,7 @@ SLOPE = fc.grad(math.gamma)
 )
 def test_functions_of_math_that_are_transformed_themselves(call, name, remedy):
     text = message(errors.TracerArrayConversionError, call)
-    assert text.startswith(f"math.{name}(x) of a traced f64*[] at ")
+    assert text.startswith(f"math.{name}(x) of a traced float at ")
     assert f"\nRemedy: write {remedy} instead of math.{name}, which does not look for traced values when" in text
 
 
@@ -171,7 +172,7 @@ def test_array_conversion(convert, spelled, remedy):
 
     text = message(errors.TracerArrayConversionError, fc.grad(f), 1.0)
     head, tail = text.split("\n")
-    assert head.startswith(f"{spelled} of a traced f64*[] at {__file__}:")
+    assert head.startswith(f"{spelled} of a traced float at {__file__}:")
     assert head.endswith(": it carries a derivative, which would silently be lost.")
     assert tail == f"Remedy: {remedy}; or take funcad.stop_gradient(x) first if no derivative is wanted."
 
@@ -188,7 +189,7 @@ def test_array_conversion_inside_jit():
         return float(x)
 
     assert message(errors.TracerArrayConversionError, fc.jit(f, guards=False), 1.0) == (
-        f"float(x) of a traced f64*[] at {at(f, 1)}: inside jit(f) it has no value.\n"
+        f"float(x) of a traced float at {at(f, 1)}: inside jit(f) it has no value.\n"
         "Remedy: keep x as it is instead of float(x)."
     )
 
@@ -205,12 +206,13 @@ def test_leaked_tracer(transform):
     transform(f)(np.float64(1.0) if transform is not fc.vmap else np.ones(3))
     name = {fc.jit: "jit(f)", fc.vmap: "vmap", fc.grad: "grad"}[transform]
     assert message(errors.UnexpectedTracerError, lambda: saved[0] + 1.0) == (
-        f"a traced f64[] was used after the function that it belongs to ({name}) had returned. It was made at {at(f, 1)}.\n"
+        f"a traced float64 scalar was used after the function that it belongs to ({name}) had returned. It was made at "
+        f"{at(f, 1)}.\n"
         "Remedy: return the value from the function instead of keeping it in a global, an attribute or a closure"
         f"{'; np.asarray(x) and float(x) give its value' if transform is fc.grad else ''}."
     )
     assert message(errors.UnexpectedTracerError, fc.jit(lambda x: saved[0]), 1.0).startswith(
-        "a traced f64[] was used after"
+        "a traced float64 scalar was used after"
     )
 
 
@@ -221,17 +223,18 @@ def test_tangent_mismatches():
     f = lambda p: p["w"] * 2.0
     p = {"w": np.ones(3)}
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"w": np.ones(2)},)) == (
-        f"jvp: tangents[0]['w'] must have the shape of primals[0]['w'], (3,); got f64[2].\n{MADE}"
+        f"jvp: tangents[0]['w'] must have the shape of primals[0]['w'], (3,); got a float64 array of shape (2,).\n{MADE}"
     )
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"w": np.ones(3, np.float32)},)) == (
-        "jvp: tangents[0]['w'] must have the dtype of primals[0]['w'], float64; got f32[3].\n"
+        "jvp: tangents[0]['w'] must have the dtype of primals[0]['w'], float64; got a float32 array of shape (3,).\n"
         "Remedy: .astype(np.float64); or make it from that value, with np.ones_like or np.zeros_like, say."
     )
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"v": np.ones(3)},)).startswith(
         "jvp: tangents must have the structure of primals.\n"
     )
     assert message(errors.TangentMismatchError, fc.jvp, lambda n: n, (3,), (1.0,)) == (
-        "jvp: primals[0] is i64*[], which has no derivative, so tangents[0] must be np.zeros((), funcad.float0); got f64*[]."
+        "jvp: primals[0] is an int, which has no derivative, so tangents[0] must be np.zeros((), funcad.float0); got the float "
+        "1.0."
     )
     assert message(TypeError, fc.jvp, f, p, p) == (
         "jvp: primals and tangents must be tuples or lists with one entry per argument, got dict and dict"
@@ -241,12 +244,13 @@ def test_tangent_mismatches():
 def test_cotangent_mismatches():
     _, pullback = fc.vjp(lambda x: (x, x * 2.0), np.ones(3))
     assert message(errors.TangentMismatchError, pullback, (np.ones(3), np.ones(2))) == (
-        f"vjp of <lambda>: cotangent[1] must have the shape of output[1], (3,); got f64[2].\n{MADE}"
+        f"vjp of <lambda>: cotangent[1] must have the shape of output[1], (3,); got a float64 array of shape (2,).\n{MADE}"
     )
     assert "cotangent must have the structure of output" in message(errors.TangentMismatchError, pullback, np.ones(3))
     _, push = fc.linearize(lambda x: x, np.ones(3))
     assert message(errors.TangentMismatchError, push, np.ones(2)) == (
-        f"derivative of <lambda>: tangents[0] must have the shape of primals[0], (3,); got f64[2].\n{MADE}"
+        "derivative of <lambda>: tangents[0] must have the shape of primals[0], (3,); got a float64 array of shape (2,).\n"
+        f"{MADE}"
     )
 
 
@@ -255,11 +259,12 @@ def test_non_scalar_output():
         return x * 2.0
 
     assert message(errors.NonScalarOutputError, fc.grad(f), np.ones(3)) == (
-        "grad needs a function whose output has shape (), but f returned f64[3].\n"
+        "grad needs a function whose output has shape (), but f returned a float64 array of shape (3,).\n"
         "Remedy: return out.sum(); or funcad.jacrev(f), for the derivative of each output."
     )
     assert message(errors.NonScalarOutputError, fc.grad(f), np.ones(1)) == (
-        "grad needs a function whose output has shape (), but f returned f64[1].\nRemedy: return out.sum() or out[0]."
+        "grad needs a function whose output has shape (), but f returned a float64 array of shape (1,).\n"
+        "Remedy: return out.sum() or out[0]."
     )
     assert message(errors.NonScalarOutputError, fc.grad(lambda x: (x, x)), 1.0) == (
         "grad needs a function whose output is one number, but <lambda> returned a tuple of length 2.\n"
@@ -272,18 +277,18 @@ def test_integer_inputs_and_outputs():
         return x * 2.0
 
     assert message(errors.NonDifferentiableInputError, fc.grad(f), 3) == (
-        "grad of f: the argument is i64*[], and integers and bools have no derivative.\n"
+        "grad of f: the argument is the int 3, and integers and bools have no derivative.\n"
         "Remedy: pass 3.0 instead of 3; or allow_int=True for float0 zeros."
     )
     assert message(errors.NonDifferentiableInputError, fc.grad(lambda p: p["n"] * 1.0), {"n": np.arange(3)}) == (
-        "grad of <lambda>: the argument at ['n'] is i64[3], and integers and bools have no derivative.\n"
+        "grad of <lambda>: the argument at ['n'] is an int64 array of shape (3,), and integers and bools have no derivative.\n"
         "Remedy: convert it with .astype(float); or allow_int=True for float0 zeros."
     )
     assert message(errors.NonDifferentiableInputError, fc.grad(lambda x: 3), 1.0) == (
-        "grad of <lambda>: the output is i64*[].\nRemedy: return a float: integers and bools have no derivative."
+        "grad of <lambda>: the output is the int 3.\nRemedy: return a float: integers and bools have no derivative."
     )
     assert message(errors.NonDifferentiableInputError, fc.grad(lambda x: x * 1j), 1.0) == (
-        "grad of <lambda>: the output is c128*[].\n"
+        "grad of <lambda>: the output is a complex.\n"
         "Remedy: return a real number (np.real, np.abs), or holomorphic=True for complex-differentiable functions."
     )
 
@@ -293,18 +298,18 @@ def test_missing_rules():
 
     lonely_p = Primitive("lonely", lambda xp, x: x * 2.0, lambda x: x)
     assert message(errors.MissingRuleError, fc.grad(lonely_p), 1.0) == (
-        "primitive lonely has no derivative rule (operands: f64*[]).\n"
+        "primitive lonely has no derivative rule (operands: a float).\n"
         "Remedy: call it in a funcad.custom_jvp function, which says the derivative; or on funcad.stop_gradient(x)."
     )
     assert message(errors.MissingRuleError, fc.vmap(lonely_p), np.ones(3)) == (
-        "primitive lonely has no batching rule (operands: f64[3]), so vmap cannot map over it.\n"
+        "primitive lonely has no batching rule (operands: a float64 array of shape (3,)), so vmap cannot map over it.\n"
         "Remedy: give the function that uses it a rule with funcad.custom_vmap, or loop over axis 0 with funcad.map."
     )
     half_p = Primitive(
         "half", lambda xp, x: x * 2.0, lambda x: x.update(), jvp=lambda tangents, out, x: half_p(tangents[0])
     )
     assert message(errors.MissingRuleError, fc.grad(half_p), 1.0) == (
-        "primitive half has no transpose rule (operands: f64[]), so reverse mode cannot pass through it.\n"
+        "primitive half has no transpose rule (operands: a float64 scalar), so reverse mode cannot pass through it.\n"
         "Remedy: wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
     )
     assert fc.jvp(half_p, (1.0,), (3.0,))[1] == 6.0
@@ -376,7 +381,7 @@ def test_custom_rule_closure():
 
     text = message(errors.CustomRuleClosureError, fc.grad(f), 1.0)
     assert text == (
-        f"custom_jvp function <lambda> closes over the variable 'weight', which is being traced (f64*[] in grad, made at "
+        f"custom_jvp function <lambda> closes over the variable 'weight', which is being traced (float in grad, made at "
         f"{__file__}:{f.__code__.co_firstlineno + 1} (<lambda>)): the derivative with respect to it would be lost.\n"
         "Remedy: make it an argument of the function and of its rules; for a function that closes over it, "
         "funcad.closure_convert turns such values into arguments."
@@ -427,7 +432,7 @@ def test_outputs_that_are_not_arrays():
     said = "expected an array or a number, got str: 'text'\nRemedy: return numbers and arrays; make text of them outside."
     assert message(TypeError, fc.jit(f), 1.0) == f"jit of <lambda>: output at ['b']: {said}"
     assert message(TypeError, fc.vmap(f), np.ones(2)) == f"vmap of <lambda>: output at ['b']: {said}"
-    said = "vmap takes a function, got NoneType.\nRemedy: vmap(f)(x) instead of vmap(f(x))."
+    said = "vmap takes a function, got None.\nRemedy: vmap(f)(x) instead of vmap(f(x))."
     assert message(TypeError, fc.vmap, None) == said
 
 
@@ -483,3 +488,48 @@ def test_jit_refuses_options_that_name_no_parameter(option, given):
 def test_jit_options_reach_variable_parameters():
     assert fc.jit(lambda *a: a[3], static_argnums=3)(1.0, 2, 3, 4) == 4
     assert fc.jit(lambda **k: k["a"] * k["b"], static_argnames="b")(a=1.0, b=2) == 2.0
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (3, "the int 3"),
+        (True, "the bool True"),
+        (2.5, "the float 2.5"),
+        (np.float32(0.5), "the float32 0.5"),
+        (np.array(1.0), "a float64 scalar"),
+        (np.zeros(3), "a float64 array of shape (3,)"),
+        (np.zeros((2, 0), np.int32), "an int32 array of shape (2, 0)"),
+        (np.zeros(2, np.uint8), "a uint8 array of shape (2,)"),
+        (np.zeros(2, bool), "a bool array of shape (2,)"),
+        (np.zeros(2, fc.float0), "a float0 array of shape (2,)"),
+        ((1, 2), "a tuple of length 2"),
+        ("abc", "the str 'abc'"),
+        (None, "None"),
+        ({}, "a dict"),
+        (Exception(), "an Exception"),
+    ],
+)
+def test_values_are_said_in_words(value, text):
+    assert said(value) == text
+
+
+def test_avals_have_two_texts():
+    """Errors say them in words; printed programs are short."""
+    aval = Aval((2, 3), np.dtype(int))
+    assert f"{aval} {aval:a} {aval.short} {aval!r}" == (
+        "int64 array of shape (2, 3) an int64 array of shape (2, 3) i64[2,3] Aval(i64[2,3])"
+    )
+    weak = Aval((), np.dtype(float), True)
+    assert f"{weak} {weak:a} {weak.short}" == "float a float f64*[]"
+    stack = StackAval(Aval((3,), np.dtype(float)))
+    assert f"{stack:a} {stack.short}" == "a stack of float64 array of shape (3,) for each turn stack[f64[3]]"
+
+
+@fc.jit
+def _refuses(x, n):
+    raise ValueError(f"{said(x)}, {said(n)}")
+
+
+def test_traced_values_have_no_value_to_say():
+    assert message(ValueError, _refuses.lower, np.ones(3), 2) == "a float64 array of shape (3,), an int"

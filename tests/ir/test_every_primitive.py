@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -410,8 +411,8 @@ def derived_programs_are_well_formed(op: OpSpec) -> None:
 # -- the tests
 
 
-# By default second derivatives and batched ones are those of a spec's first sample: both are made of the rules of primitives,
-# each of which all samples check. Of these specs they take a third of all the time here, and none is checked by default.
+# By default second derivatives and batched ones are those of the first sample of every other spec: both are made of the rules
+# of primitives, each of which all samples check. Of these specs they take a third of all the time here, and none is checked.
 LONG = {"logm", "logm_linear", "carlson_moment", "carlson_moment-2", "sine_moment"}
 DERIVED = (second_derivatives, derivatives_batch)
 FEW = 1  # sample
@@ -445,9 +446,14 @@ def run_checks(op: OpSpec | Few, chosen: list[Callable[[Any], None]]) -> None:
         raise ExceptionGroup(op.id, errors)
 
 
+def has_derived(op: OpSpec) -> bool:
+    """Does the quick test check derivatives of derivatives, and batched ones?"""
+    return op.id not in LONG and zlib.crc32(op.id.encode()) % 2 == 0
+
+
 def needs_all(op: OpSpec) -> bool:
     """Has the quick test left out something?"""
-    return op.id in LONG or len(op.samples()) > FEW and op.order > 0
+    return op.order > 0 and (not has_derived(op) or len(op.samples()) > FEW)
 
 
 @pytest.mark.filterwarnings("ignore:dtype=>.* is not supported by lfilter")  # SciPy 1.16 says so and goes on
@@ -455,7 +461,7 @@ def needs_all(op: OpSpec) -> bool:
 def test_primitive(op: OpSpec) -> None:
     chosen = [function for applies, function in CHECKS if applies(op)]
     run_checks(op, [function for function in chosen if function not in DERIVED])
-    if op.id not in LONG:
+    if has_derived(op):
         run_checks(Few(op), [function for function in chosen if function in DERIVED])
 
 

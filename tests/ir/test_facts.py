@@ -184,6 +184,7 @@ def rules_that_need_values() -> dict[str, set[tuple]]:
     return found
 
 
+@pytest.mark.slow
 def test_rules_can_be_split() -> None:
     """So an un-jitted gradient is written down, whatever operations it takes, beside scalars too."""
     assert rules_that_need_values() == {}

@@ -283,7 +283,7 @@ def test_copies_containers_and_texts():
     assert texts == [("1.5", "1.5", "1.5", "1.50", True)]
     fc.jit(lambda x: copy.deepcopy([x])[0])(np.ones(2))
     with pytest.warns(fc.NotCompiledWarning, match="the text of a traced array"):
-        fc.jit(lambda x: (x, repr(x))[0])(np.ones(2))
+        fc.jit(lambda x: (x, repr(x) == "")[0])(np.ones(2))
 
 
 @pytest.mark.parametrize("x", [1.5, np.ones(2)], ids=["number", "array"])

@@ -149,3 +149,19 @@ def test_one_element_written_while_a_function_is_traced_is_noticed(order: Any, p
     with pytest.raises(ValueError, match="which a traced function has read, was written before the function returned"):
         jit(lambda x: (np.sum(captured * x), hidden())[0])(2.0)
     assert captured.flags.writeable
+
+
+def test_contents_of_many_bytes_are_told_by_their_places() -> None:
+    """Beyond a megabyte a hash is compared: the same elements at other places are others, and so is the last one."""
+    captured = np.arange(300_000.0)
+
+    def f(x: Any) -> Any:
+        return x * float(np.sort(captured[:5])[0] + 1.0) + captured[7] + np.exp(captured[2])
+
+    g = jit(f)
+    assert captured.nbytes > 1 << 20
+    assert [g(2.0), g(2.0)] == [f(2.0)] * 2 and g.cache_info().misses == 1
+    captured[[7, 8]] = captured[[8, 7]]
+    assert [g(2.0), g(2.0)] == [f(2.0)] * 2 and g.cache_info().misses == 2
+    captured[-1] = 5.0
+    assert [g(2.0), g(2.0)] == [f(2.0)] * 2 and g.cache_info().misses == 3

@@ -11,6 +11,7 @@ import pytest
 
 import funcad
 from funcad import grad, jit, vmap
+from funcad.reads.observer import Observer
 from tests.jitted.captured_cases import X, module
 from tests.unseen import unseen
 
@@ -266,3 +267,20 @@ def test_inputs_are_handed_in_the_order_in_which_they_are_read() -> None:
     for i in range(4):
         held.k = float(i)
         assert h(3.0) == 4.0 * i
+
+
+def test_a_number_that_cannot_be_placed_stays_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is watched less is what was placed: where nothing can be, each value is a program of its own, and no wrong one."""
+    tried: list[Any] = []
+
+    def fails(self: Observer, place: Any, x: Any) -> Any:
+        tried.append(x)
+        raise self.not_placed()
+
+    monkeypatch.setattr(Observer, "_input", fails)
+    table = {"k": 0.0}
+    f = jit(lambda x: x * table["k"])
+    for k in (1.0, 2.0, 3.0, 4.0, 5.0, 1.0):
+        table["k"] = k
+        assert [f(2.0), f(2.0)] == [2.0 * k] * 2
+    assert len(tried) == 1 and f.cache_info().misses >= 5

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import fractions
 import inspect
+import json
 import random
 import threading
 import warnings
@@ -120,6 +124,20 @@ def test_effects_are_plain_pythons(capsys: pytest.CaptureFixture[str]) -> None:
     assert c.n == 4 and capsys.readouterr().out == "called\n" * 4
 
 
+def test_lanes_say_it_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """vmap tries whether something happens, and then calls the function lane by lane: the first one has said nothing yet."""
+
+    def f(x: Any) -> Any:
+        if x > 0.0:
+            print("lane", x)
+        return x * 2.0
+
+    jitted = jit(f)
+    for _ in range(3):
+        assert vmap(jitted)(np.array([1.0, 2.0])).tolist() == [2.0, 4.0]
+        assert capsys.readouterr().out == "lane 1.0\nlane 2.0\n"
+
+
 def test_containers_among_the_arguments_stay_the_callers() -> None:
     def f(params: Any) -> Any:
         params["w"] = params["w"] * 2.0
@@ -139,6 +157,21 @@ def test_integers_of_any_size() -> None:
 def test_a_function_that_calls_itself() -> None:
     factorial: Any = jit(lambda n: 1.0 if n <= 1 else n * factorial(n - 1))
     assert [factorial(5) for _ in range(4)] == [120.0] * 4
+
+
+TAKES_NUMBERS: list[Callable[[Any], Any]] = [
+    lambda x: float(decimal.Decimal(x)), lambda x: float(fractions.Fraction(x)), lambda x: json.loads(json.dumps(x)),
+    lambda x: datetime.timedelta(x).total_seconds(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", TAKES_NUMBERS, ids=range(len(TAKES_NUMBERS)))
+def test_what_takes_numbers_only_is_not_compiled(f: Callable[[Any], Any]) -> None:
+    """Libraries raise TypeError at a stand-in; the function that was right at its first call is right at all."""
+    jitted = jit(f)
+    with pytest.warns(NotCompiledWarning, match="it fails while it is traced") as said:
+        assert [jitted(1.5) for _ in range(4)] == [f(1.5)] * 4
+    assert len(said) == 1
 
 
 def test_an_error_is_no_first_call() -> None:

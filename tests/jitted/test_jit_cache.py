@@ -319,11 +319,13 @@ def test_a_trace_may_wait_for_a_thread_that_calls_the_same_function() -> None:
         calls.append(1)
         return len(calls) == 1
 
+    @unseen
+    def in_a_thread(h: Any) -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(h, 1.0).result(timeout=60)
+
     def f(x: Any) -> Any:
-        if first():
-            with ThreadPoolExecutor(1) as pool:
-                return x + pool.submit(g, 1.0).result(timeout=60)
-        return x * 2.0
+        return x + in_a_thread(g) if first() else x * 2.0
 
     g = fc.jit(f)
     assert g(1.0) == 3.0

@@ -110,9 +110,9 @@ def test_parameters_that_do_not_fit_raise_value_errors(call):
 
 
 def test_messages_name_the_operands_and_the_remedy():
-    with pytest.raises(TypeError, match=r"lax.add requires operands of equal dtypes, got f32\[3\], f64\[3\].*funcad.numpy"):
+    with pytest.raises(TypeError, match=r"lax.add requires operands of equal dtypes, .*float32.* and .*float64.*funcad.numpy"):
         lax.add(np.ones(3, np.float32), np.ones(3))
-    with pytest.raises(TypeError, match=r"lax.mul requires operands of equal shapes, got f64\[3\], f64\[2\].*broadcast_in_dim"):
+    with pytest.raises(TypeError, match=r"lax.mul requires operands of equal shapes, .*\(3,\) and .*\(2,\).*broadcast_in_dim"):
         lax.mul(np.ones(3), np.ones(2))
 
 

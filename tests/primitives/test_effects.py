@@ -208,9 +208,9 @@ def test_results_are_checked(wrap):
     def call(result, declared):
         return wrap(lambda x: fc.pure_callback(lambda v: result, declared, x))(X)
 
-    with pytest.raises(TypeError, match=r"result\['a'\] was declared as f64\[3\], but the function returned f64\[2\]"):
+    with pytest.raises(TypeError, match=r"result\['a'\] was declared as a .*\(3,\), but the function returned .*\(2,\)"):
         call({"a": X[:2]}, {"a": X})
-    with pytest.raises(TypeError, match=r"declared as f32\[3\], but the function returned f64\[3\]"):
+    with pytest.raises(TypeError, match=r"declared as a float32 array .*, but the function returned a float64 array"):
         call(X, fc.ShapeDtypeStruct((3,), np.float32))
     with pytest.raises(TreeMismatchError, match="result_shape_dtypes"):
         call(X, (X, X))

@@ -19,6 +19,8 @@ import pytest
 
 import funcad
 from funcad import NotCompiledWarning, grad, jit, vmap
+from funcad.jitted import first_calls
+from tests.unseen import unseen
 
 LOGGER = logging.getLogger("funcad.tests.replays")
 VALUES = (1.5, 2.5, 2.5, -3.0)
@@ -385,4 +387,106 @@ def test_an_error_after_something_was_said(engine: str, capsys: pytest.CaptureFi
                     states.append(str(error))
                 states.append((recorded.n, [*recorded.log], {**recorded.last}))
             found.append((states, capsys.readouterr().out))
+    assert found[1] == found[0]
+
+
+def says_and_looks_up(table: dict[str, float]) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        print("begin", np.sum(x))
+        warnings.warn("it may fail", stacklevel=1)
+        LOGGER.warning("drawn %s", random.random())
+        y = np.linalg.inv(x)
+        print("inverted")
+        return y * table["rate"]
+
+    return f
+
+
+@pytest.mark.parametrize("observes", [True, False])
+def test_an_error_of_what_was_there_before_after_something_was_said(
+    observes: bool, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is met while the function is traced, and no value was asked for: what comes before it happens, once, before it."""
+    monkeypatch.setattr(first_calls, "OBSERVES", observes)
+    one, singular = np.eye(2), np.zeros((2, 2))
+    calls = [(one, 1), (one, 0), (one, 0), (singular, 0), (one, 1), (one, 1), (one, 0)]
+    found = []
+    for transform in (lambda f: f, jit):
+        table: dict[str, float] = {}
+        f, results = transform(says_and_looks_up(table)), []
+        random.seed(7)
+        for x, there in calls + calls:
+            table.update({"rate": 2.0} if there else {})
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                try:
+                    results.append(f(x).tolist())
+                except (LookupError, np.linalg.LinAlgError) as error:
+                    assert error.__context__ is None
+                    results.append(repr(error))
+            results.append([(str(w.message), w.filename, w.lineno) for w in warned])
+            table.clear()
+        found.append((results, capsys.readouterr().out, [r.getMessage() for r in caplog.records]))
+        caplog.clear()
+    assert found[1] == found[0]
+    assert "KeyError('rate')" in found[0][0] and "LinAlgError('Singular matrix')" in found[0][0]
+
+
+def test_a_draw_and_a_branch(capsys: pytest.CaptureFixture[str]) -> None:
+    """The path is found by a call that draws: the generator has been moved by that draw, and by nothing else."""
+    rng = np.random.default_rng(3)
+
+    def f(x: Any) -> Any:
+        print("drawn", rng.normal())
+        return x if x > 50.0 else x * 2.0
+
+    g = jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [g(v) for v in (1.0, 60.0, 2.0, 70.0)] == [2.0, 60.0, 4.0, 70.0]
+    other = np.random.default_rng(3)
+    assert capsys.readouterr().out == "".join([f"drawn {other.normal()}\n" for _ in range(4)])
+
+
+def test_a_draw_that_nobody_sees_beside_one_that_is_seen() -> None:
+    rng = np.random.default_rng(3)
+    hidden = unseen(lambda: rng.normal())
+    g = jit(lambda x: (x if x > 50.0 else x * 2.0) + rng.normal() * hidden())
+    with pytest.warns(NotCompiledWarning, match="moves the generator"):
+        found = [g(1.0) for _ in range(3)]
+    other = np.random.default_rng(3)
+    assert found == [2.0 + other.normal() * other.normal() for _ in range(3)]
+
+
+def test_a_print_before_a_draw_before_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the path is found the draw happens first; the run that stores what comes before the error draws nothing."""
+
+    class State:
+        t = 0
+
+    def made(wrap: Any) -> Any:
+        state, table = State(), {"k": 1.0}
+
+        def f(x: Any) -> Any:
+            print("p", x)
+            y = x + random.random()
+            state.t += 1
+            y = y if state.t % 2 else -y
+            return y * table["k"]
+
+        return wrap(f), state, table
+
+    found = []
+    for wrap in (lambda f: f, jit):
+        f, state, table = made(wrap)
+        random.seed(4)
+        results: list[Any] = []
+        for there in (1, 1, 1, 0, 0, 1, 1, 0, 1):
+            table.update({"k": 2.0} if there else {})
+            try:
+                results += [f(1.5), state.t]
+            except KeyError as error:
+                results += [repr(error), state.t]
+            table.clear()
+        found.append((results, random.random(), capsys.readouterr().out))
     assert found[1] == found[0]

@@ -18,6 +18,7 @@ import pytest
 import funcad
 from funcad import grad, jit
 from funcad.errors import UnexpectedTracerError
+from funcad.jitted import first_calls
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -433,3 +434,65 @@ def test_a_mutable_default_of_a_jitted_function_in_another() -> None:
     inner = jit(make(), not_compiled="ignore")
     outer = jit(lambda x: inner(x) + 0.0, not_compiled="ignore")
     assert [outer(1.0) for _ in range(5)] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+class Noting:
+    def __init__(self) -> None:
+        self.n, self.log, self.last, self.said = 0, [], None, ""  # type: ignore[var-annotated]
+
+    def step(self, x: Any) -> Any:
+        self.log.append(self.n)
+        if x[0] > 1.0:
+            self.said = "large"
+        self.last = x * 2.0
+        x[1] = 7.0
+        y = np.linalg.inv(np.diag(x))
+        self.n += 1
+        print("inverted")
+        return y
+
+
+@pytest.mark.parametrize("observes", [True, False])
+def test_what_is_stored_before_an_operation_raises(
+    observes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether it raises when the path is found, or when that has been compiled; a print behind it is not said."""
+    monkeypatch.setattr(first_calls, "OBSERVES", observes)
+    found = []
+    for wrap in (lambda f: f, jit):
+        noting, states = Noting(), []
+        f = wrap(noting.step)
+        for first, third in [(2.0, 0.0), (2.0, 1.0), (2.0, 0.0), (2.0, 1.0), (2.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.5, 0.0)]:
+            x = np.array([first, 1.0, third])
+            try:
+                result = f(x).tolist()
+            except np.linalg.LinAlgError as error:
+                result = str(error)
+            last = None if noting.last is None else noting.last.tolist()
+            states.append((result, x.tolist(), noting.n, [*noting.log], last, noting.said))
+        found.append((states, capsys.readouterr().out))
+    assert found[1] == found[0]
+
+
+def test_a_try_that_catches_what_is_raised_for_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a number is an input there is nobody who could tell a value: the function is traced once more, without inputs."""
+
+    class Counter:
+        n = 0
+
+    def made(wrap: Any) -> Any:
+        c = Counter()
+
+        def f(x: Any) -> Any:
+            c.n += 1
+            try:
+                return x * c.n if x > 1.0 else x + c.n
+            except Exception as error:
+                print(type(error).__name__)
+                return x
+
+        return wrap(f)
+
+    jitted, plain = made(jit), made(lambda f: f)
+    assert [jitted(v) for v in (2.0, 0.5, 2.0, 2.0, 0.5)] == [plain(v) for v in (2.0, 0.5, 2.0, 2.0, 0.5)]
+    assert capsys.readouterr().out == ""

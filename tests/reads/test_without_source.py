@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
 import subprocess
 import sys
 import warnings
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,17 +131,71 @@ class O: n = 0
 o = O()
 def f(x):
     return x * k + len(o.__class__.__name__)
+
 g = funcad.jit(f)
 for i in range(4):
     k += 1.0
     assert g(2.0) == f(2.0), (g(2.0), f(2.0))
+
 print("the same")
+"""
+_TEST = """
+import numpy as np, funcad
+table = {"k": 1.0}
+
+def test_f():
+    def f(x):
+        assert table["k"] > 0.0, "no rate"
+        return x * table["k"]
+    g = funcad.jit(f)
+    for i in range(4):
+        table["k"] += 1.0
+        assert g(2.0) == f(2.0)
+    table["k"] = -1.0
+    for h in (f, g, g):
+        try:
+            h(2.0)
+        except AssertionError as error:
+            assert "no rate" in str(error)
+        else:
+            assert False
 """
 
 
-@pytest.mark.parametrize("how", ["-c", "stdin", "-O"])
-def test_in_a_process_of_its_own(how: str) -> None:
-    given: dict[str, Any] = {"input": _PROGRAM} if how == "stdin" else {}
-    command = [sys.executable, *({"-c": ["-c", _PROGRAM], "-O": ["-O", "-c", _PROGRAM]}.get(how, ["-"]))]
+def command_of(how: str, folder: Path) -> list[str]:
+    """What runs the program as Python has it without a file of its source that it could read, or with another."""
+    (folder / "program.py").write_text(_PROGRAM)
+    if how == "a compiled file":
+        py_compile.compile(str(folder / "program.py"), str(folder / "program.pyc"))
+        (folder / "program.py").unlink()
+        return [str(folder / "program.pyc")]
+    if how == "a frozen module":  # as tools make programs of it: code without a file
+        code = f"import marshal, types; code = compile({_PROGRAM!r}, '<frozen program>', 'exec')\n"
+        return ["-c", f"{code}module = types.ModuleType('program'); exec(marshal.loads(marshal.dumps(code)), vars(module))"]
+    if how == "an archive":
+        with zipfile.ZipFile(folder / "program.zip", "w") as archive:
+            archive.writestr("__main__.py", _PROGRAM)
+        return [str(folder / "program.zip")]
+    if how == "an edited file":
+        (folder / "program.py").write_text(_PROGRAM.replace("g = funcad", "open(__file__, 'w').write('pass')\ng = funcad"))
+        return [str(folder / "program.py")]
+    return {"-c": ["-c", _PROGRAM], "-O": ["-O", "-c", _PROGRAM], "the prompt": ["-i", "-q", "-"]}.get(how, ["-"])
+
+
+WAYS = ["-c", "stdin", "-O", "the prompt", "a compiled file", "a frozen module", "an archive", "an edited file"]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_in_a_process_of_its_own(how: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"input": _PROGRAM} if how in ("stdin", "the prompt") else {}
+    command = [sys.executable, "-W", "error", *command_of(how, tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, **given)
     assert done.stdout == "the same\n", done.stderr
+
+
+def test_assertions_that_pytest_rewrites(tmp_path: Path) -> None:
+    (tmp_path / "test_f.py").write_text(_TEST)
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_f.py"]
+    alone = {k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=alone)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

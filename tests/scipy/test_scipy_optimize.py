@@ -340,7 +340,7 @@ def test_a_look_up_that_fails_in_code_that_went_on_is_the_error_before():
     """Attributes that are not in Python's table of look-ups seem to be missing while an error of code in C is pending."""
 
     def f(a):
-        with pytest.raises(TracerArrayConversionError):
+        with pytest.raises((TracerArrayConversionError, ValueError)):  # it goes on, and may have found its ends of one sign
             scipy.optimize.brentq(lambda x: a, 0.0, 9.0)
         raise AttributeError("'Tracer' object has no attribute 'aval'", name="aval", obj=a)
 

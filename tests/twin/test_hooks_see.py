@@ -129,7 +129,8 @@ TABLE: list[tuple[str, list[str]]] = [
     ("[i for i in y if i]", ["iterate [1, 2] 1", "test 1 False", "test 2 False"]),
     ("[i for i, (j, k) in [(1, (2, 3))]]", ["iterate [(1, (2, 3))] 3"]),
     ("list(i for i in y)", ["load_global 'list' list", "call list", "iterate [1, 2] 1"]),
-    ("f'{n} {n!r:{n}}'", ["text 3", "text 3", "text 3"]),
+    ("f'{n} {n!r}'", ["formatted 3 -1 None", "formatted 3 114 None", "joined '3' ' ' '3'"]),
+    ("f'{n:{n}}'", ["formatted 3 -1 None", "joined '3'", "formatted 3 -1 '3'", "joined '  3'"]),
     ("(lambda a: a + n)(1)", ["call <lambda>", "binary add 1 3"]),
     ("f.__code__.co_name", ["load_attribute f '__code__'", "load_attribute code of f 'co_name'"]),
 ]
@@ -263,7 +264,7 @@ def test_answers_take_the_place_of_values() -> None:
         def test(self, value: Any, kept: bool) -> Any:
             return value if kept else not value
 
-        def text(self, value: Any) -> Any:
+        def formatted(self, value: Any, conversion: int, spec: Any) -> Any:
             return "?"
 
     def f(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -17,6 +18,8 @@ exceptions extcall fstring funcattrs generator_stop generators genexps global gr
 named_expressions opcodes patma positional_only_arg pow raise scope setcomps slice string_literals super traceback type_aliases
 type_params types unary unpack unpack_ex with yield_from
 """.split()  # fmt: skip
+# It gives a function a table of lines by hand, for just as many instructions as the compiler makes of it.
+OF_BYTECODE = {"test.test_exceptions.PEP626Tests.test_missing_lineno_shows_as_none"}
 ROOT = Path(__file__).parents[2]
 
 
@@ -42,7 +45,7 @@ def check(name: str) -> None:
         pytest.skip(f"this Python has no test.test_{name}")
     n, failed, twins = ran(f"test_{name}")
     assert n > 0 and twins >= 1
-    if failed != "[]":
+    if set(ast.literal_eval(failed)) - OF_BYTECODE:
         assert (n, failed) == ran(f"test_{name}", "--plain")[:2]
 
 

@@ -28,7 +28,7 @@ from funcad.control.scan import scan
 from funcad.control.while_loop import while_loop
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.host.progress import working
-from funcad.ir.aval import aval_of, dtype_of, is_inexact, shape_of
+from funcad.ir.aval import aval_of, dtype_of, is_inexact, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import convert, real, stop_gradient
@@ -408,7 +408,7 @@ def floats(y0: Any, what: str) -> Any:
     arrays = [array_of(x) for x in leaves]
     for x in arrays:
         if dtype_of(x).kind not in "fc":
-            raise TypeError(f"{what}: the state must be of floats or complex numbers, got {aval_of(x)}; use x.astype(float)")
+            raise TypeError(f"{what}: the state must be of floats or complex numbers, got {said(x)}; use x.astype(float)")
     if not arrays:
         raise ValueError(f"{what}: the state has no arrays")
     return structure.unflatten(arrays)
@@ -436,7 +436,7 @@ def prepared(func: Callable[..., Any], y0: Any, t0: Any, args: tuple, what: str)
         result = []
         for x, shape, dtype in zip(found, shapes, dtypes):
             if shape_of(x) != shape:
-                raise ValueError(f"{what}: func must return the state's shapes; it returned {aval_of(x)} for {shape}")
+                raise ValueError(f"{what}: func must return the state's shapes; it returned {said(x)} for {shape}")
             if dtype_of(x).kind == "c" and dtype.kind != "c":
                 raise TypeError(f"{what}: func returned complex values for a real state; start from y0.astype(complex)")
             result.append(convert(array_of(x), dtype))

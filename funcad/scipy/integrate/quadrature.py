@@ -18,7 +18,7 @@ from funcad.control.callback import pure_callback
 from funcad.control.rules import closure_convert
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.host.real_types import is_a
-from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, said, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit import jit
 from funcad.numpy import calculus
@@ -155,7 +155,7 @@ def quad(
         given, hoisted = structure.unflatten([next(known) if is_float else next(unknown) for is_float in floats])
         out = array_of(converted(x, *given, *hoisted))
         if aval_of(out).dtype.kind == "c" or shape_of(out):
-            raise TypeError(f"quad integrates functions with one real value; func returned {aval_of(out)}")
+            raise TypeError(f"quad integrates functions with one real value; func returned {said(out)}")
         return convert(out, np.dtype(float))
 
     params = [x for x, is_float in zip(leaves, floats) if is_float]

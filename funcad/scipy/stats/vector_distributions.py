@@ -16,7 +16,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad import tree
 from funcad.api.tools import stop_gradient
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import is_traced
 from funcad.primitives.linear_systems import triangular_inverse
@@ -36,18 +36,18 @@ def _squeezed(x: Any) -> Any:
 def _normal_logpdf(x: Any, mean: Any, cov: Any) -> Any:
     dim = shape_of(mean)[-1] if shape_of(mean) else shape_of(cov)[-1] if shape_of(cov) else 1
     if shape_of(mean) and shape_of(mean)[-1] != dim:
-        raise ValueError(f"multivariate_normal: mean {aval_of(mean)} does not fit dimension {dim}")
+        raise ValueError(f"multivariate_normal: mean ({said(mean)}) does not fit dimension {dim}")
     if dim == 1 and len(shape_of(x)) < 2:
         x = fnp.reshape(x, (*shape_of(x), 1))
     if not shape_of(x) or shape_of(x)[-1] != dim:
-        raise ValueError(f"multivariate_normal: x {aval_of(x)} must be vectors of dimension {dim} along the last axis")
+        raise ValueError(f"multivariate_normal: x ({said(x)}) must be vectors of dimension {dim} along the last axis")
     y = x - mean
     if len(shape_of(cov)) < 2:  # a multiple of the identity, or a diagonal
         scaled = y * y / cov
         logs = fnp.broadcast_to(fnp.log(cov), (dim,))
         return -0.5 * (fnp.sum(scaled, axis=-1) + fnp.sum(logs) + dim * log(2 * pi))
     if shape_of(cov)[-2:] != (dim, dim):
-        raise ValueError(f"multivariate_normal: cov must be {dim} x {dim}, got {aval_of(cov)}")
+        raise ValueError(f"multivariate_normal: cov must be {dim} x {dim}, got {said(cov)}")
     factor = fnp.linalg.cholesky(cov)
     whitened = fnp.matvec(triangular_inverse(factor), y) if shape_of(cov)[:-2] else y @ triangular_inverse(factor).T
     logs = fnp.sum(fnp.log(fnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
@@ -113,10 +113,10 @@ def _checked(name: str, condition: Any, message: str) -> None:
 
 def _dirichlet_logpdf(x: Any, alpha: Any) -> Any:
     if len(shape_of(alpha)) != 1:
-        raise ValueError(f"dirichlet: alpha must be a vector, got {aval_of(alpha)}")
+        raise ValueError(f"dirichlet: alpha must be a vector, got {said(alpha)}")
     k = shape_of(alpha)[0]
     if not shape_of(x) or shape_of(x)[0] not in (k - 1, k):
-        raise ValueError(f"dirichlet: x {aval_of(x)} must have {k} elements along its first axis, as alpha, or one less")
+        raise ValueError(f"dirichlet: x ({said(x)}) must have {k} elements along its first axis, as alpha, or one less")
     if shape_of(x)[0] == k - 1:
         x = fnp.concatenate([x, 1.0 - fnp.sum(x, axis=0, keepdims=True)])
     alpha = fnp.reshape(alpha, (k, *[1] * (len(shape_of(x)) - 1)))
@@ -239,7 +239,7 @@ class gaussian_kde:
         else:
             weights = fnp.atleast_1d(weights)
             if shape_of(weights) != (n,):
-                raise ValueError(f"gaussian_kde: weights must have shape ({n},), got {aval_of(weights)}")
+                raise ValueError(f"gaussian_kde: weights must have shape ({n},), got {said(weights)}")
             self.weights = weights / fnp.sum(weights)
         self.neff = 1.0 / fnp.sum(self.weights * self.weights)
         self.factor = factor = self._factor(bw_method)

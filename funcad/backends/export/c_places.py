@@ -1,0 +1,410 @@
+"""Operations that write some elements, look elements up, run along an axis or sort, in C.
+
+Invariants: an array whose last reader is a write is written in place. A computed index out of bounds ends the function with a
+status before anything is read there. Sorting is stable, NaN last, by positions: keys are looked at where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.export.c_elements import CValue, c_type, lane_type
+from funcad.backends.export.c_program import INDEX, RULES, CArray, CProgram, rule
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
+from funcad.ir.jaxpr import Equation
+from funcad.primitives.basic_indexing import _common_index, python_index
+
+_INT64 = np.dtype(np.int64)
+
+
+# -- writes of some elements
+
+
+def _over(p: CProgram, equation: Equation, x: Any) -> Any:
+    """The first operand's elements in an array that may be written: its own, if nobody else needs it."""
+    (v,) = equation.outputs
+    if v not in p.wanted and p.writable(x):
+        return p.hold(x)
+    target = p.new(v)
+    p.copy(x, target)
+    return target
+
+
+@rule("basic_update", "basic_add")
+def _update(p: CProgram, equation: Equation, values: list, *, index: tuple) -> list:
+    (v,) = equation.outputs
+    if not v.aval.shape:
+        x, u = values
+        return [u if equation.primitive.name == "basic_update" else p.e.add(x, u)]
+    target = _over(p, equation, values[0])
+    _write(p, p.seen(target, lambda a: a[python_index(index)]), values[1], equation.primitive.name == "basic_add")
+    return [target]
+
+
+def _write(p: CProgram, part: CArray, u: Any, adds: bool) -> None:
+    reads = [part, u] if adds else [u]
+    p.sweep(part.shape, reads, [part], lambda lanes: [p.e.add(*lanes) if adds else lanes[0]])
+
+
+@rule("place_sum")
+def _place_sum(p: CProgram, equation: Equation, values: list, *, indices: tuple, shape: tuple) -> list:
+    (v,) = equation.outputs
+    target = p.new(v)
+    p.fill(target, 0)
+    common = _common_index(indices, shape) if v.aval.dtype.kind in "fc" else None
+    if common is not None:
+        p.fill(p.seen(target, lambda a: a[common]), complex(-0.0, -0.0) if v.aval.dtype.kind == "c" else -0.0)
+    for x, index in zip(values, indices):
+        _write(p, p.seen(target, lambda a, index=index: a[python_index(index)]), x, True)
+    return [target]
+
+
+def _window(p: CProgram, x: CArray, starts: Sequence[Any], sizes: Sequence[int], const: str) -> CArray:
+    """The window of x at computed starts: wrapped once, then clamped."""
+    terms = []
+    for start, k, n, s in zip(starts, sizes, x.shape, x.strides):
+        at = p.fresh("j")
+        p.line(f"int64_t {at} = (int64_t){start.text};")
+        p.line(f"{at} = {at} < 0 ? {at} + {n} : {at};")
+        p.line(f"{at} = {at} < 0 ? 0 : {at} > {n - k} ? {n - k} : {at};")
+        terms.append(f"{at} * {s}")
+    name = p.fresh("q")
+    p.line(f"{const}{c_type(x.dtype)} *{name} = {x.pointer} + {' + '.join(terms) or '0'};")
+    return x._replace(base=name, shape=tuple(sizes), offset=0)
+
+
+@rule("dynamic_slice")
+def _dynamic_slice(p: CProgram, equation: Equation, values: list, *, sizes: tuple) -> list:
+    x, *starts = values
+    if type(x) is not CArray:
+        return [x]
+    part = _window(p, x, starts, sizes, "const ")
+    (v,) = equation.outputs
+    if v in p.wanted:
+        target = p.new(v)
+        p.copy(part, target)
+        return [target]
+    return [p.hold(part)]
+
+
+@rule("dynamic_update_slice", "dynamic_add")
+def _dynamic_update(p: CProgram, equation: Equation, values: list) -> list:
+    x, u, *starts = values
+    adds = equation.primitive.name == "dynamic_add"
+    if type(x) is not CArray:
+        return [p.e.add(x, u) if adds else u]
+    target = _over(p, equation, x)
+    if 0 not in target.shape:
+        _write(p, _window(p, target, starts, u.shape, ""), u, adds)
+    return [target]
+
+
+# -- computed indices
+#
+# As in Python negative indices count from the end, and what is out of bounds is an error: the function ends with a status, with
+# some of its results written. Index arrays of lanes (`batch_dims`) are read with the loops that they share with the operand.
+
+
+def _checked_at(p: CProgram, index: CValue, n: int) -> str:
+    """A computed index as a number in [0, n); elsewhere the function ends."""
+    at = p.fresh("j")
+    p.line(f"int64_t {at} = (int64_t){index.text};")
+    high = f"{index.text} > UINT64_C({2**63 - 1}) || " if index.dtype == np.uint64 else ""
+    p.leave_if(f"{high}{at} < -{n} || {at} >= {n}" if n else "1", INDEX)
+    p.line(f"{at} = {at} < 0 ? {at} + {n} : {at};")
+    return at
+
+
+def _spread(x: Any, ndim: int) -> Any:
+    """An array of indices with axes behind it along which it is the same."""
+    return x._replace(strides=(*x.strides, *[0] * (ndim - len(x.shape)))) if type(x) is CArray else x
+
+
+@rule("gather")
+def _gather(p: CProgram, equation: Equation, values: list, *, batch_dims: int, unique: bool) -> list:
+    x, *indices = values
+    (v,) = equation.outputs
+    shape = v.aval.shape
+    if 0 in shape:
+        return [p.new(v)]
+    x = p.as_array(x)
+    rank = len(equation.inputs[1].aval.shape) if indices else batch_dims
+    target = p.new(v) if shape else None
+    with p.loops(shape) as names:
+        own = [_checked_at(p, _lane(p, i, names), n) for i, n in zip(indices, x.shape[batch_dims:])]
+        lane = p.e.load(x.dtype, x.at([*names[:batch_dims], *own, *names[rank:]]))
+        if target is not None:
+            p.line(f"{target.at(names)} = {lane.text};")
+    return [lane if target is None else target]
+
+
+def _lane(p: CProgram, x: Any, names: Sequence[str]) -> CValue:
+    """The element of an array at the first of these indices."""
+    return p.e.load(x.dtype, x.at(names[: len(x.shape)])) if type(x) is CArray else x
+
+
+@rule("scatter")
+def _scatter(p: CProgram, equation: Equation, values: list, *, mode: str, batch_dims: int, unique: bool) -> list:
+    x, u, *indices = values
+    shape = equation.inputs[1].aval.shape
+    rank = len(equation.inputs[2].aval.shape) if indices else batch_dims
+    target = _over(p, equation, x) if type(x) is CArray else None
+    if target is None:
+        raise Unsupported("a scatter into a number")
+    word = {"set": None, "add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}[mode]
+    if 0 not in shape:
+        with p.loops(shape) as names:
+            own = [_checked_at(p, _lane(p, i, names), n) for i, n in zip(indices, target.shape[batch_dims:])]
+            place = target.at([*names[:batch_dims], *own, *names[rank:]])
+            lane = _lane(p, u, names)
+            if word is not None:
+                lane = p.e.combine(word, p.e.load(target.dtype, place), lane)
+            p.line(f"{place} = {lane.text};")
+    return [target]
+
+
+@rule("checked_index")
+def _checked_index(
+    p: CProgram, equation: Equation, values: list, *, shape: tuple, size: int, axis: int, dtype: np.dtype
+) -> list:
+    (v,) = equation.outputs
+    (x,) = values
+    if not shape:
+        at = _checked_at(p, _lane(p, x, ["0"] * 9), size)
+        return [p.e.put(dtype, f"({c_type(dtype)}){at}")]
+    x = p.contiguous(x)
+    target = p.new(v)
+    flat = x._replace(shape=shape, strides=contiguous_strides(shape))
+    p.sweep(shape, [flat], [target], lambda l: [p.e.put(dtype, f"({c_type(dtype)}){_checked_at(p, l[0], size)}")])
+    p.release(x)
+    return [target]
+
+
+@rule("pick_lanes")
+def _pick_lanes(p: CProgram, equation: Equation, values: list) -> list:
+    """Lanes where the mask does not hold are the first one where it does; as they are, if there is none."""
+    x, mask = values
+    target = p.new(equation.outputs[0])
+    mask = p.contiguous(mask)
+    rank, lanes = len(mask.shape), prod(mask.shape)
+    chosen = p.fresh("s")
+    p.line(f"int64_t {chosen} = 0;")
+    p.line(f"while ({chosen} < {lanes} && {mask.base}[{mask.offset} + {chosen}] == 0) {chosen}++;")
+    p.line(f"if ({chosen} == {lanes}) {chosen} = -1;")
+    if 0 not in x.shape:
+        with p.loops(x.shape) as names:
+            terms = [f"{name} * {s}" for name, s in zip(names, contiguous_strides(mask.shape))]
+            lane, held = p.fresh("j"), p.e.load(mask.dtype, mask.at(names[:rank]))
+            p.line(f"const int64_t {lane} = {held.text} || {chosen} < 0 ? {' + '.join(terms)} : {chosen};")
+            own = []
+            for n, s in zip(mask.shape, contiguous_strides(mask.shape)):
+                own.append(f"({lane} / {s} % {n})")
+            p.line(f"{target.at(names)} = {x.at([*own, *names[rank:]])};")
+    p.release(mask)
+    return [target]
+
+
+@rule("positions")
+def _positions(p: CProgram, equation: Equation, values: list, *, size: int, dtype: np.dtype) -> list:
+    target = p.new(equation.outputs[0])
+    with p.loops([size]) as (i,):
+        p.line(f"{target.at([i])} = ({c_type(dtype)}){i};")
+    return [target]
+
+
+# -- along an axis
+#
+# Lanes are the elements along the axis, one loop for each of the other axes around them. A running total is a variable, so that
+# the order is NumPy's, and so are the bits.
+
+
+def _lanes(x: CArray, axis: int) -> tuple[tuple[int, ...], list[int], int, int]:
+    """The other extents, their strides, and extent and stride of the axis."""
+    others = [i for i in range(len(x.shape)) if i != axis]
+    return tuple([x.shape[i] for i in others]), [x.strides[i] for i in others], x.shape[axis], x.strides[axis]
+
+
+def _ends(n: int, reverse: bool) -> tuple[int, int]:
+    return (n - 1, -1) if reverse else (0, 1)
+
+
+def _running(word: str) -> Callable[..., list]:
+    def write(p: CProgram, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
+        (x,), target = values, p.new(equation.outputs[0])
+        dtype = target.dtype
+        shape, steps, n, s = _lanes(x, axis)
+        _, into, _, t = _lanes(target, axis)
+        first, step = _ends(n, reverse)
+        if 0 in x.shape:
+            return [target]
+        with p.loops(shape) as names:
+            total = p.fresh("t")
+            start = p.e.load(dtype, _plus(x, names, steps, f"{first * s}"))
+            p.line(f"{lane_type(dtype)} {total} = {start.text};")
+            p.line(f"{_plus(target, names, into, f'{first * t}')} = {total};")
+            with p.block(f"for (int64_t k = 1; k < {n}; k++)"):
+                lane = p.e.load(dtype, _plus(x, names, steps, f"({first} + k * {step}) * {s}"))
+                p.line(f"{total} = {p.e.combine(word, CValue(dtype, total), lane).text};")
+                p.line(f"{_plus(target, names, into, f'({first} + k * {step}) * {t}')} = {total};")
+        return [target]
+
+    return write
+
+
+def _plus(x: CArray, names: Sequence[str], strides: Sequence[int], more: str) -> str:
+    return f"{x.at(names, strides)[:-1]} + {more}]"
+
+
+for _name, _word in (
+    ("cumsum", "add"),
+    ("cumprod", "mul"),
+    ("cummax", "maximum"),
+    ("cummin", "minimum"),
+    ("cumlogsumexp", "logaddexp"),
+):
+    RULES[_name] = _running(_word)
+
+
+@rule("linear_recurrence")
+def _recurrence(p: CProgram, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
+    b, a = values
+    target = p.new(equation.outputs[0])
+    if 0 in target.shape:
+        return [target]
+    dtype = target.dtype
+    n = target.shape[axis]
+    first, step = _ends(n, reverse)
+    (shape, sb, _, tb), (_, sa, _, ta), (_, st, _, tt) = [_lanes(x, axis) for x in (b, a, target)]
+    with p.loops(shape) as names:
+        total = p.fresh("t")
+        p.line(f"{lane_type(dtype)} {total} = {p.e.load(dtype, _plus(b, names, sb, f'{first * tb}')).text};")
+        p.line(f"{_plus(target, names, st, f'{first * tt}')} = {total};")
+        with p.block(f"for (int64_t k = 1; k < {n}; k++)"):
+            at = f"({first} + k * {step})"
+            factor, more = [p.e.load(dtype, _plus(x, names, s, f"{at} * {t}")) for x, s, t in ((a, sa, ta), (b, sb, tb))]
+            p.line(f"{total} = {p.e.add(p.e.mul(factor, CValue(dtype, total)), more).text};")
+            p.line(f"{_plus(target, names, st, f'{at} * {tt}')} = {total};")
+    return [target]
+
+
+@rule("argmax", "argmin")
+def _position(p: CProgram, equation: Equation, values: list, *, axis: int) -> list:
+    (v,), (x,) = equation.outputs, values
+    shape, steps, n, s = _lanes(x, axis)
+    target = p.new(v) if v.aval.shape else None
+    if 0 in shape:
+        return [target]
+    best = p.fresh("s")
+    if target is None:
+        p.line(f"int64_t {best} = 0;")
+    with p.loops(shape) as names:
+        if target is not None:
+            p.line(f"int64_t {best} = 0;")
+        with p.block(f"for (int64_t k = 1; k < {n}; k++)"):
+            old, new = [p.e.load(x.dtype, _plus(x, names, steps, f"{k} * {s}")) for k in (best, "k")]
+            better = p.e.gt(new, old) if equation.primitive.name == "argmax" else p.e.lt(new, old)
+            known = p.e.eq(old, old)
+            p.line(f"if ({known.text} && ({better.text} || {p.e.ne(new, new).text})) {best} = k;")
+        if target is not None:
+            p.line(f"{target.at(names)} = {best};")
+    return [CValue(_INT64, best) if target is None else target]
+
+
+def _sorted_lane(p: CProgram, x: CArray, place: str, n: int, s: int, order: CArray, spare: CArray) -> None:
+    """The order of n elements from a place on, stably, with the order that is there as a start."""
+    p.line(f"{p.helper('argsort', x.dtype)}({n}, {place}, {s}, {order.base}, {spare.base});")
+
+
+def _ordered(
+    p: CProgram, keys: Sequence[CArray], axis: int, descending: bool, write: Callable[[list[str], CArray], None]
+) -> None:
+    """For each lane: the positions that sort it by the first key, equal ones by the next ..."""
+    shape, _, n, _ = _lanes(keys[0], axis)
+    if 0 in keys[0].shape:
+        return
+    if any([k.dtype.kind == "c" for k in keys]):
+        raise Unsupported("sorting complex numbers")
+    order, spare = [p.array(_INT64, (n,)) for _ in range(2)]
+    with p.loops(shape) as names:
+        with p.loops([n]) as (i,):
+            p.line(f"{order.base}[{i}] = {i};")
+        for key in reversed(keys):
+            _, steps, _, s = _lanes(key, axis)
+            last = f" + {(n - 1) * s}" if descending else ""
+            _sorted_lane(p, key, f"&{key.at(names, steps)}{last}", n, -s if descending else s, order, spare)
+        write(names, order)
+    p.release(order)
+    p.release(spare)
+
+
+@rule("argsort")
+def _argsort(p: CProgram, equation: Equation, values: list, *, axis: int, stable: bool, descending: bool) -> list:
+    return _argsort_many(p, equation, values, axis=axis, descending=descending)
+
+
+@rule("argsort_many")
+def _argsort_many(p: CProgram, equation: Equation, values: list, *, axis: int, descending: bool = False) -> list:
+    target = p.new(equation.outputs[0])
+    _, into, n, t = _lanes(target, axis)
+
+    def write(names: list[str], order: CArray) -> None:
+        with p.loops([n]) as (i,):
+            place = f"{n - 1} - {order.base}[{n - 1} - {i}]" if descending else f"{order.base}[{i}]"
+            p.line(f"{_plus(target, names, into, f'{i} * {t}')} = {place};")
+
+    _ordered(p, values, axis, descending, write)
+    return [target]
+
+
+@rule("sort")
+def _sort(p: CProgram, equation: Equation, values: list, *, axis: int) -> list:
+    (x,), target = values, p.new(equation.outputs[0])
+    (_, steps, n, s), (_, into, _, t) = _lanes(x, axis), _lanes(target, axis)
+
+    def write(names: list[str], order: CArray) -> None:
+        with p.loops([n]) as (i,):
+            source = _plus(x, names, steps, f"{order.base}[{i}] * {s}")
+            p.line(f"{_plus(target, names, into, f'{i} * {t}')} = {source};")
+
+    _ordered(p, [x], axis, False, write)
+    return [target]
+
+
+@rule("top_k")
+def _top_k(p: CProgram, equation: Equation, values: list, *, k: int) -> list:
+    (x,), (best, where) = values, [p.new(v) for v in equation.outputs]
+    axis = len(x.shape) - 1
+    (_, steps, n, s), (_, into, _, t) = _lanes(x, axis), _lanes(best, axis)
+
+    def write(names: list[str], order: CArray) -> None:
+        with p.loops([k]) as (i,):
+            at = p.fresh("j")
+            p.line(f"const int64_t {at} = {n - 1} - {order.base}[{n - 1} - {i}];")
+            p.line(f"{_plus(best, names, into, f'{i} * {t}')} = {_plus(x, names, steps, f'{at} * {s}')};")
+            p.line(f"{_plus(where, names, into, f'{i} * {t}')} = {at};")
+
+    if k:
+        _ordered(p, [x], axis, True, write)
+    return [best, where]
+
+
+@rule("searchsorted")
+def _searchsorted(p: CProgram, equation: Equation, values: list, *, side: str, lanes: int) -> list:
+    table, x = values
+    (v,) = equation.outputs
+    if table.dtype.kind == "c":
+        raise Unsupported("searching complex numbers")
+    n, s = table.shape[-1], table.strides[-1]
+    call = lambda lane, names: (
+        f"{p.helper('search', table.dtype)}({n}, &{table.at(names[:lanes])}, {s}, {lane.text}, {int(side == 'right')})"
+    )
+    if not v.aval.shape:
+        return [p.e.put(_INT64, call(x, []))]
+    target = p.new(v)
+    with p.loops(v.aval.shape) as names:
+        p.line(f"{target.at(names)} = {call(_lane(p, x, names), names)};")
+    return [target]

@@ -1,0 +1,540 @@
+"""Operations that are loops of their own in C: elements without a formula in atoms, control flow, products.
+
+Each rule takes the program that is written, the equation, the values of its operands and its parameters, and gives the values
+of the results, each held once. `c_places.py` has those that write or look up elements, `c_matrices.py` linear algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.export.c_elements import CValue, c_type, lane_type
+from funcad.backends.export.c_program import NUMBER, RULES, CArray, CProgram, rule
+from funcad.backends.export.c_shapes import collapsed
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
+from funcad.backends.plans.element_writer import part_of
+from funcad.ir.jaxpr import Equation, Jaxpr
+from funcad.primitives.convolution import dilated
+
+_INT32 = np.dtype(np.int32)
+
+
+@rule("stop_gradient", "optimization_barrier", "name", "device_put", "broadcast_in_dim")
+def _same(p: CProgram, equation: Equation, values: list, **params: Any) -> list:
+    if equation.primitive.name == "broadcast_in_dim":
+        (v,) = equation.outputs
+        x, strides = p.as_array(values[0]), [0] * len(v.aval.shape)
+        for axis, n, s in zip(params["axes"], x.shape, x.strides):
+            strides[axis] = s if n == v.aval.shape[axis] else 0
+        if not v.aval.shape:
+            return [values[0]]
+        found = x._replace(shape=v.aval.shape, strides=tuple(strides))
+        if v not in p.wanted:
+            return [p.hold(found)]
+        target = p.new(v)
+        p.copy(found, target)
+        return [target]
+    return [p.hold(x) for x in values]
+
+
+@rule("reshape")
+def _reshape(p: CProgram, equation: Equation, values: list, *, shape: tuple) -> list:
+    (x,), (v,) = values, equation.outputs
+    if type(x) is not CArray:
+        found = p.as_array(x, shape)
+        return [found._replace(shape=shape, strides=contiguous_strides(shape)) if shape else x]
+    if not shape:
+        return [p.e.load(x.dtype, x.at(["0"] * len(x.shape)))]
+    if v in p.wanted:
+        target = p.new(v)
+        p.copy(x, target._replace(shape=x.shape, strides=contiguous_strides(x.shape)))
+        return [target]
+    x = p.contiguous(x)
+    return [x._replace(shape=shape, strides=contiguous_strides(shape))]
+
+
+# -- elements without a formula in atoms
+#
+# NumPy and SciPy compute these by functions of C's own, which engines of ours call as they are. Here they are formulas: of
+# parts of complex numbers, of bits, of libm's functions; each as accurate as the original, to some units in the last place.
+
+
+def _elements(name: str, body: Callable[..., CValue]) -> None:
+    def write(p: CProgram, equation: Equation, values: list, **params: Any) -> list:
+        dtype = equation.outputs[0].aval.dtype
+        return [p.elementwise(equation, values, lambda lanes: body(p.e, dtype, *lanes, **params))]
+
+    RULES[name] = write
+
+
+def _alike(e: Any, dtype: np.dtype, *lanes: CValue) -> list[CValue]:
+    return [e.convert(x, dtype) for x in lanes]
+
+
+def _bits(e: Any, out: np.dtype, x: CValue, *, dtype: np.dtype) -> CValue:
+    name = e.fresh("b")
+    e.line(f"{c_type(out)} {name};")
+    e.line(f"memcpy(&{name}, &{x.text}, sizeof {name});")
+    return CValue(out, name)
+
+
+def _only_real(word: str) -> Callable[..., CValue]:
+    def body(e: Any, dtype: np.dtype, *lanes: CValue) -> CValue:
+        if dtype.kind != "f":
+            raise Unsupported(f"{word} of {dtype}")
+        found: CValue = e.atom(word, *_alike(e, dtype, *lanes))
+        return found
+
+    return body
+
+
+def _heaviside(e: Any, dtype: np.dtype, x: CValue, at_zero: CValue) -> CValue:
+    x, at_zero = _alike(e, dtype, x, at_zero)
+    zero, one = e.like(x, 0), e.like(x, 1)
+    found = e.select(e.eq(x, zero), at_zero, e.select(e.lt(x, zero), zero, one))
+    return e.select(e.ne(x, x), x, found)
+
+
+def _frexp(part: int) -> Callable[..., CValue]:
+    def body(e: Any, dtype: np.dtype, x: CValue) -> CValue:
+        if x.dtype.kind != "f":
+            raise Unsupported(f"the mantissa of {x.dtype}")
+        name, suffix = e.fresh("b"), "f" if x.dtype.itemsize == 4 else ""
+        e.line(f"int {name} = 0;")
+        mantissa = e.put(x.dtype, f"frexp{suffix}({x.text}, &{name})")
+        if not part:
+            e.line(f"(void){name};")
+            return mantissa
+        e.line(f"(void){mantissa.text};")
+        return e.put(_INT32, f"{x.text} - {x.text} == 0 ? {name} : 0")
+
+    return body
+
+
+def _ldexp(e: Any, dtype: np.dtype, x: CValue, n: CValue) -> CValue:
+    x = e.convert(x, dtype)
+    if dtype.kind != "f":
+        raise Unsupported(f"ldexp of {dtype}")
+    n = (
+        e.put(_INT32, f"{n.text} > 100000 ? 100000 : {n.text} < -100000 ? -100000 : (int32_t){n.text}")
+        if n.dtype.itemsize > 4
+        else n
+    )
+    return e.put(dtype, f"ldexp{'f' if dtype.itemsize == 4 else ''}({x.text}, (int){n.text})")
+
+
+def _spacing(e: Any, dtype: np.dtype, x: CValue) -> CValue:
+    size = e.abs(x)
+    return e.copysign(e.sub(e.atom("nextafter", size, e.like(x, np.inf)), size), x)
+
+
+def _divisor(word: str) -> Callable[..., CValue]:
+    """The largest common divisor, or the least common multiple."""
+
+    def body(e: Any, dtype: np.dtype, a: CValue, b: CValue) -> CValue:
+        if dtype.kind not in "iu":
+            raise Unsupported(f"{word} of {dtype}")
+        a, b = _alike(e, dtype, a, b)
+        x, y, kind = e.fresh("b"), e.fresh("b"), c_type(dtype)
+        e.line(f"{kind} {x} = {e.abs(a).text}, {y} = {e.abs(b).text};")
+        e.line(f"while ({y} != 0) {{ const {kind} rest = ({kind})({x} % {y}); {x} = {y}; {y} = rest; }}")
+        if word == "gcd":
+            return CValue(dtype, x)
+        one = e.put(dtype, f"{x} == 0 ? 1 : {x}")
+        return e.mul(e.quotient(e.abs(a), one), e.abs(b))
+
+    return body
+
+
+def _bit_count(e: Any, dtype: np.dtype, x: CValue) -> CValue:
+    rest, count = e.fresh("b"), e.fresh("b")
+    e.line(f"uint64_t {rest} = (uint64_t){e.abs(x).text}; int {count} = 0;")
+    if x.dtype.kind == "i":
+        e.line(f"{rest} &= UINT64_C({2 ** (8 * x.dtype.itemsize) - 1});")
+    e.line(f"for (; {rest} != 0; {rest} &= {rest} - 1) {count}++;")
+    return e.put(dtype, f"({c_type(dtype)}){count}")
+
+
+def _of_floats(name: str, formula: Callable[..., CValue]) -> None:
+    """A function of real floats that has no `emit`, as a formula in atoms; NaN gives NaN."""
+
+    def body(e: Any, dtype: np.dtype, *lanes: CValue) -> CValue:
+        if dtype.kind != "f":
+            raise Unsupported(f"{name} of {dtype}")
+        lanes = tuple(_alike(e, dtype, *lanes))
+        number = lambda x: e.like(lanes[0], x)
+        found = formula(e, number, *lanes)
+        for x in lanes:
+            found = e.select(e.ne(x, x), x, found)
+        return found
+
+    _elements(name, body)
+
+
+def _ndtr(e: Any, number: Any, x: CValue) -> CValue:
+    scaled = e.mul(x, number(0.5**0.5))
+    size = e.abs(scaled)
+    near = e.add(number(0.5), e.mul(number(0.5), e.erf(scaled)))
+    far = e.mul(number(0.5), e.erfc(size))
+    far = e.select(e.gt(scaled, number(0)), e.sub(number(1), far), far)
+    return e.select(e.lt(size, number(0.5**0.5)), near, far)
+
+
+def _logit(e: Any, number: Any, x: CValue) -> CValue:
+    twice = e.mul(number(2), e.sub(x, number(0.5)))
+    near = e.sub(e.log1p(twice), e.log1p(e.neg(twice)))
+    middle = e.and_(e.ge(x, number(0.3)), e.le(x, number(0.65)))
+    return e.select(middle, near, e.log(e.div(x, e.sub(number(1), x))))
+
+
+def _log_expit(e: Any, number: Any, x: CValue) -> CValue:
+    rest = e.log1p(e.exp(e.neg(e.abs(x))))
+    return e.sub(e.select(e.lt(x, number(0)), x, number(0)), rest)
+
+
+def _entropy(of_zero: Callable[..., Any], inside: Callable[..., Any]) -> Callable[..., CValue]:
+    """Of x and y: a formula for positive ones, what x = 0 gives, infinity elsewhere."""
+
+    def formula(e: Any, number: Any, x: CValue, y: CValue) -> CValue:
+        zero = number(0)
+        edge = e.select(e.and_(e.eq(x, zero), e.ge(y, zero)), of_zero(e, y), number(np.inf))
+        both = e.and_(e.gt(x, zero), e.gt(y, zero))
+        return e.select(both, inside(e, x, y), edge)
+
+    return formula
+
+
+def _relative(e: Any, x: CValue, y: CValue) -> CValue:
+    return e.mul(x, e.log(e.div(x, y)))
+
+
+def _huber(e: Any, number: Any, delta: CValue, r: CValue) -> CValue:
+    size, half = e.abs(r), number(0.5)
+    far = e.mul(delta, e.sub(size, e.mul(half, delta)))
+    found = e.select(e.le(size, delta), e.mul(half, e.mul(r, r)), far)
+    return e.select(e.lt(delta, number(0)), number(np.inf), found)
+
+
+def _pseudo_huber(e: Any, number: Any, delta: CValue, r: CValue) -> CValue:
+    ratio = e.div(r, delta)
+    grown = e.expm1(e.mul(number(0.5), e.log1p(e.mul(ratio, ratio))))
+    nothing = e.or_(e.eq(delta, number(0)), e.eq(r, number(0)))
+    found = e.select(nothing, number(0), e.mul(e.mul(delta, delta), grown))
+    return e.select(e.lt(delta, number(0)), number(np.inf), found)
+
+
+def _times_log(word: str) -> Callable[..., CValue]:
+    return lambda e, number, x, y: e.select(e.eq(x, number(0)), number(0), e.mul(x, e.atom(word, y)))
+
+
+def _entr(e: Any, number: Any, x: CValue) -> CValue:
+    rest = e.select(e.eq(x, number(0)), number(0), number(-np.inf))
+    return e.select(e.gt(x, number(0)), e.neg(e.mul(x, e.log(x))), rest)
+
+
+_elements("real", lambda e, dtype, x: e.real(x))
+_elements("imag", lambda e, dtype, x: e.imag(x) if x.dtype.kind == "c" else e.like(x, 0))
+_elements("conj", lambda e, dtype, x: e.atom("conj", x) if x.dtype.kind == "c" else x)
+_elements("make_complex", lambda e, dtype, re, im: e.pair(*_alike(e, part_of(dtype), re, im)))
+_elements("bitcast", _bits)
+_elements("nextafter", _only_real("nextafter"))
+_elements("heaviside", _heaviside)
+_elements("mantissa", _frexp(0))
+_elements("exponent", _frexp(1))
+_elements("ldexp", _ldexp)
+_elements("spacing", _spacing)
+_elements("gcd", _divisor("gcd"))
+_elements("lcm", _divisor("lcm"))
+_elements("bit_count", _bit_count)
+_of_floats("xlogy", _times_log("log"))
+_of_floats("xlog1py", _times_log("log1p"))
+_of_floats("entr", _entr)
+_of_floats("rel_entr", _entropy(lambda e, y: e.like(y, 0), _relative))
+_of_floats("kl_div", _entropy(lambda e, y: y, lambda e, x, y: e.add(e.sub(_relative(e, x, y), x), y)))
+_of_floats("huber", _huber)
+_of_floats("pseudo_huber", _pseudo_huber)
+_of_floats("ndtr", _ndtr)
+_of_floats("logit", _logit)
+_of_floats("log_expit", _log_expit)
+_of_floats("exp10", lambda e, number, x: e.pow(number(10), x))
+
+
+@rule("python_checked")
+def _checked(p: CProgram, equation: Equation, values: list, *, function: str) -> list:
+    """Where Python would refuse the numbers the function ends; of other arguments it would give what it gives here."""
+    x = values[0]
+    if type(x) is not CValue or x.dtype.kind != "f":
+        raise Unsupported("only one number at a time is asked for what Python refuses")
+    p.leave_if(f"!({x.text} - {x.text} == 0)", NUMBER)
+    return [x]
+
+
+# -- control flow
+#
+# A carry lies where the loop's result is wanted, and is pinned there while the loop runs. Its hold is given away for the turn:
+# if the body's last reader of it writes elements, they are written in place, and the new carry is the old one. All other new
+# carries are copied when the turn is over, those that look at another carry from a copy, which is made before one is written.
+# Rows of the xs are pointers to where they lie, rows of the ys are where the body writes its results.
+
+
+def variables(p: CProgram, avals: Sequence[Any], places: Sequence[Any] = ()) -> list[Any]:
+    """Places that can be written again and again: of rank 0 a variable of C's."""
+    found: list[Any] = []
+    for i, aval in enumerate(avals):
+        if aval.shape:
+            found.append(p.new(places[i] if places else aval))
+        else:
+            name = p.fresh("s")
+            p.line(f"{lane_type(aval.dtype)} {name};")
+            found.append(CValue(aval.dtype, name))
+    return found
+
+
+def _assign(p: CProgram, place: Any, value: Any) -> None:
+    if type(place) is CArray:
+        p.copy(value, place)
+    elif place.text != value.text:
+        p.line(f"{place.text} = {p.e.convert(value, place.dtype).text};")
+
+
+def _next(p: CProgram, carry: list[Any], new: list[Any]) -> None:
+    """The carry of the next turn: what looks at another one is copied first."""
+    names = {c.owner if type(c) is CArray else c.text for c in carry}
+    bases = {c.base for c in carry if type(c) is CArray}
+    moves, spares = [], []
+    for c, v in zip(carry, new):
+        if v == c:
+            continue
+        if type(v) is CArray and (v.owner in names or v.base in bases):
+            spare = p.array(v.dtype, v.shape)
+            p.copy(v, spare)
+            spares.append(spare)
+            v = spare
+        elif type(v) is CValue and v.text in names:
+            v = p.e.put(v.dtype, v.text)
+        moves.append((c, v))
+    for c, v in moves:
+        _assign(p, c, v)
+    for v in spares:
+        p.release(v)
+    for v in new:
+        p.release(v)
+
+
+def _start(p: CProgram, equation: Equation, avals: Sequence[Any], starts: Sequence[Any], places: Sequence[Any]) -> list[Any]:
+    carry = variables(p, avals, places)
+    for c, start in zip(carry, starts):
+        _assign(p, c, start)
+        if type(c) is CArray:
+            p.pin(c)
+    return carry
+
+
+def _turn(
+    p: CProgram, body: Jaxpr, n_consts: int, consts: Sequence[Any], carry: Sequence[Any], rest: Sequence[Any], targets: Any
+) -> Any:
+    owned = [False] * len(consts) + [type(c) is CArray and bool(c.owner) for c in carry] + [False] * len(rest)
+    for c in carry:
+        p.hold(c)
+    # the loop's own hold is given away while the body runs: what writes elements of the carry may do so in place
+    for c in carry:
+        if type(c) is CArray and c.owner:
+            p.holds[c.owner] -= 1
+    found = p.program(body, [*consts, *carry, *rest], targets, owned)
+    for c in carry:
+        if type(c) is CArray and c.owner:
+            p.holds[c.owner] += 1
+    return found
+
+
+@rule("scan", "rolled")
+def _scan(p: CProgram, equation: Equation, values: list, *, loop: Any) -> list:
+    if loop.length is None:
+        raise Unsupported("a loop whose length depends on values")
+    consts, starts, xs = loop.split(values)
+    body, n = loop.body, loop.n_carry
+    avals = [v.aval for v in equation.outputs]
+    carry = _start(p, equation, avals[:n], starts, equation.outputs[:n])
+    ys = [p.new(v) for v in equation.outputs[n:]]
+    if loop.length:
+        t = p.fresh("i")
+        head = (
+            f"int64_t {t} = {loop.length - 1}; {t} >= 0; {t}--"
+            if loop.reverse
+            else f"int64_t {t} = 0; {t} < {loop.length}; {t}++"
+        )
+        with p.block(f"for ({head})"):
+            rows = [_row(p, x, t) if x.shape[1:] else p.e.load(x.dtype, x.at([t])) for x in map(p.as_array, xs)]
+            places = [_row(p, y, t, "") if y.shape[1:] else None for y in ys]
+            outs = _turn(p, body, loop.n_consts, consts, carry, rows, [*[None] * n, *places])
+            for y, place, out in zip(ys, places, outs[n:]):
+                if place is not None:
+                    p.copy(out, place)
+                    p.release(out)
+                else:
+                    p.line(f"{y.at([t])} = {p.e.convert(out, y.dtype).text};")
+            _next(p, carry, outs[:n])
+    for c in carry:
+        if type(c) is CArray:
+            p.unpin(c)
+    return [*carry, *ys]
+
+
+def _row(p: CProgram, x: CArray, t: str, const: str = "const ") -> CArray:
+    """Row t of an array."""
+    name = p.fresh("q")
+    p.line(f"{const}{c_type(x.dtype)} *{name} = &{x.at([t])};")
+    return x._replace(base=name, shape=x.shape[1:], strides=x.strides[1:], offset=0)
+
+
+@rule("while_loop")
+def _while(p: CProgram, equation: Equation, values: list, *, loop: Any) -> list:
+    if loop.n_emitted:
+        raise Unsupported("what a while loop keeps for its derivative, whose size depends on values")
+    tested, consts, starts = loop.split(values)
+    count, *carried = equation.outputs
+    turns = p.fresh("s")
+    p.line(f"{c_type(count.aval.dtype)} {turns} = 0;")
+    carry = _start(p, equation, [v.aval for v in carried], starts, carried)
+    with p.block("for (;;)"):
+        (test,) = p.program(loop.cond, [*tested, *carry])
+        p.line(f"if (!{test.text}) break;")
+        outs = _turn(p, loop.body, loop.n_consts, consts, carry, [], [])
+        _next(p, carry, outs)
+        p.line(f"{turns}++;")
+    for c in carry:
+        if type(c) is CArray:
+            p.unpin(c)
+    return [CValue(count.aval.dtype, turns), *carry]
+
+
+@rule("cond")
+def _cond(p: CProgram, equation: Equation, values: list, *, branches: Sequence[Jaxpr]) -> list:
+    index, *operands = values
+    outs = variables(p, [v.aval for v in equation.outputs], equation.outputs)
+    chosen = index.text if index.dtype.kind != "b" else f"(int){index.text}"
+    for i, branch in enumerate(branches):
+        last = len(branches) - 1
+        test = f"if ({chosen} <= 0)" if not i else f"else if ({chosen} == {i})"
+        head = "" if not last else "else" if i == last else test
+        with p.block(head):
+            found = p.program(branch, operands, [x if type(x) is CArray else None for x in outs])
+            for place, value in zip(outs, found):
+                _assign(p, place, value)
+                p.release(value)
+    return outs
+
+
+# -- products
+#
+# Every product of matrices is one function with two strides for each operand, so that transposes and slices need no copy; axes
+# that are not one axis in memory do. It adds up in four chains, or row by row where rows of the second operand are adjacent.
+# Other kinds of numbers are loops, written element by element.
+
+
+@rule("dot_general")
+def _product(p: CProgram, equation: Equation, values: list, *, dimension_numbers: Any) -> list:
+    (v,) = equation.outputs
+    dtype = v.aval.dtype
+    x, y = [p.as_array(a) for a in values]
+    (cx, cy), (bx, by) = dimension_numbers
+    fx = [i for i in range(len(x.shape)) if i not in (*cx, *bx)]
+    fy = [i for i in range(len(y.shape)) if i not in (*cy, *by)]
+    target = p.new(v) if v.aval.shape else None
+    if target is not None and 0 in target.shape:
+        return [target]
+    place = target or p.array(dtype, ())
+    so = place.strides
+    nb = len(bx)
+    if dtype.kind == "f" and x.dtype == y.dtype == dtype:
+        taken = []
+        parts = []
+        for a, free, contracted in ((x, fx, cx), (y, fy, cy)):
+            found = _two_axes(p, a, free, contracted)
+            if found is None:
+                a = p.contiguous(
+                    a._replace(
+                        shape=tuple([a.shape[i] for i in (*(bx if a is x else by), *free, *contracted)]),
+                        strides=tuple([a.strides[i] for i in (*(bx if a is x else by), *free, *contracted)]),
+                    )
+                )
+                taken.append(a)
+                inner = prod(a.shape[nb + len(free) :])
+                found = (inner, 1)
+                batch = a.strides[:nb]
+            else:
+                batch = tuple([a.strides[i] for i in (bx if a is x else by)])
+            parts.append((a, found, batch))
+        (ax, (xm, xk), xb), (ay, (yn, yk), yb) = parts
+        extents = [[a.shape[i] for i in axes] for a, axes in ((x, fx), (y, fy), (x, cx))]
+        m, n, k = map(prod, extents)
+        with p.loops([x.shape[i] for i in bx]) as names:
+            arguments = [
+                m, n, k, f"&{ax.at(names, xb)}", xm, xk, f"&{ay.at(names, yb)}", yk, yn,
+                f"&{place.at(names, so[:nb])}", n, 1,
+            ]  # fmt: skip
+            p.line(f"{p.helper('product', dtype)}({', '.join(map(str, arguments))});")
+        for a in taken:
+            p.release(a)
+    else:
+        with p.loops([*[x.shape[i] for i in bx], *[x.shape[i] for i in fx], *[y.shape[i] for i in fy]]) as names:
+            total = p.total("add", dtype)
+            with p.loops([x.shape[i] for i in cx]) as inner:
+                places = []
+                for a, b, f, c, of in ((x, bx, fx, cx, 0), (y, by, fy, cy, len(fx))):
+                    own = [*names[:nb], *names[nb + of : nb + of + len(f)], *inner]
+                    places.append(a.at(own, [a.strides[i] for i in (*b, *f, *c)]))
+                lanes = [p.e.convert(p.e.load(a.dtype, q), dtype) for a, q in zip((x, y), places)]
+                p.folded("add", total, p.e.mul(*lanes))
+            p.line(f"{place.at(names, so)} = {total.text};")
+    if target is not None:
+        return [target]
+    found = p.e.load(dtype, place.at(()))
+    p.release(place)
+    return [found]
+
+
+def _two_axes(p: CProgram, x: CArray, free: Sequence[int], contracted: Sequence[int]) -> tuple[int, int] | None:
+    """The strides of the free and of the contracted axes, if each are one."""
+    found = []
+    for axes in (free, contracted):
+        extents, (row,) = collapsed([x.shape[i] for i in axes], [[x.strides[i] for i in axes]])
+        if len(extents) > 1:
+            return None
+        found.append(row[0])
+    return found[0], found[1]
+
+
+@rule("conv")
+def _conv(
+    p: CProgram, equation: Equation, values: list, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
+) -> list:
+    (v,) = equation.outputs
+    x, kernel = values
+    dtype, target = v.aval.dtype, p.new(v)
+    groups, n, features, *out = v.aval.shape
+    if 0 in v.aval.shape:
+        return [target]
+    spatial = len(out)
+    with p.loops([groups, n, features, *out]) as (g, i, f, *o):
+        total = p.total("add", dtype)
+        with p.loops([x.shape[2], *kernel.shape[3:]]) as (c, *k):
+            places, inside = [], []
+            for axis in range(spatial):
+                place = p.fresh("j")
+                low, size, d = padding[axis][0], x.shape[3 + axis], x_dilation[axis]
+                p.line(f"int64_t {place} = {o[axis]} * {strides[axis]} + {k[axis]} * {kernel_dilation[axis]} - ({low});")
+                inside.append(
+                    f"{place} < 0 || {place} >= {max(dilated(size, d), 0)}" + (f" || {place} % {d} != 0" if d > 1 else "")
+                )
+                places.append(f"({place} / {d})" if d > 1 else place)
+            if inside:
+                p.line(f"if ({' || '.join(inside)}) continue;")
+            lanes = [p.e.load(x.dtype, x.at([g, i, c, *places])), p.e.load(kernel.dtype, kernel.at([g, f, c, *k]))]
+            p.folded("add", total, p.e.mul(*lanes))
+        p.line(f"{target.at([g, i, f, *o])} = {total.text};")
+    return [target]
