@@ -354,7 +354,7 @@ class Reshaped(Selection):
 def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Callable[..., Any]:
     """The implementation of a function of NumPy's whose traced results may be views of an argument."""
     step = Reshaped if function in (np.reshape, np.ravel) else Selection
-    several = any([p.kind is p.VAR_POSITIONAL for p in inspect.signature(implementation).parameters.values()])
+    several = bool(inspect.unwrap(implementation).__code__.co_flags & inspect.CO_VARARGS)  # has it *args?
 
     def one(found: Any, args: Sequence[Any], kwargs: dict[str, Any], part: int | None) -> Any:
         places = [i for i, a in enumerate(args) if type(a) is Tracer]
