@@ -83,7 +83,6 @@ class Driver:
 
     def __init__(self) -> None:
         self.local = threading.local()
-        self.recording: list[Callable[[], None]] | None = None
         self.cut = ""
         self.launches = 0
         self.faults: list[str] = []
@@ -93,6 +92,15 @@ class Driver:
         self._null = _Stream(self, 0)
         self.runtime = SimpleNamespace(getDevice=lambda: 0)
         self.Device = nullcontext
+
+    @property
+    def recording(self) -> list[Callable[[], None]] | None:
+        """What this thread's stream has recorded, if it does: the streams of other threads run meanwhile."""
+        return getattr(self.local, "recording", None)
+
+    @recording.setter
+    def recording(self, steps: list[Callable[[], None]] | None) -> None:
+        self.local.recording = steps
 
     # -- what CuPy has
     def current(self) -> _Stream:

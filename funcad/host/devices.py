@@ -13,6 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -256,12 +257,11 @@ def resident(xp: Any, x: np.ndarray, lent: bool = False) -> Any:
     only borrows the copy (`lent`) gets the same of one that is not large while its contents are the same.
     """
     key = id(x), xp.cuda.runtime.getDevice() if hasattr(xp, "cuda") else 0
-    constant = is_constant(x)
-    if constant or lent and x.nbytes <= LARGE:
+    if (constant := is_constant(x)) or lent and x.nbytes <= LARGE:
         contents = None if constant else (x.dtype.str, x.shape, x.tobytes())
         entry = _resident.get(key)
         if entry is None or entry[0]() is not x or entry[2] != contents:
-            entry = weakref.ref(x, lambda _: _resident.pop(key, None)), xp.asarray(x), contents
+            entry = weakref.ref(x, partial(_resident.pop, key)), xp.asarray(x), contents
             if hasattr(xp, "cuda"):
                 xp.cuda.get_current_stream().synchronize()  # programs on other streams read it, too
             _resident[key] = entry
@@ -273,7 +273,7 @@ def resident(xp: Any, x: np.ndarray, lent: bool = False) -> Any:
             _warned[0] = True
             warn_again(x, xp.__name__)
         else:
-            _copied[key[0]] = weakref.ref(x, lambda _: _copied.pop(key[0], None))
+            _copied[key[0]] = weakref.ref(x, partial(_copied.pop, key[0]))
     return xp.asarray(x)
 
 

@@ -67,7 +67,7 @@ def public(x: Any) -> list[str]:
 
 
 def test_completion_offers_what_is_public() -> None:
-    methods = ["cache_info", "clear_cache", "cuda", "explain", "export", "lower", "profile", "source"]
+    methods = ["cache_info", "clear_cache", "cuda", "explain", "export", "export_c", "lower", "profile", "source"]
     assert public(fc.jit(loss)) == methods and all(getattr(fc.jit(loss), name).__doc__ for name in methods)
     for made in (fc.grad(loss), fc.vmap(loss), fc.hessian(loss), fc.vjp(loss, X, X)[1]):
         assert public(made) == []
