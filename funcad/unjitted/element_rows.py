@@ -103,8 +103,8 @@ class _WriteRow(_ElementRow):
         kept: Sequence[Any],
     ) -> None:
         where = python_index(kept[0])
-        # somebody else may hold it: the user who gave it, or another row
-        if not cts.mine:
+        # somebody else may hold it: the user who gave it, or another row; operations on arrays of rank 0 give scalars
+        if not cts.mine or isinstance(ct, np.generic):
             ct = np.array(ct)
         if len(numbers) > 1:
             c = ct[where]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import funcad as fc
-from funcad import grad, value_and_grad
+from funcad import grad, hessian, jacrev, value_and_grad
 from funcad.backends.interpreter import counters
 from funcad.primitives.arithmetic import mul_add_p
 from funcad.primitives.families import reduce_sum_p
@@ -279,3 +279,29 @@ def test_the_shapes_of_a_loop_may_all_differ() -> None:
     found = gradient(np.ones(12) / 9)
     assert len([key for key in kinds if key[0] is not reduce_sum_p]) == before
     np.testing.assert_allclose(found, fc.jit(gradient)(np.ones(12) / 9), rtol=1e-12)
+
+
+def added_into(x: Any) -> Any:
+    y = np.zeros(())
+    y[()] = x[0] * x[1]
+    y[...] += x[2]
+    z = np.array(y * y)
+    z[()] = z * y
+    return np.sin(z) * y[()]
+
+
+def read_before(x: Any) -> Any:
+    y = np.array(np.sum(x) * 1.0)
+    a = y[()]
+    y[()] = 2.0 * a
+    return a * y + y[()]
+
+
+@pytest.mark.parametrize("f", [added_into, read_before])
+def test_arrays_of_rank_0_are_written(f: Any) -> None:
+    """What comes back to them is a scalar of NumPy's, which cannot be written."""
+    x = np.array([0.3, 1.2, -0.7])
+    expected = [(f(x + step) - f(x - step)) / 2e-6 for step in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(grad(f)(x), expected, rtol=1e-7)
+    np.testing.assert_allclose(jacrev(f)(x), expected, rtol=1e-7)
+    np.testing.assert_allclose(grad(lambda x: np.sum(grad(f)(x)))(x), np.sum(hessian(f)(x), 0), rtol=1e-10)
