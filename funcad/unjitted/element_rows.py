@@ -104,7 +104,7 @@ class _WriteRow(_ElementRow):
     ) -> None:
         where = python_index(kept[0])
         # somebody else may hold it: the user who gave it, or another row; operations on arrays of rank 0 give scalars
-        if not cts.mine or isinstance(ct, np.generic):
+        if not cts.mine or type(ct) is not np.ndarray:
             ct = np.array(ct)
         if len(numbers) > 1:
             c = ct[where]
