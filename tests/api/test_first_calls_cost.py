@@ -51,6 +51,7 @@ def test_autograds_names_load_little_more() -> None:
     assert found.isdisjoint(["funcad.control.checkpoint", "importlib.resources", "tempfile"])
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("line", "families"),
     [
@@ -71,6 +72,7 @@ def test_a_special_function_loads_its_families(line: str, families: str) -> None
     assert set(names) - {"rules", "table"} <= set(families.split())
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "line",
     """solve(x, x[0]) inv(x) det(x) slogdet(x)[1] cholesky(x) eigh(x)[1] eigvalsh(x) svd(x)[1] qr(x)[1] pinv(x) norm(x)

@@ -39,7 +39,7 @@ def device() -> Iterator[None]:
         yield
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", DRAWS)
 def test_numpys_numbers(name: str) -> None:
     f = DRAWS[name]

@@ -16,7 +16,7 @@ from tests.rounding import Bound, bounds_of, disagreement, reference
 from tests.standin import DeviceArray, registered, to_device, to_host
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-BLOCK = 50
+BLOCK = 20
 
 
 def number(x: Any) -> Any:

@@ -29,7 +29,7 @@ from tests.rounding import Bound, bounds_of, disagreement, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 native_only = pytest.mark.skipif(not target.available(), reason=str(target.why_not()))
-BLOCK = 25
+BLOCK = 12
 FIRST = 1_000_000  # seed of the slow run
 NUMPY = ("numpy", "tiny")
 
@@ -39,7 +39,7 @@ def some(first: int, count: int, engines: Sequence[str], big: bool = False) -> N
         check_case(random_case(seed, big), engines)
 
 
-FIRSTS = [*range(0, 100, BLOCK), *[pytest.param(n, marks=pytest.mark.slow) for n in range(100, 400, BLOCK)]]
+FIRSTS = [*range(0, 96, BLOCK), *[pytest.param(n, marks=pytest.mark.slow) for n in range(96, 400, BLOCK)]]
 
 
 @pytest.mark.share(8)

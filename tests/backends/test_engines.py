@@ -144,7 +144,7 @@ def scale_of(jaxpr: Jaxpr, values: Sequence[Any]) -> float:
 
 @engines
 @pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS])
-@pytest.mark.share(8)  # of those on each engine; what jit gives by itself, tests/ir/test_every_primitive.py asks of all
+@pytest.mark.share(16)  # of those on each engine; what jit gives by itself, tests/ir/test_every_primitive.py asks of all
 def test_every_operation(op: OpSpec, engine: str) -> None:
     for jaxpr, here in cases(op):
         once = compiled(jaxpr, engine)

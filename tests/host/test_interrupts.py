@@ -115,7 +115,7 @@ def test_interrupts_inside_llvm_are_interrupts(tmp_path: Any, every: int) -> Non
         assert not target._lock._is_owned()  # type: ignore[attr-defined]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("engine", ["auto", "numpy", "interpreter"])
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupts_of_a_first_call_are_interrupts(engine: str, every: int) -> None:

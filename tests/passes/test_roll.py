@@ -172,7 +172,7 @@ def test_gradients_are_rolled_forwards_and_backwards(f: Any, args: Any, loops: i
     assert len(lengths(found)) >= 2 * loops and size_of(found) <= size_of(before) / 3, (size_of(before), found)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @programs
 def test_other_transformations(f: Any, args: Any, loops: int, left: int) -> None:
     g = total(f)
@@ -181,7 +181,7 @@ def test_other_transformations(f: Any, args: Any, loops: int, left: int) -> None
     assert lengths(rolled(lambda *xs: jvp(grad(g), xs, xs)[1], *args))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("engine", ["numpy", "native"])
 @programs
 def test_engines(f: Any, args: Any, loops: int, left: int, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:

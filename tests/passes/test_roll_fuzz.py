@@ -75,7 +75,7 @@ def random_program(rng: np.random.Generator) -> tuple[Any, tuple]:
     return kinds[int(rng.integers(0, 5))](f), (x.astype(dtype), w.astype(dtype))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("seed", [*range(4), *[pytest.param(n, marks=pytest.mark.slow) for n in range(4, 8)]])
 def test_random_programs(seed: int) -> None:
     with np.errstate(all="ignore"):

@@ -119,6 +119,7 @@ def test_nearest_rotations_and_gimbal_lock() -> None:
     close(left, theirs_left, 1e-9)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("f", [
     lambda v: Rotation.from_rotvec(v).as_matrix(),
     lambda v: Rotation.from_rotvec(v).as_euler("xyz"),
