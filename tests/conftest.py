@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -44,12 +43,6 @@ def pytest_xdist_make_scheduler(config: Any) -> Any:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: Any) -> None:
     workers.import_a_share(session.config)
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest makes tests of the cases
-def pytest_generate_tests(metafunc: Any) -> None:
-    if metafunc.config.option.markexpr == "not slow" and metafunc.definition.get_closest_marker("slow"):
-        metafunc.parametrize = partial(workers.one_case, metafunc.parametrize)
 
 
 def pytest_collection_finish() -> None:

@@ -36,7 +36,6 @@ __all__ = [
     "import_a_share",
     "left_out",
     "name_of",
-    "one_case",
     "own_folder",
     "seed",
     "settle_environment",
@@ -123,11 +122,6 @@ def seed() -> int | None:
     if asked == "random":
         asked = os.environ[ORDER] = str(random.SystemRandom().randrange(1_000_000))
     return int(asked) if asked else None
-
-
-def one_case(parametrize: Any, names: Any, cases: Any, *args: Any, ids: Any = None, **options: Any) -> None:
-    """Parametrize by the first case only: of a slow function, all of whose tests would be left out again."""
-    parametrize(names, list(cases)[:1], *args, ids=ids if ids is None or callable(ids) else list(ids)[:1], **options)
 
 
 def left_out(items: Sequence[Any], slow: Any) -> list[Any]:
