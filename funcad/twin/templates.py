@@ -19,6 +19,7 @@ import ast
 import inspect
 import linecache
 import os
+import re
 import sys
 import threading
 import types
@@ -234,6 +235,10 @@ def _forget(gone: weakref.ref, identity: int, codes: dict[int, Any]) -> None:
         del codes[identity]
 
 
+# Hooks look like texts that are called; and Python has given the user's own warnings. Those of other threads pass.
+_UNSAID = [("ignore", None, SyntaxWarning, None, 0), ("ignore", re.compile("invalid"), DeprecationWarning, None, 0)]
+
+
 def _searched(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     try:
         return _found(code, globals_)
@@ -248,19 +253,22 @@ def _found(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     if not text:
         raise Untwinnable(_no_source(filename))
     module = _modules.pop(filename, None)
+    filters: Any = warnings.filters  # this list: another one is the user's `catch_warnings` to the traces of other threads
+    filters[:0] = _UNSAID
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # hooks look like texts that are called; and Python has given the
-            warnings.filterwarnings("ignore", "invalid", DeprecationWarning)  # user's own; those of other threads pass
-            if module is None or module.text != text:
-                module = ModuleText(text, filename)
-            _modules[filename] = module
-            while len(_modules) > MODULES:
-                del _modules[next(iter(_modules))]
-            return module.find(code)
+        if module is None or module.text != text:
+            module = ModuleText(text, filename)
+        _modules[filename] = module
+        while len(_modules) > MODULES:
+            del _modules[next(iter(_modules))]
+        return module.find(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         _modules.pop(filename, None)  # it may be half rewritten
         raise Untwinnable(f"its source cannot be rewritten: {type(error).__name__}: {error}") from None
+    finally:
+        for entry in _UNSAID:
+            if entry in filters:
+                filters.remove(entry)
 
 
 def _after_fork() -> None:
