@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
+from weakref import WeakSet
 
 from funcad.host.where import is_internal
 from funcad.twin.templates import origin_of
@@ -82,36 +83,37 @@ class _Profiled:
         self._here = threading.local()
 
     def open(self, net: Net) -> str | None:
-        nets = self._nets()
-        if not nets:
-            if sys.getprofile() is not None:
-                return "another profile function is set"
+        nets, now = self._nets(), sys.getprofile()
+        if now is not None and now is not self._here.__dict__.get("told"):
+            return "another profile function is set"
+        nets.add(net)
+        if sys.getprofile() is None:  # the calls here may have been the last that an old one heard of
             self._here.told = _teller(nets)
             sys.setprofile(self._here.told)
-        nets.append(net)
         return None
 
     def close(self, net: Net) -> None:
         nets = self._nets()
-        if net in nets:
-            nets.remove(net)
-            if not nets and sys.getprofile() is self._here.told:
-                sys.setprofile(None)
+        nets.discard(net)
+        if not nets and sys.getprofile() is self._here.__dict__.get("told"):
+            sys.setprofile(None)
 
     def after_fork(self) -> None:
         """A profile function belongs to its thread."""
 
-    def _nets(self) -> list[Net]:
-        return self._here.__dict__.setdefault("nets", [])
+    def _nets(self) -> WeakSet[Net]:  # weakly: an interrupt may come before a net is closed
+        return self._here.__dict__.setdefault("nets", WeakSet())
 
 
-def _teller(nets: list[Net]) -> Callable[[FrameType, str, Any], None]:
+def _teller(nets: WeakSet[Net]) -> Callable[[FrameType, str, Any], None]:
     """A profile function. Every call, also of a function in C, and every return calls it: it does as little as it can."""
     ours: dict[int, CodeType] = {}
 
     def told(frame: FrameType, event: str, argument: Any) -> None:
         if event == "call" and id(frame.f_code) not in ours:
-            if _is_ours(frame.f_code) or not any([net.began(frame.f_code, frame) for net in nets]):
+            if not nets:  # one was left open, and is gone
+                sys.setprofile(None)
+            elif _is_ours(frame.f_code) or not any([net.began(frame.f_code, frame) for net in nets]):
                 ours[id(frame.f_code)] = frame.f_code
 
     return told

@@ -256,3 +256,26 @@ def test_the_next_tool_of_the_number_is_told_of_everything() -> None:
     monitoring.set_events(4, 0)
     monitoring.free_tool_id(4)
     assert "calls" in told
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="a profile function is what Python 3.11 needs")
+def test_nets_that_an_interrupt_left_open_blind_nobody() -> None:
+    def users() -> None:
+        pass
+
+    left = Net()
+    left.__enter__()
+    del left
+    users()
+    sys.setprofile(None)  # as others do
+    other = Net()
+    other.__enter__()
+    sys.setprofile(None)
+    with Net() as net:
+        users()
+    assert users.__code__ in net.seen
+    del other
+    gc.collect()
+    with Net() as net:
+        users()
+    assert users.__code__ in net.seen and sys.getprofile() is None
