@@ -26,14 +26,15 @@ from funcad.control.call import call_of
 from funcad.errors import FuncadError, NotCompiledWarning, RandomStateError
 from funcad.host.devices import device_in_use
 from funcad.host.real_types import ordinary
-from funcad.host.where import for_user, interrupted, setting, state
+from funcad.host.where import for_user, interrupted, is_internal, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
+from funcad.jitted.account import Abandoned, Cost, work_of
 from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
-from funcad.jitted.first_calls import is_observed, observed
+from funcad.jitted.first_calls import is_observed, may_run_itself, observed
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
@@ -239,7 +240,8 @@ class Jitted(Remade):
         `config.engine = "cuda"` the kernels, registers and bytes, too, and by `.at(bandwidth)` the time; see help(found).
 
         `.outside` lists what the function reads beside its arguments and stores there, with what is done with it at each call
-        ("read", "compared" or "stored") and the line. Of one whose calls run un-jitted, `.reason` says why, and where.
+        ("read", "compared" or "stored") and the line; `.cost` is `cost()`. Of one whose calls run un-jitted, `.reason` says why,
+        and where.
 
         >>> import numpy as np, funcad
         >>> with funcad.config.set(engine="numpy"):
@@ -261,9 +263,10 @@ class Jitted(Remade):
             entry = None
         if refused is not None:  # by what only a call comes to
             return UnjittedExplanation(name, refused, entry.watched.listed() if entry and entry.watched else [])
-        if entry.paths is not None:
-            return PathsExplanation(entry, name)
-        return explained(entry.as_of_now(core.f), leaves, name)
+        paths = entry.paths is not None
+        found = PathsExplanation(entry, name) if paths else explained(entry.as_of_now(core.f), leaves, name)
+        found.cost = core.cache.account.told()
+        return found
 
     @api
     def profile(self, *args: Any, **kwargs: Any) -> Any:
@@ -286,6 +289,20 @@ class Jitted(Remade):
         """Hits, misses and size of the program cache, as functools.lru_cache's, and how many first calls were observed."""
         cache = self._core.cache
         return CacheInfo(cache.hits, cache.misses, MAX_PROGRAMS, len(cache.entries), cache.first_calls)
+
+    @api
+    def cost(self) -> Cost:
+        """What jit has spent on this function, beside what un-jitted calls would have taken, and what it decided and why.
+
+        A Cost, in seconds of counted work: `.calls`, `.recording`, `.compiling`, `.unjitted`, `.decisions`; `print` it. No
+        parameters; it raises nothing and runs nothing. JAX has nothing of the kind.
+
+        >>> import funcad
+        >>> f = funcad.jit(lambda x: 2.0 * x)
+        >>> f(1.0), f(1.0), f.cost().calls  # the first call runs the function itself, the second one traces
+        (2.0, 2.0, 2)
+        """
+        return self._core.cache.account.told()
 
     def clear_cache(self) -> None:
         """Forget this function's programs."""
@@ -637,6 +654,8 @@ class Core:
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
+        if entry is None and result is not None:
+            self.cache.account.called()
         if entry is None and result is not None and is_observed(self, key, leaves, (dynamic, keywords)):
             result.append(observed(self, args, kwargs, in_tree, leaves, key))
             return leaves, entry, key  # type: ignore[return-value]
@@ -647,7 +666,15 @@ class Core:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
                         ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
-                        entry = self._trace(args, kwargs, in_tree, avals, leaves, result, ran)
+                        itself = result is not None and may_run_itself(self, key, (dynamic, keywords))
+                        most = self.cache.account.longest() if itself else None
+                        try:
+                            entry = self._trace(args, kwargs, in_tree, avals, leaves, result, ran, most)
+                        except Abandoned:
+                            most = -1
+                        if most == -1:
+                            result.append(observed(self, args, kwargs, in_tree, leaves, key))  # type: ignore[union-attr]
+                            return leaves, entry, key  # type: ignore[return-value]
                         if any_tracer(entry.consts):
                             report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
                         else:
@@ -682,7 +709,15 @@ class Core:
             raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
 
     def _trace(
-        self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None, ran: bool = False
+        self,
+        args: tuple,
+        kwargs: dict,
+        in_tree: Any,
+        avals: list,
+        leaves: list,
+        result: list | None,
+        ran: bool = False,
+        most: int | None = None,
     ) -> Entry:
         """A program of f. `ran`: f has run on values of the signature, so that what a trace cannot do is no error of f's."""
         takes = self.guards and result is not None and state.observer is None and has_twin(self.f)
@@ -695,7 +730,7 @@ class Core:
                 self.cache.refuse({error.label} & numbers or numbers)
             except Exception:  # of one of them, or the function fails in any case
                 self.cache.refuse(numbers)
-        recorder = Recorder(leaves) if self.guards and result is not None else None
+        recorder = Recorder(leaves, most=most, mixes=self.cache.mixes) if self.guards and result is not None else None
         try:
             if takes and (given := self.cache.given(self.f)):
                 return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
@@ -756,6 +791,9 @@ class Core:
             if first.run is None or recorder is not None and recorder.started or numbers:
                 raise
             failed = error
+        finally:
+            if recorder is not None:
+                self.notes(recorder)
         if failed is not None:  # here, so that what is raised now has no other error around it than the user's
             try:
                 self._as_it_is(attempt, leaves, Recorder(leaves) if recorder is not None else None, avals, failed)
@@ -783,6 +821,16 @@ class Core:
         if entry.paths is None:
             entry.let_go()
         return entry
+
+    def notes(self, recorder: Recorder) -> None:
+        """A recording has ended, in one way or another."""
+        equations = recorder.reached
+        numbers = not is_internal(getattr(getattr(self.f, "__code__", None), "co_filename", __file__))
+        gone = recorder.most is not None and len(equations) > recorder.most
+        what = "a recording was given up" if gone else "a recording"
+        self.cache.account.recorded(len(equations), work_of(equations, numbers), what)
+        self.cache.mixes = self.cache.mixes and recorder.mixes
+        recorder.forget()
 
     def _as_it_is(self, attempt: Attempts, leaves: list, recorder: Recorder | None, avals: list, failed: Exception) -> NoReturn:
         """Run f without its twin, whose run has failed, so that the error is that of the user's line."""

@@ -36,12 +36,14 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.jitted.account import MOST_BYTES, Abandoned, Equations
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Raised, Refusal
+from funcad.reads.selections import narrow
 from funcad.tree.same import same_key
 
 
@@ -103,8 +105,14 @@ class Recorder:
         root: Node | None = None,
         chain: Sequence[tuple[Node, Any, Any]] = (),
         env: dict[Var, Any] | None = None,
+        most: int | None = None,
+        mixes: bool = True,
     ):
         self.leaves = leaves
+        self.most = most  # equations, after which it is given up if nothing has happened
+        self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
+        self.n_bytes = 0  # of the values that are kept while it lasts
+        self.reached: Sequence[Equation] = ()  # what was recorded in the end
         self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
         self.chain = list(chain)  # (node, key, answer) of the guards that have been answered
         self.env: dict[Var, Any] = env or {}
@@ -146,12 +154,21 @@ class Recorder:
             trace = state.running
             if self._trace is not None:
                 self._start_again(trace)
+            elif self.most is not None:
+                trace.equations = Equations(self.most, self._may_stop)
             self._trace = trace
+            self.reached = trace.equations
             self._entered = sys._getframe().f_code
             trace.recorder, trace.tries = self, self.record
             self._inside = True
             try:
                 outs = flat(*tracers)
+                if self.most is not None and len(trace.equations) > self.most and self._may_stop():
+                    raise Abandoned  # the user's `except:` has taken the first one
+            except Abandoned:
+                self._inside = False
+                self._take_back()
+                raise
             except Refusal as refusal:
                 if self.had_effects and type(refusal) is Raised:  # it cannot be run again
                     self._inside = False
@@ -171,6 +188,12 @@ class Recorder:
                     self._say()
                 raise
             self._inside = False
+            if self.mixed and narrow(trace.equations, [x for _, x in trace.captured.values()] + list(self.leaves)):
+                self._take_back()
+                self.mixes = False
+                if self.most is not None and self._may_stop():
+                    raise Abandoned
+                raise Refusal("max or min of a number of Python's and one of NumPy's, beside arrays of fewer bits", "")
             if self.started:
                 self._finish(outs)
                 self._say()
@@ -179,6 +202,16 @@ class Recorder:
             return outs
 
         return run
+
+    def _may_stop(self) -> bool:
+        """May the recording be given up? Not after an effect, which would happen again."""
+        return not self.had_effects
+
+    def forget(self) -> None:
+        """The recording has ended: its trace and what it captured are free at once."""
+        if type(self.reached) is Equations:
+            self.reached.stops = bool
+        self.reached = ()
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -357,6 +390,9 @@ class Recorder:
             note_source(error, source)
             raise
         self.env.update(zip(outputs, out if primitive.multiple else [out]))
+        self.n_bytes += sum([getattr(x, "nbytes", 0) for x in (out if primitive.multiple else (out,))])
+        if self.n_bytes > MOST_BYTES and self.most is not None and self._may_stop():
+            raise Abandoned
 
     def _name(self, v: Var) -> Var:
         return self._names.get(v, v)

@@ -50,6 +50,7 @@ from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
 from funcad.reads.replays import replayed, spoken, told_key
 from funcad.reads.stores import held_before
+from funcad.reads.selections import SELECTIONS
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
 _SECRETS = "randbelow token_bytes token_hex token_urlsafe".split()
@@ -713,4 +714,5 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     warnings.filterwarnings: _filters,
     ("numpy.random", "default_rng"): _generator,
     constant: _constant,
+    **SELECTIONS,
 }
