@@ -448,7 +448,7 @@ def run_checks(op: OpSpec | Few, chosen: list[Callable[[Any], None]]) -> None:
 
 def has_derived(op: OpSpec) -> bool:
     """Does the quick test check derivatives of derivatives, and batched ones?"""
-    return op.id not in LONG and zlib.crc32(op.id.encode()) % 2 == 0
+    return op.id not in LONG and zlib.crc32(op.id.encode()) % 4 == 0
 
 
 def needs_all(op: OpSpec) -> bool:

@@ -107,7 +107,7 @@ def test_masks_on_the_carry(step, n):
         agree(lambda loop: loop(step, n), THRICE)
 
 
-@pytest.mark.share(10)
+@pytest.mark.share(100)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_loops_in_loops(step):
     """The stacks of an inner loop are entries of the outer loop's, or the same for all of its iterations."""
@@ -123,7 +123,7 @@ def test_loops_in_loops(step):
     agree(around, TWICE)
 
 
-@pytest.mark.share(10)
+@pytest.mark.share(100)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_branches(step):
     def in_a_branch(loop):
