@@ -95,8 +95,8 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
     own.clear()
     if keep or tape.begins:
         kept = list(kept)
-    saved, token = state.source, suppress_warnings()
     i = len(pulls)
+    saved, token = state.source, suppress_warnings() if i else None
     try:
         while i:
             i -= 1
@@ -139,7 +139,8 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
         raise
     finally:
         state.source = saved
-        restore_warnings(token)
+        if pulls:
+            restore_warnings(token)
     found = list(cts[:first])
     if tape.begins and not all([c is None or has_no_nan(c) for c in found]):
         return _masked(tape, cotangents, keep)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import Program, broadcast_scalars, on
+from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import GENERATED, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Atom, LiteralAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -36,7 +37,7 @@ from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.pulls import BY_ONES, WrittenAhead, is_elementwise, ones_of, recording, written_ahead
+from funcad.unjitted.pulls import BY_ONES, FIRST, WrittenAhead, is_elementwise, ones_of, reads_of, recording, written_ahead
 
 _MOST = 4096
 kinds = table(
@@ -625,7 +626,31 @@ def _ahead(rule: tuple, wide: bool) -> Any:
     found = written_ahead(primitive, pattern, avals, params, ones)
     if found is None:
         return None
+    # what NumPy computes of Python's numbers has 64 bits
+    if found.first is not None and any([a.weak for a in avals]) and aval_of(outs[0]).dtype.char not in "dD":
+        return None
     return WrittenPull(found, rule, pattern, avals, ones, len(first), wide)
+
+
+class _WrittenPart:
+    """What a table has for the place where an operation stands: it computes what the row keeps."""
+
+    __slots__ = ("function", "reads", "bound")
+
+    def __init__(self, function: Any, n: int, bound: dict[str, Any]):
+        reads = reads_of(function, 1)
+        self.function = function
+        self.reads = [r if r >= 0 else n + ~r for r in reads if type(r) is int]
+        self.bound = tuple([bound[r] for r in reads if type(r) is str])
+
+    def computed(self, known: Sequence[Any], outer: bool = False) -> list[Any]:
+        token = suppress_warnings()
+        try:
+            function = recording(self.function) if outer else self.function
+            found = function(np, *[known[i] for i in self.reads], *self.bound)
+        finally:
+            restore_warnings(token)
+        return list(found) if type(found) is tuple else [found]
 
 
 class WrittenPull(Pull):
@@ -636,12 +661,13 @@ class WrittenPull(Pull):
     def __init__(self, found: WrittenAhead, rule: tuple, pattern: tuple, avals: list, ones: tuple, m: int, wide: bool):
         primitive, primals, rows, outs, params, _ = rule
         n, values = len(primals), [r for r in found.reads if type(r) is int]
-        super().__init__(None, None, [r if r >= 0 else n + ~r for r in values], (0,), wide)
-        self.begins, self.free = found.begins, "shapes" not in found.reads
+        bound = {"shapes": tuple([a.shape for a in avals]), "params": params}
+        part = None if found.first is None else _WrittenPart(found.first, n, bound)
+        super().__init__(None, part, [n + 1 + r - FIRST if r >= FIRST else r if r >= 0 else n + ~r for r in values], (0,), wide)
+        self.begins, self.free = found.begins, "shapes" not in found.reads and (part is None or not part.bound)
         self.square = primitive.square is not None
         self.function: Any = found.function
-        shapes = tuple([a.shape for a in avals])
-        self.bound: Any = tuple([shapes if r == "shapes" else params for r in found.reads if type(r) is str])
+        self.bound: Any = tuple([bound[r] for r in found.reads if type(r) is str])
         ids = list(map(id, primals))
         self.rule: Any = primitive, [ids.index(i) for i in ids], avals, rows, [aval_of(o) for o in outs], params
         self.kind: Any = pattern, ones, found.reads
@@ -674,7 +700,7 @@ class WrittenPull(Pull):
             like = [_like(a) for a in avals]
             examples = [like[i] for i in alike]  # rules look whether two are one
             rule = primitive, examples, rows, [_like(a) for a in outs], params, None
-            found = self.by_rule = _derived([], rule, self.wide, self.sources)
+            found = self.by_rule = _derived([], rule, self.wide, None if self.part else self.sources, False)
             found.free = self.free
         return self.by_rule
 
@@ -737,9 +763,10 @@ def _derived(
     rule: tuple,
     wide: bool,
     reads: tuple[int, ...] | None = None,
+    tables: bool = True,
 ) -> Any:
-    """The pull, or a question, found by the rule or in the tables; `reads`: by the rule, and it keeps these alone."""
-    if reads is None and not answers:
+    """The pull, or a question, found by the rule or in the `tables`; `reads`: what it keeps, and no more."""
+    if tables and not answers:
         found = _ahead(rule, wide)
         if found is not None:
             return found
