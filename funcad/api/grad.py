@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.vjp import derivative_of, with_compiled
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.conversions import conversion_of
 from funcad.host.devices import NAMESPACES, device_in_use
@@ -35,8 +34,8 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, called, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums, of_method,
-    positional_names, runs, seed_beside, unshared, zeros_for,
+    Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_of, name_of,
+    normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])

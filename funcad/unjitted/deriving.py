@@ -224,13 +224,15 @@ def _in_two(
         answers = [printer.atom(a) for a, k in zip(linear.known.outputs, atoms) if k in first]
     except Unprintable:
         return None
-    lines = inlined([f"{name} = {value}" for name, value in printer.lines], f"return {', '.join(answers)}", printer.loose)
+    lines = [f"{name} = {value}" for name, value in printer.lines]
+    lines = inlined(lines, f"return {', '.join(answers)}", printer.loose)
     words = set(re.findall(r"\w+", "\n".join(lines)))
     reads: list[Any] = [code for code in codes.values() if name_of(code) in words]
     reads += [word for word in ("shapes", "params") if word in words]
     plain = all([is_elementwise(e.primitive) for e in linear.known.equations])
     calls = text.calls | {name: p for name, p in printer.calls.items() if name in words}
-    return text._replace(first=tuple(lines), first_reads=tuple(reads), calls=calls, elementwise=text.elementwise and plain)
+    plain = plain and text.elementwise
+    return text._replace(first=tuple(lines), first_reads=tuple(reads), calls=calls, elementwise=plain)
 
 
 def _batched(
@@ -279,7 +281,7 @@ def _printed(
     kept = {a: codes.get(a) for a in linear.known.outputs if type(a) is Var}
     if first:
         places = dict(zip(first, range(FIRST, FIRST + len(first))))
-        kept = {a: codes.get(a, places.get(a)) for a in map(linear.outer.atom, linear.kept)}
+        kept = {a: codes.get(a, places.get(a)) for a in map(linear.outer.atom, linear.kept) if type(a) is Var}
     reads: list[Any] = list(dict.fromkeys([code for code in kept.values() if code is not None]))
     more = [c for c in codes.values() if c not in reads and (name_of(c) in used or c in needed)]
     sizes = {code: _bytes(v.aval) for v, code in codes.items()}
@@ -373,7 +375,8 @@ class _Printer:
 
     def parameter(self, key: str, value: Any) -> str:
         for name, known in self.free.items():
-            if known is value or type(known) is type(value) and known == value and name == key and key not in _SIZES:
+            alike = type(known) is type(value) and known == value and name == key and key not in _SIZES
+            if alike or type(value) is tuple and known is value:
                 return f'params["{name}"]'
         if key in self.free and key not in _SIZES:
             for i, shape in enumerate(self.shapes):

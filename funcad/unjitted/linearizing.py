@@ -55,7 +55,7 @@ class LinearizingTrace(FollowingTrace):
         """The trace of the tangent program, made when something is to be recorded there."""
         if self.recording is None:
             self.recording = TangentTrace(self.name, protect=self.protector)
-        return self.recording  # type: ignore[no-any-return]
+        return self.recording
 
     def record(
         self,
@@ -126,9 +126,10 @@ def linearize_following(
     source = user_source(4)
     tangents: list[Any] = []
     tape = None
-    # this is `device_in_use`, without a call
-    if not open_traces and not ((NAMESPACES or "cupy" in sys.modules) and on_device(list(map(concrete_value, primals)))):
-        tape = protector = trace.protector = trace.tape = Tape(trace, primals, differentiated)
+    protector: Any
+    devices = NAMESPACES or "cupy" in sys.modules  # this is `device_in_use`, without a call
+    if not open_traces and not (devices and on_device(list(map(concrete_value, primals)))):
+        protector = tape = trace.protector = trace.tape = Tape(trace, primals, differentiated)
         n = 0
         for d in differentiated:
             tangents.append(n if d else None)

@@ -55,7 +55,8 @@ class Protector:
         if self.locks is NO_LOCKS:
             self.locks = Locks()
         source = state.source or user_source()
-        return x if self.locks.lock(array, Source(*source) if source is not None else None) else with_value(x, array.copy("K"))
+        locked = self.locks.lock(array, Source(*source) if source is not None else None)
+        return x if locked else with_value(x, array.copy("K"))
 
 
 _NOTHING = lambda: None, None

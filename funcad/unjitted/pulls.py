@@ -23,7 +23,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.primitive import Primitive
-from funcad.memo import table
+from funcad.memo import remembers, table
 from funcad.primitives.families import broadcast_in_dim, reshape
 from funcad.primitives.shape import roll_p
 from funcad.unjitted import pulls_core
@@ -192,7 +192,12 @@ class _Recorded:
         return self.primitive(*args, **params)
 
 
+@remembers(64)
+def _recorded_names(module: str) -> dict[str, Any]:
+    """What a table's texts name, where values are traced."""
+    return {name: _Recorded(x) if type(x) is Primitive else x for name, x in vars(modules[module]).items()}
+
+
 def recording(function: Any) -> Any:
     """The same function for traced values."""
-    known = {name: _Recorded(x) if type(x) is Primitive else x for name, x in function.__globals__.items()}
-    return FunctionType(function.__code__, known)
+    return FunctionType(function.__code__, _recorded_names(function.__module__))

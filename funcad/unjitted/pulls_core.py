@@ -826,14 +826,10 @@ def _concatenate_10(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _roll_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
-    return roll_p.impl(xp, ct, shift=shapes[0][0] - params["shift"], axis=params["shift"])
+    return roll_p.impl(xp, ct, shift=shapes[0][0] - params["shift"], axis=1)
 
 
 def _roll_2(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
-    return roll_p.impl(xp, ct, shift=shapes[0][1] - params["shift"], axis=params["shift"])
-
-
-def _roll_3(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return roll_p.impl(xp, ct, shift=shapes[0][1] - params["shift"], axis=2)
 
 
@@ -1464,8 +1460,8 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n1 axis=0 columns": _roll_1,
         "0 n2 axis=0": lambda xp, ct, shapes, params: roll_p.impl(xp, ct, shift=shapes[0][0] - params["shift"], axis=0),
         "0 n2 axis=0 columns": _roll_1,
-        "0 n2 axis=1": _roll_2,
-        "0 n2 axis=1 columns": _roll_3,
+        "0 n2 axis=1": lambda xp, ct, shapes, params: roll_p.impl(xp, ct, shift=shapes[0][1] - params["shift"], axis=1),
+        "0 n2 axis=1 columns": _roll_2,
     },
     sin_p: {
         "0 n": lambda xp, ct, x: ct * xp.cos(x),
