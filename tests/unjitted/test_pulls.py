@@ -204,6 +204,14 @@ def test_a_row_keeps_what_its_pull_reads() -> None:
     assert written_pull(maximum, {}, [x, y], np.maximum(x, y), (0, 1)) == (None, []), "a mask is less than what a text reads"
 
 
+def test_what_the_rule_computes_at_the_line_is_kept_in_the_place_of_operands() -> None:
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    pull, kept = written_pull(div, {}, [x, y], x / y, (None, 1))
+    assert pull.part is not None and len(kept) == 1
+    np.testing.assert_array_equal(kept[0], -(x / y / y))
+    np.testing.assert_array_equal(run(pull, "run", np.ones(2), kept, 1)[0], kept[0])
+
+
 def test_one_operand_twice() -> None:
     x = np.array([1.0, 2.0])
     pull, kept = written_pull(mul, {}, [x, x], x * x, (5, 5))
