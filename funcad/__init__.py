@@ -18,7 +18,6 @@ from funcad.ir.tracer import Tracer as _Tracer
 from funcad import errors as errors, numpy as numpy, tree as tree
 from funcad.api.border import float0 as float0
 from funcad.api.grad import grad as grad, value_and_grad as value_and_grad
-from funcad.api.vjp import jvp as jvp, linear_transpose as linear_transpose, linearize as linearize, vjp as vjp
 from funcad.configuration import config as config
 # isort: on
 
@@ -29,6 +28,7 @@ _Tracer.namespace = _sys.modules[__name__]
 _LAZY_NAMES = {  # public name -> the module that defines it
     **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "rules", "stop_gradient"], "api.tools"),
     **dict.fromkeys(["gnvp", "hessian", "hvp", "jacfwd", "jacobian", "jacrev"], "api.jacobian"),
+    **dict.fromkeys(["jvp", "linear_transpose", "linearize", "vjp"], "api.vjp"),
     "vmap": "api.vmap",
     **dict.fromkeys(["cond", "switch"], "control.cond"),
     **dict.fromkeys(["disable_jit", "jit"], "jitted.jit"),

@@ -29,7 +29,6 @@ from funcad.errors import CacheAuditError
 Function = TypeVar("Function", bound=Callable[..., Any])
 Same = Callable[[Any, Any], bool] | None
 _NONE: Any = object()
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class CacheLine(NamedTuple):
@@ -51,7 +50,7 @@ compared_by: dict[type, Callable[[Any], Any]] = {}  # class -> what of its objec
 
 def text_of(x: Any) -> str:
     """The text of an object without addresses."""
-    return _ADDRESS.sub("", str(x))
+    return re.sub(r" at 0x[0-9a-f]+", "", str(x))
 
 
 def alike(a: Any, b: Any) -> bool:

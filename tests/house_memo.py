@@ -28,7 +28,7 @@ NOT_MEMOS = {  # (file, name): what it is
     ("backends/native/shared_functions.py", "_FOUND"): "registered at import",
     ("configuration.py", "listeners"): "registered at import",
     ("api/split_batch.py", "_apart"): "counts down",
-    ("api/vjp.py", "_makers"): "registered at import",
+    ("api/border.py", "_makers"): "registered at import",
     ("doors/codes.py", "_originals"): "what was put in the place of what",
     ("doors/codes.py", "_methods"): "what was put in the place of what",
     ("doors/modules.py", "_originals"): "what was put in the place of what",

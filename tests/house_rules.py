@@ -21,7 +21,6 @@ MIRRORS = ("autograd/", "jax/")  # their modules are those of HIPS autograd and 
 LATER = {  # the other short files: the issue that rebuilds each
     "backends/native/signals.py": "Loops as data",
     "doors/makers.py": "NumPy and SciPy as they are",
-    "unjitted/outside.py": "One way back",
 }
 # Modules that users open with dir(), which `__all__` serves; besides those of MIRRORS and every `__init__.py`.
 SHOWN = {

@@ -10,6 +10,7 @@ import functools
 import importlib
 import itertools
 import operator
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
@@ -18,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.vjp import derivative_of, with_compiled
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.conversions import conversion_of
-from funcad.host.devices import device_in_use
+from funcad.host.devices import NAMESPACES, device_in_use
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted, outside, state
 from funcad.ir.aval import aval_of, said
@@ -34,8 +34,8 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, called, check_leaves, check_second, dress_as, flat_values, is_of, name_of, normalize_argnums, of_method,
-    positional_names, runs, seed_beside, unshared, zeros_for,
+    Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_of, name_of,
+    normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -247,14 +247,17 @@ class Gradient(Remade):
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, [x], _ALONE, "grad", {"n": 1}, True)
         if locks.held:
             locks.check()
+        value = outs[-1]
         if nonzero[0]:
-            gradient = next(_back(jaxpr, residuals, outs))
+            if type(jaxpr) is Tape and type(outs[0]) in _FLOATS:
+                gradient = pull(jaxpr, [_ONE])[0]
+            else:
+                gradient = next(_back(jaxpr, residuals, outs))
         else:
             self._warn_if_independent([None], tree.structure([x]), (at,), ())
             gradient = zeros_for(x)
-        if device_in_use():
+        if NAMESPACES or "cupy" in sys.modules:  # `device_in_use`, without a call
             gradient = each_on_device_of([gradient], [x])[0]
-        value = outs[-1]
         if type(value) is np.ndarray and self.with_value:
             (value,) = unshared((value,), (x,))
         if type(gradient) is np.ndarray:

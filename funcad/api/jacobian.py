@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import Transformed, api, binds, check_second, normalize_argnums, runs, seed_beside, unshared, zeros_for
 from funcad.api.grad import grad
+from funcad.api.vjp import Linearized, jvp, linearize, linearized, pullback_of, pushforward_of, seed_of, vjp
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
@@ -23,8 +23,9 @@ from funcad.primitives.shape import reshape
 from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 
-from funcad.api.vjp import (  # isort: skip
-    Linearized, derivative_of, jvp, linearize, linearized, pullback_of, pushforward_of, seed_of, vjp, with_compiled,
+from funcad.api.border import (  # isort: skip
+    Transformed, api, binds, check_second, derivative_of, normalize_argnums, runs, seed_beside, unshared, with_compiled,
+    zeros_for,
 )
 
 

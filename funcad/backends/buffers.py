@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import config
-from funcad.host.locks import PrivateMemory
+from funcad.host.locks import private_memory
 
 LARGE = 256 * 1024  # bytes; below, the C library's own allocator is as good
 PAGE = 2 * 1024 * 1024  # bytes of a huge page
@@ -30,6 +30,13 @@ try:
     import mmap
 except ImportError:  # as in browsers: there is no pool
     mmap = None  # type: ignore[assignment]
+
+
+class PrivateMemory(mmap.mmap if mmap else object):  # type: ignore[misc]
+    """Memory that is reached through one array and its views only."""
+
+
+private_memory.add(PrivateMemory)
 _PRIVATE = getattr(mmap, "MAP_PRIVATE", None)
 _ANONYMOUS = getattr(mmap, "MAP_ANONYMOUS", getattr(mmap, "MAP_ANON", None))
 

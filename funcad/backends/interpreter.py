@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.memory import writes_elements, writes_of, written_carries
-from funcad.host.devices import namespace_of, on_device, resident, restore_warnings, suppress_warnings
+from funcad.host.devices import namespace_of, on_device, on_numpy, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import held_over_forks
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED, note_source, state
@@ -266,16 +266,6 @@ class Program:
         finally:
             restore_warnings(token)
         return [slots[i] for i in outputs]
-
-
-def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The operation as a function of NumPy arrays of these avals alone."""
-    if primitive.ready is not None:
-        return primitive.ready(*avals, **params)
-    direct = getattr(primitive.impl, "on_numpy", None)
-    if direct is None and any([a.shape for a in avals]):
-        direct = getattr(primitive.impl, "on_arrays", None)
-    return functools.partial(primitive.impl, np, **params) if direct is None or params else direct
 
 
 class _Copied:

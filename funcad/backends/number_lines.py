@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from funcad.backends import text
-from funcad.backends.interpreter import on_numpy
 from funcad.backends.memory import Storage, Value
 from funcad.backends.text import Writer, dtype_text, shape_text
-from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.devices import on_numpy, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var

@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.emission import Generated
-from funcad.backends.interpreter import on_numpy, over_on
+from funcad.backends.interpreter import over_on
+from funcad.host.devices import on_numpy
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, StackAval

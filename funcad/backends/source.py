@@ -47,6 +47,7 @@ from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.jaxpr import Jaxpr, Var, subjaxprs
 from funcad.ir.primitive import Primitive
 from funcad.memo import table
+from funcad.primitives.families import Composed
 from funcad.primitives.fused import fused_p
 from funcad.primitives.host import HostCall
 from funcad.primitives.loop import LOOPS
@@ -141,6 +142,8 @@ class Bundle:
             return repr(value)
         if type(value) in (float, complex):
             return _number(value)
+        if type(value) is Composed:
+            value = value.function
         if id(value) in self.names:
             return self.names[id(value)]
         if isinstance(value, types.ModuleType):

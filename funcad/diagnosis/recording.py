@@ -31,7 +31,8 @@ from funcad.primitives.arithmetic import add
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import transposed
-from funcad.unjitted.linearizing import LinearizingTrace, Protector
+from funcad.unjitted.linearizing import LinearizingTrace
+from funcad.unjitted.outside import Protector
 
 
 class Use(NamedTuple):
@@ -91,7 +92,8 @@ class ReportingTrace(LinearizingTrace):
     __slots__ = ("run", "numbers", "tangents", "held", "inside", "copies", "calls", "place")
 
     def __init__(self, run: Recording, protector: Protector):
-        super().__init__("doctor", protector)
+        super().__init__("doctor")
+        self.protector = protector
         self.run = run
         self.numbers: dict[int, int] = {}  # id of a tracer -> number of its value
         self.tangents: dict[Var, int] = {}  # the variable of its tangent -> the same

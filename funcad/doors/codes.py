@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +31,8 @@ _methods: dict[tuple[type, str], Any] = {}  # class and name -> the compiled met
 
 def python_function(found: Any) -> types.FunctionType | None:
     """The function in Python behind a function, a method or a dispatcher of NumPy's."""
+    if type(found) is types.FunctionType:
+        return found
     found = getattr(found, "__func__", getattr(found, "_implementation", found))
     return found if isinstance(found, types.FunctionType) else None
 
@@ -50,9 +53,11 @@ def public_functions(module: types.ModuleType) -> list[str]:
 
 
 def _door(*_args: Any, **_kwargs: Any) -> Any:  # never called: every door has its code, with values in the place of the words
-    _threads, _is_for_us, _own, _original = "threads", "is_for_us", "own", "original"
-    if _threads and _is_for_us(_args, _kwargs):  # type: ignore[operator]
-        return _own(*_args, **_kwargs)  # type: ignore[operator]
+    _threads, _answering, _original = "threads", "answering", "original"
+    if _threads:
+        _is_for_us, _own = _answering()  # type: ignore[operator]
+        if _is_for_us(_args, _kwargs):
+            return _own(*_args, **_kwargs)
     return _original(*_args, **_kwargs)  # type: ignore[operator]
 
 
@@ -66,18 +71,35 @@ def _code(f: types.FunctionType, values: tuple) -> types.CodeType:
     return _DOOR.replace(co_consts=constants, co_name=old.co_name, co_qualname=old.co_qualname, co_freevars=old.co_freevars)
 
 
-def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answer]) -> None:
-    """Put a door into f; `answer(original)` says for which arguments and who answers."""
+class _Answering:
+    """Who answers a call while a thread traces: asked for when the first comes, for most functions never do."""
+
+    __slots__ = ("answer", "name", "original", "found")
+
+    def __init__(self, answer: Maker, name: str, original: Callable[..., Any]):
+        self.answer, self.name, self.original = answer, name, original
+        self.found: Answer | None = None
+
+    def __call__(self) -> Answer:
+        if self.found is None:
+            self.found = self.answer(self.name, self.original)
+        return self.found
+
+
+# Python 3.14 makes them when asked
+_ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
+
+
+def hang_code(f: types.FunctionType, answer: Maker, name: str) -> None:
+    """Put a door into f; `answer(name, original)` says for which arguments and who answers."""
     if f in _originals:
         return
     original = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
     original.__kwdefaults__ = f.__kwdefaults__
     original.__dict__.update(f.__dict__)
     original.__module__, original.__qualname__, original.__doc__ = f.__module__, f.__qualname__, f.__doc__
-    annotations = "__annotate__" if hasattr(f, "__annotate__") else "__annotations__"  # Python 3.14 makes them when asked
-    setattr(original, annotations, getattr(f, annotations))
-    is_for_us, own = answer(original)
-    code = _code(f, (tracing.threads, is_for_us, own, original))
+    setattr(original, _ANNOTATIONS, getattr(f, _ANNOTATIONS))
+    code = _code(f, (tracing.threads, _Answering(answer, name, original), original))
     _originals[f] = original
     if "__wrapped__" not in f.__dict__:
         f.__wrapped__ = original  # type: ignore[attr-defined]
@@ -93,17 +115,20 @@ def _own_code(f: types.FunctionType) -> types.CodeType:
 tracing.own_code = _own_code
 
 
-def hang_method(owner: type, name: str, answer: Callable[[Callable[..., Any]], Answer]) -> None:
+def hang_method(owner: type, name: str, answer: Maker, path: str) -> None:
     """Put a door before a method that is compiled, of a class whose names can be set."""
     if (owner, name) in _methods:
         return
     original = getattr(owner, name)
-    is_for_us, own = answer(original)
-    threads = tracing.threads
+    answering, threads = _Answering(answer, path, original), tracing.threads
 
     @functools.wraps(original)
     def door(*args: Any, **kwargs: Any) -> Any:
-        return (own if threads and is_for_us(args, kwargs) else original)(*args, **kwargs)
+        if threads:
+            is_for_us, own = answering()
+            if is_for_us(args, kwargs):
+                return own(*args, **kwargs)
+        return original(*args, **kwargs)
 
     _methods[owner, name] = owner.__dict__.get(name)
     setattr(owner, name, door)

@@ -15,7 +15,6 @@ import numpy as np
 from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, instead, joined, labelled, odeint, vectorized
 from funcad.doors.codes import Answer
 from funcad.doors.makers import making, making_of
-from funcad.doors.math_answers import CMATH, MATH
 
 
 def _later(path: str, *parameters: str) -> Maker:
@@ -30,6 +29,7 @@ def _later(path: str, *parameters: str) -> Maker:
 
 
 _SCIPY = "scipy_answers."
+in_math = _later("math_answers.in_math")
 drawing, unseeded = _later("draws.drawing"), _later("draws.unseeded")
 backend = _later(_SCIPY + "backend")
 of_ufuncs = _later(_SCIPY + "of_ufuncs")
@@ -57,6 +57,12 @@ def _all(answer: Maker, *names: str) -> dict[str, Maker]:
     return dict.fromkeys(" ".join(names).split(), answer)
 
 
+_MATH = _all(  # of both modules
+    in_math,
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh degrees dist erf erfc exp exp2 expm1 fabs floor",
+    "fma fmod frexp fsum gamma hypot isclose isfinite isinf isnan ldexp lgamma log log10 log1p log2 modf nextafter",
+    "phase polar pow prod radians rect remainder sin sinh sqrt sumprod tan tanh trunc ulp",
+)
 IN_MODULES: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(array_of, "asarray asanyarray ascontiguousarray asfortranarray"),
@@ -64,8 +70,8 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         **_all(making, "zeros empty zeros_like empty_like ones_like full_like arange linspace"),
         "fromiter": fromiter,
     },
-    "math": MATH,
-    "cmath": CMATH,
+    "math": _MATH,
+    "cmath": _MATH,
     "scipy.optimize": {"linear_sum_assignment": by_name},
     "numpy.random": {
         **_all(

@@ -41,13 +41,12 @@ def _hang_codes(name: str, module: ModuleType) -> None:
     for path, answer in {**every, **IN_CODE.get(name, {})}.items():
         found = find(module, path.split("."))
         f = python_function(found)
-        made = lambda original, answer=answer, path=path: answer(f"{name}.{path}", original)
         if f is not None:  # this version of the library may not have it
-            hang_code(f, made)
+            hang_code(f, answer, f"{name}.{path}")
         elif found is not None and not isinstance(found, ModuleType):
             owner = find(module, path.split(".")[:-1])
             if isinstance(owner, type) and not owner.__flags__ & _IMMUTABLE:
-                hang_method(owner, path.rpartition(".")[2], made)
+                hang_method(owner, path.rpartition(".")[2], answer, f"{name}.{path}")
     _done.add(name)
 
 
@@ -108,7 +107,7 @@ def hang_learned(found: Any) -> bool:
         code = python_function(function)
         if code is None:
             return hang_more({"numpy": {name.removeprefix("numpy."): of_lists}})
-        hang_code(code, lambda original: of_lists(name, original))
+        hang_code(code, of_lists, name)
         return True
 
 

@@ -5,7 +5,6 @@ A function that gives no float (`isnan`, `floor`) reads the value if there is on
 
 from __future__ import annotations
 
-import cmath
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -144,7 +143,7 @@ MATH: dict[str, Maker] = {
     "dist": _of_sequences(lambda p, q: np.sqrt(np.sum((p - q) ** 2))),
 }
 CMATH: dict[str, Maker] = {
-    **{name: _checked(getattr(np, name)) for name in vars(cmath) if name in _SAME.split() and hasattr(np, name)},
+    **{name: _checked(getattr(np, name)) for name in _SAME.split() if hasattr(np, name)},
     "log": _checked(_log),
     "phase": _checked(np.angle),
     "polar": _checked(lambda z: (np.abs(z), np.angle(z))),
@@ -154,3 +153,10 @@ CMATH: dict[str, Maker] = {
     "isnan": _read(np.isnan),
     "isclose": _read(_close),
 }
+
+
+def in_math(name: str, original: Callable[..., Any]) -> Answer:
+    """Of a name of `math` or `cmath`; what this version of NumPy lacks is Python's own."""
+    module, _, function = name.partition(".")
+    maker = (MATH if module == "math" else CMATH).get(function)
+    return (lambda args, kwargs: False, original) if maker is None else maker(name, original)

@@ -20,9 +20,8 @@ import itertools
 import operator
 import os
 import sys
-import threading
 import types
-from _thread import get_ident
+from _thread import RLock, get_ident
 from opcode import opmap
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -217,7 +216,7 @@ def door_of(f: Any) -> Any:
 
 
 tracing.door_of = door_of
-lock = threading.RLock()  # of whoever hangs doors or takes them down
+lock = RLock()  # of whoever hangs doors or takes them down
 _hung: list[tuple[types.ModuleType, type, type]] = []  # a module, its class with doors and its own class
 _originals: dict[int, Entrance] = {}  # id of a function -> the entrance to its door
 

@@ -9,9 +9,9 @@ type is added when the first CuPy array is seen (nothing here imports cupy), and
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 import weakref
+from _thread import get_ident
 from collections.abc import Sequence
 from functools import partial
 from types import ModuleType
@@ -140,12 +140,12 @@ def _warn(error: str, flag: int) -> None:
     else:
         filename, line = "<unknown>", 0
     registry = _registry if user is None else user.f_globals.setdefault("__warningregistry__", {})
-    pending.append((threading.get_ident(), error, filename, line, registry))
+    pending.append((get_ident(), error, filename, line, registry))
 
 
 def deliver(primitive: Any, args: Sequence[Any]) -> None:
     """NumPy's RuntimeWarnings of this operation, which has just run in this thread."""
-    thread = threading.get_ident()
+    thread = get_ident()
     own = [entry for entry in pending if entry[0] == thread]
     for entry in own:  # one by one: other threads append meanwhile
         pending.remove(entry)
@@ -312,3 +312,13 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         restore_warnings(token)
         if pending:
             deliver(primitive, args)
+
+
+def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The operation as a function of NumPy arrays of these avals alone."""
+    if primitive.ready is not None:
+        return primitive.ready(*avals, **params)
+    direct = getattr(primitive.impl, "on_numpy", None)
+    if direct is None and any([a.shape for a in avals]):
+        direct = getattr(primitive.impl, "on_arrays", None)
+    return partial(primitive.impl, np, **params) if direct is None or params else direct

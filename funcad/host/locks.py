@@ -18,8 +18,8 @@ earlier view that leaves all of the sample as it was.
 from __future__ import annotations
 
 import os
-import threading
 import weakref
+from _thread import RLock, _local  # which `threading` hands on
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ LOCK_TIMEOUT = 5.0
 
 def held_over_forks(*locks: Any) -> None:
     """Let every fork of this process from now on wait for these locks, outer ones first."""
-    mine = threading.local()  # `taken`: missing if another thread registered these locks amid a fork
+    mine = _local()  # `taken`: missing if another thread registered these locks amid a fork
 
     def take() -> None:
         mine.taken = [lock for lock in locks if lock.acquire(timeout=LOCK_TIMEOUT)]
@@ -116,18 +116,11 @@ def locked_arrays() -> list[str]:
     ]
 
 
-_guard = threading.RLock()  # re-entrant: the collector may release a dead derivative's locks while this thread holds it
+_guard = RLock()  # re-entrant: the collector may release a dead derivative's locks while this thread holds it
 held_over_forks(_guard)
 
 
-try:
-    from mmap import mmap as _Mapping
-except ImportError:  # as in browsers: no private memory is ever made
-    _Mapping = object  # type: ignore[assignment,misc]
-
-
-class PrivateMemory(_Mapping):
-    """Memory that is reached through one array and its views only."""
+private_memory: set[type] = set()  # classes of memory that is reached through one array and its views only
 
 
 def _base_of(x: np.ndarray) -> Any:
@@ -226,7 +219,7 @@ def _can_be_restored(x: np.ndarray) -> bool:
 
 def _reach(root: np.ndarray) -> str:
     """Who can write into the memory of a root: "arrays" alone, "nobody", or "others" too."""
-    if root.flags.owndata or is_a(root, np.memmap) or type(root.base) is PrivateMemory:
+    if root.flags.owndata or is_a(root, np.memmap) or type(root.base) in private_memory:
         return "arrays"
     try:
         return "nobody" if memoryview(root.base).readonly else "others"  # type: ignore[arg-type]

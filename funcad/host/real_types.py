@@ -79,7 +79,7 @@ class Unseen(type):
 # which may be negative, zero or those of a slice; a new array has none of these, so the two are not the same fact.
 
 
-_BEFORE_2_1 = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # reshape has no copy=
+_BEFORE_2_1 = tuple(map(int, np.__version__.split(".")[:2])) < (2, 1)  # reshape has no copy=
 
 
 def contiguous(shape: tuple[int, ...], dtype: Any, axes: Sequence[int] | None = None) -> np.ndarray:

@@ -13,7 +13,7 @@ import linecache
 import os
 import re
 import sys
-import threading
+from _thread import _local, get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from opcode import opname
@@ -38,7 +38,7 @@ from funcad.memo import table
 open_traces: set[Any] = set()
 
 
-class _State(threading.local):
+class _State(_local):
     staging: Any = None  # innermost open staging trace: bodies of cond, while, checkpoint, custom rules
     abstract: Any = None  # innermost open abstract trace: where effects are recorded
     source: Any = None  # location that derived equations inherit; None means "look at the stack"
@@ -62,7 +62,7 @@ class _State(threading.local):
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 
-class _Denial(threading.local):
+class _Denial(_local):
     text: str = ""  # of the last error because a traced value was to become an array; it stays, as a look-up may fail later
 
 
@@ -89,7 +89,7 @@ class _Tracing:
     @contextmanager
     def here(self) -> Iterator[None]:
         """This thread runs a function of the user's on traced values. Where every microsecond counts, it is written out."""
-        thread = threading.get_ident()
+        thread = get_ident()
         outermost = thread not in self.threads
         try:
             if outermost:

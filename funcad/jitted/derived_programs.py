@@ -1,4 +1,4 @@
-"""Jitted functions behind the derivatives of jitted functions, see api/vjp.py.
+"""Jitted functions behind the derivatives of jitted functions, see api/border.py.
 
 Their programs are with those of the function, in its cache, so that two `jit(f)` share them as they share f's own.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.vjp import derivatives_by
+from funcad.api.border import derivatives_by
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.tracer import Tracer

@@ -37,10 +37,6 @@ from funcad.numpy.elementwise import (
     square, subtract, tan, tanh, trunc,
 )  # fmt: skip
 from funcad.numpy.indexing import at
-from funcad.numpy.joining import (
-    append, array_split, block, column_stack, concatenate, delete, dsplit, dstack, hsplit, hstack, insert, pad, repeat, resize,
-    roll, split, stack, tile, unstack, vsplit, vstack,
-)  # fmt: skip
 from funcad.numpy.linear import (
     cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
 )  # fmt: skip
@@ -48,18 +44,10 @@ from funcad.numpy.reductions import (
     all_ as all, any_ as any, argmax, argmin, count_nonzero, cumprod, cumsum, cumulative_prod, cumulative_sum, max_ as max,
     mean, min_ as min, prod, ptp, sum_ as sum,
 )  # fmt: skip
-from funcad.numpy.searching import (
-    argpartition, argsort, argwhere, bincount, compress, digitize, extract, flatnonzero, lexsort, nonzero, partition, place,
-    put, put_along_axis, searchsorted, sort, sort_complex, take, take_along_axis, where,
-)  # fmt: skip
 from funcad.numpy.shaping import (
     atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, diag, diagflat, diagonal, expand_dims, fill_diagonal,
     flip, fliplr, flipud, matrix_transpose, moveaxis, ravel, reshape, rollaxis, rot90, squeeze, swapaxes, trace, transpose,
     tril, triu,
-)  # fmt: skip
-from funcad.numpy.statistics import (
-    average, corrcoef, cov, median, nanargmax, nanargmin, nancumprod, nancumsum, nanmax, nanmean, nanmedian, nanmin,
-    nanpercentile, nanprod, nanquantile, nanstd, nansum, nanvar, percentile, quantile, std, var,
 )  # fmt: skip
 # isort: on
 
@@ -75,7 +63,6 @@ bitwise_not = bitwise_invert = invert
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 acos, asin, atan, atan2 = arccos, arcsin, arctan, arctan2
 acosh, asinh, atanh = arccosh, arcsinh, arctanh
-concat = concatenate
 permute_dims = transpose
 
 # NumPy's own: nothing in them can be traced

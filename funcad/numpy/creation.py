@@ -6,6 +6,7 @@ Without `like=`, `device=`, `default_device` or an array argument that says othe
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from funcad.host.where import state
 from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import TABLE, anew, implements, is_traced, laid_out, order_of, where_am_i
-from funcad.numpy.joining import stack
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
@@ -55,7 +55,7 @@ def _nested(x: Any) -> Any:
         items = [array_of(_nested(v)) for v in x]
         items = promote_dtype(items, result_dtype(items)[0])
         try:
-            return stack(items)
+            return import_module("funcad.numpy.joining").stack(items)
         except ValueError:
             shapes = [shape_of(v) for v in items]
             raise ValueError(

@@ -634,6 +634,15 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
     **dict.fromkeys("histogram histogram2d histogram_bin_edges histogramdd".split(), "histograms"),
     **dict.fromkeys("intersect1d isin setdiff1d setxor1d trim_zeros union1d unique".split(), "sets"),
     **dict.fromkeys("unique_all unique_counts unique_inverse unique_values".split(), "sets"),
+    **dict.fromkeys("append array_split block column_stack concat concatenate delete dsplit".split(), "joining"),
+    **dict.fromkeys("dstack hsplit hstack insert pad repeat resize roll split stack tile".split(), "joining"),
+    **dict.fromkeys("unstack vsplit vstack".split(), "joining"),
+    **dict.fromkeys("argpartition argsort argwhere bincount compress digitize extract".split(), "searching"),
+    **dict.fromkeys("flatnonzero lexsort nonzero partition place put put_along_axis".split(), "searching"),
+    **dict.fromkeys("searchsorted sort sort_complex take take_along_axis where".split(), "searching"),
+    **dict.fromkeys("average corrcoef cov median nanargmax nanargmin nancumprod nancumsum".split(), "statistics"),
+    **dict.fromkeys("nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd".split(), "statistics"),
+    **dict.fromkeys("nansum nanvar percentile quantile std var".split(), "statistics"),
 }
 LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", *sorted(set(LATER_NAMES.values())))])
 

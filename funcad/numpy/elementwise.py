@@ -29,8 +29,8 @@ from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import doubt
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, as_array, as_number, broadcast, fresh, numbers, promote, promote_dtype, promote_for, result_dtype,
-    same_aval, strong,
+    apart, array_of, arrays, as_array, as_array_of_rank_0, as_number, broadcast, fresh, numbers, promote, promote_dtype,
+    promote_for, result_dtype, same_aval, strong,
 )
 
 ARITHMETIC = "iufc"
@@ -446,6 +446,15 @@ def choice(condition: Any, x: Any, y: Any) -> Any:
         if out is not None:
             return out
     return _remembered_choice(condition, x, y)
+
+
+@implements("where")
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    if x is None and y is None:
+        return np.nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    return as_array_of_rank_0(choice(condition, x, y))
 
 
 def _choice(condition: Any, x: Any, y: Any) -> Any:

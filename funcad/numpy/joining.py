@@ -494,4 +494,5 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     return indexing.getitem(joined, (slice(None),) * axis + (order,))
 
 
+concat = concatenate
 mirrors(named_after(globals(), "numpy"), "numpy")

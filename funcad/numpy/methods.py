@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
-from funcad.numpy import array_writes, elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
+from funcad.numpy import array_writes, elementwise, indexing, linear, reductions, shaping
 from funcad.numpy.array_writes import in_place, setitem
 from funcad.numpy.dispatch import function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
 from funcad.numpy.indexing import getitem
@@ -95,6 +96,16 @@ def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
     )
 
 
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """The function of a module that is loaded when the method is first called."""
+
+    def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(f"funcad.numpy.{module}"), name)(x, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
 def _refused(name: str, remedy: str) -> Callable[..., Any]:
     def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"x.{name}() of a traced value{where_am_i()}, which has no memory of its own.\nRemedy: {remedy}.")
@@ -135,13 +146,13 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "any": reductions.any_,
     "argmax": reductions.argmax,
     "argmin": reductions.argmin,
-    "argpartition": searching.argpartition,
-    "argsort": searching.argsort,
+    "argpartition": _later("searching", "argpartition"),
+    "argsort": _later("searching", "argsort"),
     "astype": astype,
     "block_until_ready": _block_until_ready,
     "choose": elementwise.choose,
     "clip": elementwise.clip,
-    "compress": lambda x, condition, axis=None: searching.compress(condition, x, axis),
+    "compress": lambda x, condition, axis=None: np.compress(condition, x, axis),
     "conj": _conjugate,
     "conjugate": _conjugate,
     "copy": _copy,
@@ -154,31 +165,31 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "max": reductions.max_,
     "mean": reductions.mean,
     "min": reductions.min_,
-    "nonzero": searching.nonzero,
+    "nonzero": _later("searching", "nonzero"),
     "prod": reductions.prod,
     "ptp": reductions.ptp,
     "ravel": shaping.ravel,
-    "repeat": joining.repeat,
+    "repeat": _later("joining", "repeat"),
     "reshape": _reshape,
     "round": elementwise.round_,
-    "searchsorted": searching.searchsorted,
+    "searchsorted": _later("searching", "searchsorted"),
     "squeeze": shaping.squeeze,
-    "std": statistics.std,
+    "std": _later("statistics", "std"),
     "sum": reductions.sum_,
     "swapaxes": shaping.swapaxes,
-    "take": searching.take,
+    "take": _later("searching", "take"),
     "to_device": _to_device,
     "tolist": lambda x: np.asarray(plain_value(x, "tolist")).tolist(),
     "trace": shaping.trace,
     "transpose": _transpose,
-    "var": statistics.var,
+    "var": _later("statistics", "var"),
     "view": _view,
     "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device,
     "sort": array_writes.sort,
     "partition": array_writes.partition,
     "fill": array_writes.fill,
-    "put": searching.put,
+    "put": _later("searching", "put"),
     "resize": _refused("resize", "y = np.resize(x, shape), which repeats x where x.resize pads with zeros"),
     "setflags": _refused("setflags", "leave it out"),
 }

@@ -19,7 +19,7 @@ from funcad.numpy import elementwise, indexing
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.index_plan import can_count, count_of
 from funcad.numpy.joining import join
-from funcad.numpy.promote import array_of, as_array_of_rank_0, axis_of, check_kth, promote_dtype, ravelled, result_dtype
+from funcad.numpy.promote import array_of, axis_of, check_kth, promote_dtype, ravelled, result_dtype
 from funcad.numpy.reductions import truth
 from funcad.numpy.views import destination
 from funcad.primitives import sorting
@@ -46,15 +46,6 @@ def value_of(x: Any, name: str, remedy: str, counting: bool = False) -> Any:
 # -- choosing
 
 
-@implements("where")
-def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    if x is None and y is None:
-        return _nonzero(condition)
-    if x is None or y is None:
-        raise ValueError("either both or neither of x and y should be given")
-    return as_array_of_rank_0(elementwise.choice(condition, x, y))
-
-
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
     """`numpy.where`; with one argument the positions, which need values, or `size` and `fill_value` as in `nonzero`.
 
@@ -63,7 +54,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     array([1., 0.])
     """
     if size is None:
-        return _where(condition) if x is None and y is None else _where(condition, x, y)
+        return elementwise.where(condition) if x is None and y is None else elementwise.where(condition, x, y)
     if x is not None or y is not None:
         raise TypeError("funcad.numpy.where: size= goes with one argument, whose nonzero positions are wanted")
     return nonzero(condition, size=size, fill_value=fill_value)

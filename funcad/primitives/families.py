@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -181,8 +181,22 @@ class _Parameter:
     __hash__ = object.__hash__
 
 
+class Composed:
+    """`impl(xp, *operands, **params)` of the operation whose element `emit` says; compiled when it is first called."""
+
+    def __init__(self, emit: Callable[..., Any]):
+        self.formula = emit
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        return implementation(self.formula)
+
+    def __call__(self, xp: Any, *operands: Any, **params: Any) -> Any:
+        return self.function(xp, *operands, **params)
+
+
 def implementation(emit: Callable[..., Any]) -> Callable[..., Any]:
-    """`impl(xp, *operands, **params)` of the operation whose element `emit` says."""
+    """The function of an operation whose element `emit` says."""
     code = emit.__code__
     names = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
     try:
@@ -201,7 +215,6 @@ def implementation(emit: Callable[..., Any]) -> Callable[..., Any]:
                 run = compiled.put(key, _compiled(emit, tuple(params.items()), ()))
             return run(xp, *operands)
 
-        impl.formula = emit  # type: ignore[attr-defined]
         return impl
 
 
@@ -214,7 +227,7 @@ def _compiled(emit: Callable[..., Any], params: tuple, keywords: tuple[str, ...]
     text = "\n    ".join([head, *lines])
     exec(compile(text, GENERATED, "exec"), scope)
     impl: Any = scope["impl"]
-    impl.formula, impl.text = emit, text  # a program that is exported as source takes the text
+    impl.text = text  # a program that is exported as source takes the text
     return impl  # type: ignore[no-any-return]
 
 
@@ -431,7 +444,7 @@ def elementwise(
     Python scalars give Python scalars. `device` is for a ufunc whose namesake in CuPy differs, see placement.py.
     """
     if impl is None:
-        impl = implementation(said.get("emit"))  # type: ignore[arg-type]
+        impl = Composed(said.get("emit"))  # type: ignore[arg-type]
     ufunc = impl if isinstance(impl, np.ufunc) else None
 
     def batch(size: int, args: Sequence[Any], batched: Sequence[bool], **params: Any) -> tuple[Any, bool]:

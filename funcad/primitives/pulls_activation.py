@@ -4,14 +4,18 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import activation, families, transcendental
+from funcad.primitives import activation, comparison, families, transcendental
 
 log_cosh_p = activation.log_cosh
 log_softmax_p = activation.log_softmax
 log_softmax_transposed_p = activation.log_softmax_transposed
+logsumexp_p = activation.logsumexp
+relu_p = activation.relu
 softmax_p = activation.softmax
 softmax_linear_p = activation.softmax_linear
 softplus_p = activation.softplus
+gt_p = comparison.gt
+select_p = comparison.select
 broadcast_in_dim_p = families.broadcast_in_dim
 reduce_sum_p = families.reduce_sum_p
 complex_logistic_p = transcendental.complex_logistic_p
@@ -55,19 +59,35 @@ def _softmax_linear_5(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return softmax_linear_p.impl(xp, ct, v4, axis=1), v14
 
 
-def _softmax_linear_6(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_6(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v2 = broadcast_in_dim_p.impl(xp, reduce_sum_p.impl(xp, x * x, axes=(0,)), shape=shapes[0], axes=())
+    v7 = reduce_sum_p.impl(xp, x * (-ct), axes=(0,))
+    v9 = x * broadcast_in_dim_p.impl(xp, v7, shape=shapes[0], axes=())
+    return (softmax_linear_p.impl(xp, ct, x, axis=0) + v9) + ((x - v2) * ct)
+
+
+def _softmax_linear_7(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v2 = broadcast_in_dim_p.impl(xp, reduce_sum_p.impl(xp, x * x, axes=(0,)), shape=shapes[0], axes=())
+    v4 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v8 = reduce_sum_p.impl(xp, v4 * (-ct), axes=(1,))
+    v10 = v4 * broadcast_in_dim_p.impl(xp, v8, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
+    v13 = broadcast_in_dim_p.impl(xp, x - v2, shape=(ct.shape[0], shapes[0][0]), axes=(1,)) * ct
+    return (softmax_linear_p.impl(xp, ct, v4, axis=1) + v10) + v13
+
+
+def _softmax_linear_8(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
     return softmax_linear_p.impl(xp, ct, v0, axis=1)
 
 
-def _softmax_linear_7(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_9(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(0,))
     v6 = reduce_sum_p.impl(xp, y * (-ct), axes=(0,))
     v9 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))) * ct
     return (x * broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=(1,))) + v9
 
 
-def _softmax_linear_8(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_10(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(0,))
     v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))
     v5 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
@@ -78,7 +98,7 @@ def _softmax_linear_8(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return (v9 * v8) + (v11 * ct)
 
 
-def _softmax_linear_9(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_11(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(0,))
     v7 = reduce_sum_p.impl(xp, y * (-ct), axes=(0,))
     v10 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))) * ct
@@ -86,7 +106,7 @@ def _softmax_linear_9(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return softmax_linear_p.impl(xp, ct, y, axis=0), v11
 
 
-def _softmax_linear_10(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_12(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(0,))
     v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))
     v4 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
@@ -97,19 +117,19 @@ def _softmax_linear_10(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return softmax_linear_p.impl(xp, ct, v4, axis=1), (v10 * v9) + (v12 * ct)
 
 
-def _softmax_linear_11(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_13(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
     return softmax_linear_p.impl(xp, ct, v0, axis=2)
 
 
-def _softmax_linear_12(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_14(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v6 = reduce_sum_p.impl(xp, y * (-ct), axes=(1,))
     v9 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))) * ct
     return (x * broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=(0,))) + v9
 
 
-def _softmax_linear_13(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_15(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))
     v5 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
@@ -120,7 +140,7 @@ def _softmax_linear_13(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return (v9 * v8) + (v11 * ct)
 
 
-def _softmax_linear_14(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_16(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v7 = reduce_sum_p.impl(xp, y * (-ct), axes=(1,))
     v10 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))) * ct
@@ -128,7 +148,7 @@ def _softmax_linear_14(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return softmax_linear_p.impl(xp, ct, y, axis=1), v11
 
 
-def _softmax_linear_15(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_17(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))
     v4 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
@@ -169,7 +189,47 @@ def _log_softmax_3(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     return log_softmax_transposed_p.impl(xp, ct, v0, axis=2)
 
 
+def _logsumexp_1(xp: Any, x: Any) -> Any:
+    return softmax_p.impl(xp, x, axis=0)
+
+
+def _logsumexp_2(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return k0 * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=())
+
+
+def _logsumexp_3(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return v1 * broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
+
+
+def _logsumexp_4(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return k0 * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1,))
+
+
+def _logsumexp_5(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v1 * v0
+
+
+def _logsumexp_6(xp: Any, x: Any) -> Any:
+    return softmax_p.impl(xp, x, axis=1)
+
+
+def _logsumexp_7(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return k0 * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,))
+
+
+def _logsumexp_8(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v1 * v0
+
+
 PULLS: dict[Primitive, dict[str, Any]] = {
+    relu_p: {
+        "0 n!": (lambda xp, out: gt_p.impl(xp, out, 0.0), lambda xp, ct, k0: select_p.impl(xp, k0, ct, 0.0)),
+    },
     softplus_p: {
         "0 f": lambda xp, ct, x: logistic_p.impl(xp, x) * ct,
         "0 c": lambda xp, ct, x: complex_logistic_p.impl(xp, x) * ct,
@@ -184,18 +244,20 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n1,n1 axis=0 columns": _softmax_linear_3,
         "01 n1,n1 axis=0": _softmax_linear_4,
         "01 n1,n1 axis=0 columns": _softmax_linear_5,
+        "00 n1,n1 axis=0": _softmax_linear_6,
+        "00 n1,n1 axis=0 columns": _softmax_linear_7,
         "0- n2,n2 axis=0": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=0),
-        "0- n2,n2 axis=0 columns": _softmax_linear_6,
-        "-1 n2,n2 axis=0": _softmax_linear_7,
-        "-1 n2,n2 axis=0 columns": _softmax_linear_8,
-        "01 n2,n2 axis=0": _softmax_linear_9,
-        "01 n2,n2 axis=0 columns": _softmax_linear_10,
+        "0- n2,n2 axis=0 columns": _softmax_linear_8,
+        "-1 n2,n2 axis=0": _softmax_linear_9,
+        "-1 n2,n2 axis=0 columns": _softmax_linear_10,
+        "01 n2,n2 axis=0": _softmax_linear_11,
+        "01 n2,n2 axis=0 columns": _softmax_linear_12,
         "0- n2,n2 axis=1": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=1),
-        "0- n2,n2 axis=1 columns": _softmax_linear_11,
-        "-1 n2,n2 axis=1": _softmax_linear_12,
-        "-1 n2,n2 axis=1 columns": _softmax_linear_13,
-        "01 n2,n2 axis=1": _softmax_linear_14,
-        "01 n2,n2 axis=1 columns": _softmax_linear_15,
+        "0- n2,n2 axis=1 columns": _softmax_linear_13,
+        "-1 n2,n2 axis=1": _softmax_linear_14,
+        "-1 n2,n2 axis=1 columns": _softmax_linear_15,
+        "01 n2,n2 axis=1": _softmax_linear_16,
+        "01 n2,n2 axis=1 columns": _softmax_linear_17,
     },
     softmax_p: {
         "0 n1 axis=0": lambda xp, ct, out, shapes: softmax_linear_p.impl(xp, ct, out, axis=0),
@@ -212,5 +274,13 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axis=0 columns": _log_softmax_2,
         "0 n2 axis=1": lambda xp, ct, out, shapes: log_softmax_transposed_p.impl(xp, ct, out, axis=1),
         "0 n2 axis=1 columns": _log_softmax_3,
+    },
+    logsumexp_p: {
+        "0 n1 axis=0": (_logsumexp_1, _logsumexp_2),
+        "0 n1 axis=0 columns": (_logsumexp_1, _logsumexp_3),
+        "0 n2 axis=0": (_logsumexp_1, _logsumexp_4),
+        "0 n2 axis=0 columns": (_logsumexp_1, _logsumexp_5),
+        "0 n2 axis=1": (_logsumexp_6, _logsumexp_7),
+        "0 n2 axis=1 columns": (_logsumexp_6, _logsumexp_8),
     },
 }

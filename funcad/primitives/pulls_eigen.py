@@ -3,10 +3,107 @@
 
 from typing import Any
 
-from funcad.ir.primitive import Primitive
-from funcad.primitives import eigen
+from numpy import dtype
 
+from funcad.ir.primitive import Primitive
+from funcad.primitives import conversion, eigen, families, shape
+
+conj_p = conversion.conj_p
+convert_p = conversion.convert_p
 careful_mul_p = eigen.careful_mul
+eigh_p = eigen.eigh_p
+eigvalsh_p = eigen.eigvalsh_p
+outer_sum_p = eigen.outer_sum
+svd_p = eigen.svd_p
+svdvals_p = eigen.svdvals
+broadcast_in_dim_p = families.broadcast_in_dim
+transpose_p = shape.transpose
+
+
+def _eigvalsh_1(xp: Any, x: Any) -> Any:
+    v0_0, v0_1 = eigh_p.impl(xp, x, lower=True)
+    return v0_1
+
+
+def _eigvalsh_2(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v1 = 0.5 * outer_sum_p.impl(xp, k0, ct, k0)
+    return v1 + transpose_p.impl(xp, v1, perm=(1, 0))
+
+
+def _eigvalsh_3(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v2 = 0.5 * outer_sum_p.impl(xp, v0, ct, v0)
+    return v2 + transpose_p.impl(xp, v2, perm=(0, 2, 1))
+
+
+def _eigvalsh_4(xp: Any, x: Any) -> Any:
+    v0_0, v0_1 = eigh_p.impl(xp, x, lower=True)
+    return conj_p.impl(xp, v0_1), v0_1
+
+
+def _eigvalsh_5(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v2 = 0.5 * outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct, dtype=dtype("complex128")), k1)
+    return v2 + transpose_p.impl(xp, conj_p.impl(xp, v2), perm=(1, 0))
+
+
+def _eigvalsh_6(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v2 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v4 = 0.5 * outer_sum_p.impl(xp, v1, convert_p.impl(xp, ct, dtype=dtype("complex128")), v2)
+    return v4 + transpose_p.impl(xp, conj_p.impl(xp, v4), perm=(0, 2, 1))
+
+
+def _eigvalsh_7(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v2 = 0.5 * outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct, dtype=dtype("complex64")), k1)
+    return v2 + transpose_p.impl(xp, conj_p.impl(xp, v2), perm=(1, 0))
+
+
+def _eigvalsh_8(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v2 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v4 = 0.5 * outer_sum_p.impl(xp, v1, convert_p.impl(xp, ct, dtype=dtype("complex64")), v2)
+    return v4 + transpose_p.impl(xp, conj_p.impl(xp, v4), perm=(0, 2, 1))
+
+
+def _svdvals_1(xp: Any, x: Any) -> Any:
+    v0_0, v0_1, v0_2 = svd_p.impl(xp, x, full_matrices=False)
+    return v0_0, transpose_p.impl(xp, v0_2, perm=(1, 0))
+
+
+def _svdvals_2(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    return outer_sum_p.impl(xp, k0, ct, k1)
+
+
+def _svdvals_3(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v1 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
+    return outer_sum_p.impl(xp, v0, ct, v1)
+
+
+def _svdvals_4(xp: Any, x: Any) -> Any:
+    v0_0, v0_1, v0_2 = svd_p.impl(xp, x, full_matrices=False)
+    return conj_p.impl(xp, v0_0), conj_p.impl(xp, transpose_p.impl(xp, v0_2, perm=(1, 0)))
+
+
+def _svdvals_5(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    return outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct, dtype=dtype("complex128")), k1)
+
+
+def _svdvals_6(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v2 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
+    return outer_sum_p.impl(xp, v1, convert_p.impl(xp, ct, dtype=dtype("complex128")), v2)
+
+
+def _svdvals_7(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    return outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct, dtype=dtype("complex64")), k1)
+
+
+def _svdvals_8(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v2 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
+    return outer_sum_p.impl(xp, v1, convert_p.impl(xp, ct, dtype=dtype("complex64")), v2)
+
 
 PULLS: dict[Primitive, dict[str, Any]] = {
     careful_mul_p: {
@@ -14,5 +111,21 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": lambda xp, ct, x: careful_mul_p.impl(xp, x, ct),
         "01 n,n": lambda xp, ct, x, y: (careful_mul_p.impl(xp, ct, y), careful_mul_p.impl(xp, x, ct)),
         "00 n,n": lambda xp, ct, x: careful_mul_p.impl(xp, ct, x) + careful_mul_p.impl(xp, x, ct),
+    },
+    eigvalsh_p: {
+        "0 f2 lower=True": (_eigvalsh_1, _eigvalsh_2),
+        "0 f2 lower=True columns": (_eigvalsh_1, _eigvalsh_3),
+        "0 complex1282 lower=True": (_eigvalsh_4, _eigvalsh_5),
+        "0 complex1282 lower=True columns": (_eigvalsh_4, _eigvalsh_6),
+        "0 complex642 lower=True": (_eigvalsh_4, _eigvalsh_7),
+        "0 complex642 lower=True columns": (_eigvalsh_4, _eigvalsh_8),
+    },
+    svdvals_p: {
+        "0 f2": (_svdvals_1, _svdvals_2),
+        "0 f2 columns": (_svdvals_1, _svdvals_3),
+        "0 complex1282": (_svdvals_4, _svdvals_5),
+        "0 complex1282 columns": (_svdvals_4, _svdvals_6),
+        "0 complex642": (_svdvals_4, _svdvals_7),
+        "0 complex642 columns": (_svdvals_4, _svdvals_8),
     },
 }

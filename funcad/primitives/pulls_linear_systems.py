@@ -8,14 +8,34 @@ from funcad.primitives import contraction, conversion, families, linear_systems,
 
 dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
+broadcast_in_dim_p = families.broadcast_in_dim
 reshape_p = families.reshape
+adjugate_p = linear_systems.adjugate
 cholesky_p = linear_systems.cholesky
+det_p = linear_systems.det
 inv_p = linear_systems.inv_p
+log_abs_det_p = linear_systems.log_abs_det_p
 solve_p = linear_systems.solve
 triangle_p = linear_systems.triangle_p
 triangular_inverse_p = linear_systems.triangular_inverse_p
 triangular_solve_p = linear_systems.triangular_solve_p
 transpose_p = shape.transpose
+
+
+def _triangle_1(xp: Any, ct: Any, shapes: Any) -> Any:
+    return triangle_p.impl(xp, ct, lower=False, diagonal=0.0)
+
+
+def _triangle_2(xp: Any, ct: Any, shapes: Any) -> Any:
+    return triangle_p.impl(xp, ct, lower=False, diagonal=1.0)
+
+
+def _triangle_3(xp: Any, ct: Any, shapes: Any) -> Any:
+    return triangle_p.impl(xp, ct, lower=True, diagonal=0.0)
+
+
+def _triangle_4(xp: Any, ct: Any, shapes: Any) -> Any:
+    return triangle_p.impl(xp, ct, lower=True, diagonal=1.0)
 
 
 def _triangular_inverse_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
@@ -89,6 +109,24 @@ def _inv_2(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, out, -ct, dimension_numbers=(((0,), (1,)), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(1, 0, 2))
     return dot_general_p.impl(xp, v2, out, dimension_numbers=(((2,), (1,)), ((), ())))
+
+
+def _det_1(xp: Any, x: Any) -> Any:
+    return transpose_p.impl(xp, adjugate_p.impl(xp, x), perm=(1, 0))
+
+
+def _det_2(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return k0 * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=())
+
+
+def _det_3(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(0,))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return v1 * v0
+
+
+def _log_abs_det_1(xp: Any, x: Any) -> Any:
+    return transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
 
 
 def _cholesky_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
@@ -312,13 +350,13 @@ def _triangular_solve_24(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any
 PULLS: dict[Primitive, dict[str, Any]] = {
     triangle_p: {
         "0 n2 diagonal=0.0 lower=False!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=False, diagonal=0.0),
-        "0 n2 diagonal=0.0 lower=False columns!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=False, diagonal=0.0),
+        "0 n2 diagonal=0.0 lower=False columns!": _triangle_1,
         "0 n2 diagonal=1.0 lower=False!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=False, diagonal=1.0),
-        "0 n2 diagonal=1.0 lower=False columns!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=False, diagonal=1.0),
+        "0 n2 diagonal=1.0 lower=False columns!": _triangle_2,
         "0 n2 diagonal=0.0 lower=True!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=True, diagonal=0.0),
-        "0 n2 diagonal=0.0 lower=True columns!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=True, diagonal=0.0),
+        "0 n2 diagonal=0.0 lower=True columns!": _triangle_3,
         "0 n2 diagonal=1.0 lower=True!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=True, diagonal=1.0),
-        "0 n2 diagonal=1.0 lower=True columns!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=True, diagonal=1.0),
+        "0 n2 diagonal=1.0 lower=True columns!": _triangle_4,
     },
     triangular_inverse_p: {
         "0 n2 lower=False!": _triangular_inverse_1,
@@ -337,6 +375,14 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     inv_p: {
         "0 n2 strict=True": _inv_1,
         "0 n2 strict=True columns": _inv_2,
+    },
+    det_p: {
+        "0 n2": (_det_1, _det_2),
+        "0 n2 columns": (_det_1, _det_3),
+    },
+    log_abs_det_p: {
+        "0 n2": (_log_abs_det_1, _det_2),
+        "0 n2 columns": (_log_abs_det_1, _det_3),
     },
     cholesky_p: {
         "0 f2!": _cholesky_1,

@@ -3,11 +3,15 @@
 
 from typing import Any
 
+from numpy import dtype
+
 from funcad.ir.primitive import Primitive
-from funcad.primitives import arithmetic, families, norms, transcendental
+from funcad.primitives import arithmetic, conversion, families, norms, transcendental
 
 integer_pow_p = arithmetic.integer_pow_p
 turn_p = arithmetic.turn
+conj_p = conversion.conj_p
+convert_p = conversion.convert_p
 broadcast_in_dim_p = families.broadcast_in_dim
 norm_p = norms.norm
 rooted_p = norms.rooted_p
@@ -24,11 +28,39 @@ def _norm_2(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     return v3 * broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
 
 
-def _norm_3(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _norm_3(xp: Any, x: Any) -> Any:
+    return conj_p.impl(xp, x)
+
+
+def _norm_4(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, turn_p.impl(xp, ct, out), shape=shapes[0], axes=())
+    return k0 * convert_p.impl(xp, v1, dtype=dtype("complex128"))
+
+
+def _norm_5(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = turn_p.impl(xp, ct, broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=()))
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return v4 * convert_p.impl(xp, v2, dtype=dtype("complex128"))
+
+
+def _norm_6(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, turn_p.impl(xp, ct, out), shape=shapes[0], axes=())
+    return k0 * convert_p.impl(xp, v1, dtype=dtype("complex64"))
+
+
+def _norm_7(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = turn_p.impl(xp, ct, broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=()))
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return v4 * convert_p.impl(xp, v2, dtype=dtype("complex64"))
+
+
+def _norm_8(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     return x * broadcast_in_dim_p.impl(xp, turn_p.impl(xp, ct, out), shape=shapes[0], axes=(1,))
 
 
-def _norm_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _norm_9(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][1]), axes=(1,))
     v1 = turn_p.impl(xp, ct, v0)
     v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
@@ -36,11 +68,37 @@ def _norm_4(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     return v3 * v2
 
 
-def _norm_5(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _norm_10(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, turn_p.impl(xp, ct, out), shape=shapes[0], axes=(1,))
+    return k0 * convert_p.impl(xp, v1, dtype=dtype("complex128"))
+
+
+def _norm_11(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][1]), axes=(1,))
+    v1 = turn_p.impl(xp, ct, v0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v4 * convert_p.impl(xp, v2, dtype=dtype("complex128"))
+
+
+def _norm_12(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, turn_p.impl(xp, ct, out), shape=shapes[0], axes=(1,))
+    return k0 * convert_p.impl(xp, v1, dtype=dtype("complex64"))
+
+
+def _norm_13(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][1]), axes=(1,))
+    v1 = turn_p.impl(xp, ct, v0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v4 * convert_p.impl(xp, v2, dtype=dtype("complex64"))
+
+
+def _norm_14(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     return x * broadcast_in_dim_p.impl(xp, turn_p.impl(xp, ct, out), shape=shapes[0], axes=(0,))
 
 
-def _norm_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _norm_15(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
     v1 = turn_p.impl(xp, ct, v0)
     v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
@@ -48,23 +106,79 @@ def _norm_6(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     return v3 * v2
 
 
-def _norm_7(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
+def _norm_16(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, turn_p.impl(xp, ct, out), shape=shapes[0], axes=(0,))
+    return k0 * convert_p.impl(xp, v1, dtype=dtype("complex128"))
+
+
+def _norm_17(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v1 = turn_p.impl(xp, ct, v0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v4 * convert_p.impl(xp, v2, dtype=dtype("complex128"))
+
+
+def _norm_18(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, turn_p.impl(xp, ct, out), shape=shapes[0], axes=(0,))
+    return k0 * convert_p.impl(xp, v1, dtype=dtype("complex64"))
+
+
+def _norm_19(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v1 = turn_p.impl(xp, ct, v0)
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v4 * convert_p.impl(xp, v2, dtype=dtype("complex64"))
+
+
+def _norm_20(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v1 = turn_p.impl(xp, ct, broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=()))
     v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0,))
     v3 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
     return v3 * v2
 
 
+def _norm_21(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = turn_p.impl(xp, ct, broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=()))
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0,))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v4 * convert_p.impl(xp, v2, dtype=dtype("complex128"))
+
+
+def _norm_22(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v1 = turn_p.impl(xp, ct, broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=()))
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0,))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v4 * convert_p.impl(xp, v2, dtype=dtype("complex64"))
+
+
 PULLS: dict[Primitive, dict[str, Any]] = {
     norm_p: {
         "0 f1 axes=(0,)": _norm_1,
         "0 f1 axes=(0,) columns": _norm_2,
-        "0 f2 axes=(0,)": _norm_3,
-        "0 f2 axes=(0,) columns": _norm_4,
-        "0 f2 axes=(1,)": _norm_5,
-        "0 f2 axes=(1,) columns": _norm_6,
+        "0 complex1281 axes=(0,)": (_norm_3, _norm_4),
+        "0 complex1281 axes=(0,) columns": (_norm_3, _norm_5),
+        "0 complex641 axes=(0,)": (_norm_3, _norm_6),
+        "0 complex641 axes=(0,) columns": (_norm_3, _norm_7),
+        "0 f2 axes=(0,)": _norm_8,
+        "0 f2 axes=(0,) columns": _norm_9,
+        "0 complex1282 axes=(0,)": (_norm_3, _norm_10),
+        "0 complex1282 axes=(0,) columns": (_norm_3, _norm_11),
+        "0 complex642 axes=(0,)": (_norm_3, _norm_12),
+        "0 complex642 axes=(0,) columns": (_norm_3, _norm_13),
+        "0 f2 axes=(1,)": _norm_14,
+        "0 f2 axes=(1,) columns": _norm_15,
+        "0 complex1282 axes=(1,)": (_norm_3, _norm_16),
+        "0 complex1282 axes=(1,) columns": (_norm_3, _norm_17),
+        "0 complex642 axes=(1,)": (_norm_3, _norm_18),
+        "0 complex642 axes=(1,) columns": (_norm_3, _norm_19),
         "0 f2 axes=(0, 1)": _norm_1,
-        "0 f2 axes=(0, 1) columns": _norm_7,
+        "0 f2 axes=(0, 1) columns": _norm_20,
+        "0 complex1282 axes=(0, 1)": (_norm_3, _norm_4),
+        "0 complex1282 axes=(0, 1) columns": (_norm_3, _norm_21),
+        "0 complex642 axes=(0, 1)": (_norm_3, _norm_6),
+        "0 complex642 axes=(0, 1) columns": (_norm_3, _norm_22),
     },
     rooted_p: {
         "0 n p=1.5": lambda xp, ct, out: 0.6666666666666666 * turn_p.impl(xp, ct, pow_p.impl(xp, out, 0.5)),

@@ -3,14 +3,302 @@
 
 from typing import Any
 
-from numpy import dtype
+from numpy import complex128, dtype
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import conversion, special_bessel
+from funcad.primitives import comparison, conversion, special_bessel, special_table
 
+eq_p = comparison.eq
+select_p = comparison.select
 convert_p = conversion.convert_p
+i0_p = special_bessel.i0
+i0e_p = special_bessel.i0e
+i1_p = special_bessel.i1
+i1e_p = special_bessel.i1e
+iv_p = special_bessel.iv
+iv_order_p = special_bessel.iv_order_p
+ive_p = special_bessel.ive
+ive_order_p = special_bessel.ive_order_p
+j0_p = special_bessel.j0
+j1_p = special_bessel.j1
+jv_p = special_bessel.jv
+jv_order_p = special_bessel.jv_order_p
+jve_p = special_bessel.jve
+k0_p = special_bessel.k0
+k0e_p = special_bessel.k0e
+k1_p = special_bessel.k1
+k1e_p = special_bessel.k1e
+kv_p = special_bessel.kv
+kv_order_p = special_bessel.kv_order_p
+kve_p = special_bessel.kve
+kve_order_p = special_bessel.kve_order_p
 modfresnelm_p = special_bessel.modfresnelm_p
+modfresnelm_phase_p = special_bessel.modfresnelm_phase_p
 modfresnelp_p = special_bessel.modfresnelp_p
+modfresnelp_phase_p = special_bessel.modfresnelp_phase_p
+modstruve_p = special_bessel.modstruve
+struve_p = special_bessel.struve
+y0_p = special_bessel.y0
+y1_p = special_bessel.y1
+yv_p = special_bessel.yv
+yv_order_p = special_bessel.yv_order_p
+yve_p = special_bessel.yve
+special_derivative_p = special_table.numeric_p
+
+
+def _i1_1(xp: Any, x: Any, out: Any) -> Any:
+    v1 = eq_p.impl(xp, x, 0.0)
+    return i0_p.impl(xp, x) - select_p.impl(xp, v1, 0.5, out / select_p.impl(xp, v1, 1.0, x))
+
+
+def _i1_2(xp: Any, ct: Any, k0: Any) -> Any:
+    return k0 * ct
+
+
+def _i1e_1(xp: Any, x: Any, out: Any) -> Any:
+    v1 = eq_p.impl(xp, x, 0.0)
+    v7 = xp.sign(x) * out
+    return (i0e_p.impl(xp, x) - select_p.impl(xp, v1, 0.5, out / select_p.impl(xp, v1, 1.0, x))) - v7
+
+
+def _j1_1(xp: Any, x: Any, out: Any) -> Any:
+    v1 = eq_p.impl(xp, x, 0.0)
+    return j0_p.impl(xp, x) - select_p.impl(xp, v1, 0.5, out / select_p.impl(xp, v1, 1.0, x))
+
+
+def _jv_order_1(xp: Any, x: Any, y: Any) -> Any:
+    return special_derivative_p.impl(xp, x, y, name="jv", orders=(2, 0))
+
+
+def _jv_order_2(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (jv_order_p.impl(xp, x - 1.0, y) - jv_order_p.impl(xp, x + 1.0, y))
+
+
+def _jv_order_3(xp: Any, x: Any, y: Any) -> Any:
+    v6 = special_derivative_p.impl(xp, x, y, name="jv", orders=(2, 0))
+    return 0.5 * (jv_order_p.impl(xp, x - 1.0, y) - jv_order_p.impl(xp, x + 1.0, y)), v6
+
+
+def _jv_order_4(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
+    return k1 * ct, k0 * ct
+
+
+def _jv_order_5(xp: Any, x: Any) -> Any:
+    v6 = special_derivative_p.impl(xp, x, x, name="jv", orders=(2, 0))
+    return 0.5 * (jv_order_p.impl(xp, x - 1.0, x) - jv_order_p.impl(xp, x + 1.0, x)), v6
+
+
+def _jv_order_6(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
+    return (k1 * ct) + (k0 * ct)
+
+
+def _yv_order_1(xp: Any, x: Any, y: Any) -> Any:
+    return special_derivative_p.impl(xp, x, y, name="yv", orders=(2, 0))
+
+
+def _yv_order_2(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (yv_order_p.impl(xp, x - 1.0, y) - yv_order_p.impl(xp, x + 1.0, y))
+
+
+def _yv_order_3(xp: Any, x: Any, y: Any) -> Any:
+    v6 = special_derivative_p.impl(xp, x, y, name="yv", orders=(2, 0))
+    return 0.5 * (yv_order_p.impl(xp, x - 1.0, y) - yv_order_p.impl(xp, x + 1.0, y)), v6
+
+
+def _yv_order_4(xp: Any, x: Any) -> Any:
+    v6 = special_derivative_p.impl(xp, x, x, name="yv", orders=(2, 0))
+    return 0.5 * (yv_order_p.impl(xp, x - 1.0, x) - yv_order_p.impl(xp, x + 1.0, x)), v6
+
+
+def _iv_order_1(xp: Any, x: Any, y: Any) -> Any:
+    return special_derivative_p.impl(xp, x, y, name="iv", orders=(2, 0))
+
+
+def _iv_order_2(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (iv_order_p.impl(xp, x - 1.0, y) + iv_order_p.impl(xp, x + 1.0, y))
+
+
+def _iv_order_3(xp: Any, x: Any, y: Any) -> Any:
+    v6 = special_derivative_p.impl(xp, x, y, name="iv", orders=(2, 0))
+    return 0.5 * (iv_order_p.impl(xp, x - 1.0, y) + iv_order_p.impl(xp, x + 1.0, y)), v6
+
+
+def _iv_order_4(xp: Any, x: Any) -> Any:
+    v6 = special_derivative_p.impl(xp, x, x, name="iv", orders=(2, 0))
+    return 0.5 * (iv_order_p.impl(xp, x - 1.0, x) + iv_order_p.impl(xp, x + 1.0, x)), v6
+
+
+def _ive_order_1(xp: Any, x: Any, y: Any) -> Any:
+    return special_derivative_p.impl(xp, x, y, name="ive", orders=(2, 0))
+
+
+def _ive_order_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v7 = xp.sign(y) * out
+    return (0.5 * (ive_order_p.impl(xp, x - 1.0, y) + ive_order_p.impl(xp, x + 1.0, y))) - v7
+
+
+def _ive_order_3(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v7 = xp.sign(y) * out
+    v9 = special_derivative_p.impl(xp, x, y, name="ive", orders=(2, 0))
+    return (0.5 * (ive_order_p.impl(xp, x - 1.0, y) + ive_order_p.impl(xp, x + 1.0, y))) - v7, v9
+
+
+def _ive_order_4(xp: Any, x: Any, out: Any) -> Any:
+    v7 = xp.sign(x) * out
+    v9 = special_derivative_p.impl(xp, x, x, name="ive", orders=(2, 0))
+    return (0.5 * (ive_order_p.impl(xp, x - 1.0, x) + ive_order_p.impl(xp, x + 1.0, x))) - v7, v9
+
+
+def _kv_order_1(xp: Any, x: Any, y: Any) -> Any:
+    return special_derivative_p.impl(xp, x, y, name="kv", orders=(2, 0))
+
+
+def _kv_order_2(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (kv_order_p.impl(xp, x - 1.0, y) + kv_order_p.impl(xp, x + 1.0, y))
+
+
+def _kv_order_3(xp: Any, ct: Any, k0: Any) -> Any:
+    return k0 * (-ct)
+
+
+def _kv_order_4(xp: Any, x: Any, y: Any) -> Any:
+    v6 = special_derivative_p.impl(xp, x, y, name="kv", orders=(2, 0))
+    return 0.5 * (kv_order_p.impl(xp, x - 1.0, y) + kv_order_p.impl(xp, x + 1.0, y)), v6
+
+
+def _kv_order_5(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
+    return k1 * ct, k0 * (-ct)
+
+
+def _kv_order_6(xp: Any, x: Any) -> Any:
+    v6 = special_derivative_p.impl(xp, x, x, name="kv", orders=(2, 0))
+    return 0.5 * (kv_order_p.impl(xp, x - 1.0, x) + kv_order_p.impl(xp, x + 1.0, x)), v6
+
+
+def _kv_order_7(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
+    return (k1 * ct) + (k0 * (-ct))
+
+
+def _kve_order_1(xp: Any, x: Any, y: Any) -> Any:
+    return special_derivative_p.impl(xp, x, y, name="kve", orders=(2, 0))
+
+
+def _kve_order_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    return out - (0.5 * (kve_order_p.impl(xp, x - 1.0, y) + kve_order_p.impl(xp, x + 1.0, y)))
+
+
+def _kve_order_3(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v7 = special_derivative_p.impl(xp, x, y, name="kve", orders=(2, 0))
+    return out - (0.5 * (kve_order_p.impl(xp, x - 1.0, y) + kve_order_p.impl(xp, x + 1.0, y))), v7
+
+
+def _kve_order_4(xp: Any, x: Any, out: Any) -> Any:
+    v7 = special_derivative_p.impl(xp, x, x, name="kve", orders=(2, 0))
+    return out - (0.5 * (kve_order_p.impl(xp, x - 1.0, x) + kve_order_p.impl(xp, x + 1.0, x))), v7
+
+
+def _jv_1(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (jv_p.impl(xp, x - 1.0, y) - jv_p.impl(xp, x + 1.0, y))
+
+
+def _jv_2(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (jv_p.impl(xp, x - 1.0, y) - jv_p.impl(xp, x + 1.0, y)), jv_order_p.impl(xp, x, y)
+
+
+def _jv_3(xp: Any, x: Any) -> Any:
+    return 0.5 * (jv_p.impl(xp, x - 1.0, x) - jv_p.impl(xp, x + 1.0, x)), jv_order_p.impl(xp, x, x)
+
+
+def _yv_1(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (yv_p.impl(xp, x - 1.0, y) - yv_p.impl(xp, x + 1.0, y))
+
+
+def _yv_2(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (yv_p.impl(xp, x - 1.0, y) - yv_p.impl(xp, x + 1.0, y)), yv_order_p.impl(xp, x, y)
+
+
+def _yv_3(xp: Any, x: Any) -> Any:
+    return 0.5 * (yv_p.impl(xp, x - 1.0, x) - yv_p.impl(xp, x + 1.0, x)), yv_order_p.impl(xp, x, x)
+
+
+def _iv_1(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (iv_p.impl(xp, x - 1.0, y) + iv_p.impl(xp, x + 1.0, y))
+
+
+def _iv_2(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (iv_p.impl(xp, x - 1.0, y) + iv_p.impl(xp, x + 1.0, y)), iv_order_p.impl(xp, x, y)
+
+
+def _iv_3(xp: Any, x: Any) -> Any:
+    return 0.5 * (iv_p.impl(xp, x - 1.0, x) + iv_p.impl(xp, x + 1.0, x)), iv_order_p.impl(xp, x, x)
+
+
+def _kv_1(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (kv_p.impl(xp, x - 1.0, y) + kv_p.impl(xp, x + 1.0, y))
+
+
+def _kv_2(xp: Any, x: Any, y: Any) -> Any:
+    return 0.5 * (kv_p.impl(xp, x - 1.0, y) + kv_p.impl(xp, x + 1.0, y)), kv_order_p.impl(xp, x, y)
+
+
+def _kv_3(xp: Any, x: Any) -> Any:
+    return 0.5 * (kv_p.impl(xp, x - 1.0, x) + kv_p.impl(xp, x + 1.0, x)), kv_order_p.impl(xp, x, x)
+
+
+def _ive_1(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    return (0.5 * (ive_p.impl(xp, x - 1.0, y) + ive_p.impl(xp, x + 1.0, y))) - (xp.sign(y) * out)
+
+
+def _ive_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v9 = ive_order_p.impl(xp, x, y)
+    return (0.5 * (ive_p.impl(xp, x - 1.0, y) + ive_p.impl(xp, x + 1.0, y))) - (xp.sign(y) * out), v9
+
+
+def _ive_3(xp: Any, x: Any, out: Any) -> Any:
+    v9 = ive_order_p.impl(xp, x, x)
+    return (0.5 * (ive_p.impl(xp, x - 1.0, x) + ive_p.impl(xp, x + 1.0, x))) - (xp.sign(x) * out), v9
+
+
+def _kve_1(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    return out - (0.5 * (kve_p.impl(xp, x - 1.0, y) + kve_p.impl(xp, x + 1.0, y)))
+
+
+def _kve_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v7 = kve_order_p.impl(xp, x, y)
+    return out - (0.5 * (kve_p.impl(xp, x - 1.0, y) + kve_p.impl(xp, x + 1.0, y))), v7
+
+
+def _kve_3(xp: Any, x: Any, out: Any) -> Any:
+    v7 = kve_order_p.impl(xp, x, x)
+    return out - (0.5 * (kve_p.impl(xp, x - 1.0, x) + kve_p.impl(xp, x + 1.0, x))), v7
+
+
+def _struve_1(xp: Any, x: Any, y: Any) -> Any:
+    return special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0))
+
+
+def _struve_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v5 = special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0))
+    return struve_p.impl(xp, x - 1.0, y) - ((x / y) * out), v5
+
+
+def _struve_3(xp: Any, x: Any, out: Any) -> Any:
+    v5 = special_derivative_p.impl(xp, x, x, name="struve", orders=(1, 0))
+    return struve_p.impl(xp, x - 1.0, x) - ((x / x) * out), v5
+
+
+def _modstruve_1(xp: Any, x: Any, y: Any) -> Any:
+    return special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0))
+
+
+def _modstruve_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v5 = special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0))
+    return modstruve_p.impl(xp, x - 1.0, y) - ((x / y) * out), v5
+
+
+def _modstruve_3(xp: Any, x: Any, out: Any) -> Any:
+    v5 = special_derivative_p.impl(xp, x, x, name="modstruve", orders=(1, 0))
+    return modstruve_p.impl(xp, x - 1.0, x) - ((x / x) * out), v5
 
 
 def _modfresnelp_1(xp: Any, ct: Any, x: Any) -> Any:
@@ -23,6 +311,20 @@ def _modfresnelp_2(xp: Any, ct: Any, x: Any) -> Any:
     return convert_p.impl(xp, v5, dtype=dtype("float32"))
 
 
+def _modfresnelp_phase_1(xp: Any, x: Any, out: Any) -> Any:
+    v2 = (complex(0.0, 2.0) * convert_p.impl(xp, x, dtype=dtype("complex128"))) * out
+    return -(v2 + complex128(complex(0.3989422804014327, (-0.39894228040143265))))
+
+
+def _modfresnelp_phase_2(xp: Any, ct: Any, k0: Any) -> Any:
+    return convert_p.impl(xp, k0 * ct, dtype=dtype("float64"))
+
+
+def _modfresnelp_phase_3(xp: Any, x: Any, out: Any) -> Any:
+    v1 = (complex(0.0, 2.0) * x) * out
+    return -(v1 + complex128(complex(0.3989422804014327, (-0.39894228040143265))))
+
+
 def _modfresnelm_1(xp: Any, ct: Any, x: Any) -> Any:
     v4 = -xp.exp(complex((-0.0), (-1.0)) * convert_p.impl(xp, xp.square(x), dtype=dtype("complex128")))
     return convert_p.impl(xp, v4 * ct, dtype=dtype("float64"))
@@ -33,15 +335,165 @@ def _modfresnelm_2(xp: Any, ct: Any, x: Any) -> Any:
     return convert_p.impl(xp, v4 * ct, dtype=dtype("float32"))
 
 
+def _modfresnelm_phase_1(xp: Any, x: Any, out: Any) -> Any:
+    v2 = (complex(0.0, (-2.0)) * convert_p.impl(xp, x, dtype=dtype("complex128"))) * out
+    return -(v2 + complex128(complex(0.3989422804014327, 0.39894228040143265)))
+
+
+def _modfresnelm_phase_2(xp: Any, x: Any, out: Any) -> Any:
+    v1 = (complex(0.0, (-2.0)) * x) * out
+    return -(v1 + complex128(complex(0.3989422804014327, 0.39894228040143265)))
+
+
 PULLS: dict[Primitive, dict[str, Any]] = {
+    i0_p: {
+        "0 n": (lambda xp, x: i1_p.impl(xp, x), lambda xp, ct, k0: k0 * ct),
+    },
+    i1_p: {
+        "0 n": (_i1_1, _i1_2),
+    },
+    i0e_p: {
+        "0 n": (lambda xp, x, out: i1e_p.impl(xp, x) - (xp.sign(x) * out), lambda xp, ct, k0: k0 * ct),
+    },
+    i1e_p: {
+        "0 n": (_i1e_1, _i1_2),
+    },
+    j0_p: {
+        "0 n": (lambda xp, x: j1_p.impl(xp, x), lambda xp, ct, k0: k0 * (-ct)),
+    },
+    j1_p: {
+        "0 n": (_j1_1, _i1_2),
+    },
+    y0_p: {
+        "0 n": (lambda xp, x: y1_p.impl(xp, x), lambda xp, ct, k0: k0 * (-ct)),
+    },
+    y1_p: {
+        "0 n": (lambda xp, x, out: y0_p.impl(xp, x) - (out / x), lambda xp, ct, k0: k0 * ct),
+    },
+    k0_p: {
+        "0 n": (lambda xp, x: k1_p.impl(xp, x), lambda xp, ct, k0: k0 * (-ct)),
+    },
+    k1_p: {
+        "0 n": (lambda xp, x, out: k0_p.impl(xp, x) + (out / x), lambda xp, ct, k0: k0 * (-ct)),
+    },
+    k0e_p: {
+        "0 n": (lambda xp, x, out: out - k1e_p.impl(xp, x), lambda xp, ct, k0: k0 * ct),
+    },
+    k1e_p: {
+        "0 n": (lambda xp, x, out: (out - k0e_p.impl(xp, x)) - (out / x), lambda xp, ct, k0: k0 * ct),
+    },
+    jv_order_p: {
+        "0- n,n": (_jv_order_1, _i1_2),
+        "-1 n,n": (_jv_order_2, _i1_2),
+        "01 n,n": (_jv_order_3, _jv_order_4),
+        "00 n,n": (_jv_order_5, _jv_order_6),
+    },
+    yv_order_p: {
+        "0- n,n": (_yv_order_1, _i1_2),
+        "-1 n,n": (_yv_order_2, _i1_2),
+        "01 n,n": (_yv_order_3, _jv_order_4),
+        "00 n,n": (_yv_order_4, _jv_order_6),
+    },
+    iv_order_p: {
+        "0- n,n": (_iv_order_1, _i1_2),
+        "-1 n,n": (_iv_order_2, _i1_2),
+        "01 n,n": (_iv_order_3, _jv_order_4),
+        "00 n,n": (_iv_order_4, _jv_order_6),
+    },
+    ive_order_p: {
+        "0- n,n": (_ive_order_1, _i1_2),
+        "-1 n,n": (_ive_order_2, _i1_2),
+        "01 n,n": (_ive_order_3, _jv_order_4),
+        "00 n,n": (_ive_order_4, _jv_order_6),
+    },
+    kv_order_p: {
+        "0- n,n": (_kv_order_1, _i1_2),
+        "-1 n,n": (_kv_order_2, _kv_order_3),
+        "01 n,n": (_kv_order_4, _kv_order_5),
+        "00 n,n": (_kv_order_6, _kv_order_7),
+    },
+    kve_order_p: {
+        "0- n,n": (_kve_order_1, _i1_2),
+        "-1 n,n": (_kve_order_2, _i1_2),
+        "01 n,n": (_kve_order_3, _jv_order_4),
+        "00 n,n": (_kve_order_4, _jv_order_6),
+    },
+    jv_p: {
+        "0- n,n": (lambda xp, x, y: jv_order_p.impl(xp, x, y), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (_jv_1, _i1_2),
+        "01 n,n": (_jv_2, _jv_order_4),
+        "00 n,n": (_jv_3, _jv_order_6),
+    },
+    jve_p: {
+        "0- n,n": (lambda xp, x, y: jv_order_p.impl(xp, x, y), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (_jv_1, _i1_2),
+        "01 n,n": (_jv_2, _jv_order_4),
+        "00 n,n": (_jv_3, _jv_order_6),
+    },
+    yv_p: {
+        "0- n,n": (lambda xp, x, y: yv_order_p.impl(xp, x, y), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (_yv_1, _i1_2),
+        "01 n,n": (_yv_2, _jv_order_4),
+        "00 n,n": (_yv_3, _jv_order_6),
+    },
+    yve_p: {
+        "0- n,n": (lambda xp, x, y: yv_order_p.impl(xp, x, y), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (_yv_1, _i1_2),
+        "01 n,n": (_yv_2, _jv_order_4),
+        "00 n,n": (_yv_3, _jv_order_6),
+    },
+    iv_p: {
+        "0- n,n": (lambda xp, x, y: iv_order_p.impl(xp, x, y), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (_iv_1, _i1_2),
+        "01 n,n": (_iv_2, _jv_order_4),
+        "00 n,n": (_iv_3, _jv_order_6),
+    },
+    kv_p: {
+        "0- n,n": (lambda xp, x, y: kv_order_p.impl(xp, x, y), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (_kv_1, _kv_order_3),
+        "01 n,n": (_kv_2, _kv_order_5),
+        "00 n,n": (_kv_3, _kv_order_7),
+    },
+    ive_p: {
+        "0- n,n": (lambda xp, x, y: ive_order_p.impl(xp, x, y), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (_ive_1, _i1_2),
+        "01 n,n": (_ive_2, _jv_order_4),
+        "00 n,n": (_ive_3, _jv_order_6),
+    },
+    kve_p: {
+        "0- n,n": (lambda xp, x, y: kve_order_p.impl(xp, x, y), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (_kve_1, _i1_2),
+        "01 n,n": (_kve_2, _jv_order_4),
+        "00 n,n": (_kve_3, _jv_order_6),
+    },
+    struve_p: {
+        "0- n,n": (_struve_1, _i1_2),
+        "-1 n,n": (lambda xp, x, y, out: struve_p.impl(xp, x - 1.0, y) - ((x / y) * out), lambda xp, ct, k0: k0 * ct),
+        "01 n,n": (_struve_2, _jv_order_4),
+        "00 n,n": (_struve_3, _jv_order_6),
+    },
+    modstruve_p: {
+        "0- n,n": (_modstruve_1, _i1_2),
+        "-1 n,n": (lambda xp, x, y, out: modstruve_p.impl(xp, x - 1.0, y) - ((x / y) * out), lambda xp, ct, k0: k0 * ct),
+        "01 n,n": (_modstruve_2, _jv_order_4),
+        "00 n,n": (_modstruve_3, _jv_order_6),
+    },
     modfresnelp_p: {
         "0 float64": _modfresnelp_1,
         "0 float32": _modfresnelp_2,
         "0 c": lambda xp, ct, x: (-xp.exp(complex(0.0, 1.0) * xp.square(x))) * ct,
     },
+    modfresnelp_phase_p: {
+        "0 float64": (_modfresnelp_phase_1, _modfresnelp_phase_2),
+        "0 complex128": (_modfresnelp_phase_3, _i1_2),
+    },
     modfresnelm_p: {
         "0 float64": _modfresnelm_1,
         "0 float32": _modfresnelm_2,
         "0 c": lambda xp, ct, x: (-xp.exp(complex((-0.0), (-1.0)) * xp.square(x))) * ct,
+    },
+    modfresnelm_phase_p: {
+        "0 float64": (_modfresnelm_phase_1, _modfresnelp_phase_2),
+        "0 complex128": (_modfresnelm_phase_2, _i1_2),
     },
 }

@@ -11,10 +11,10 @@ it: `NotTheSame` is raised, and whoever runs the program runs Python in its plac
 
 from __future__ import annotations
 
-import cmath
 import math
 import operator
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ OPERATORS = {"/": operator.truediv, "//": operator.floordiv, "%": operator.mod, 
 
 def _named(function: str) -> Any:
     """Python's function of this name: an operator, or "math.log", or "cmath.log"."""
-    module = cmath if function.startswith("cmath.") else math
+    module = import_module("cmath") if function.startswith("cmath.") else math
     return OPERATORS[function] if function in OPERATORS else getattr(module, function.rpartition(".")[2])
 
 

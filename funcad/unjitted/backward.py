@@ -12,6 +12,7 @@ values nobody can ask for NaN, so rows that begin masks go by their linear parts
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from funcad.host.devices import restore_warnings, suppress_warnings
@@ -21,7 +22,6 @@ from funcad.ir.jaxpr import Jaxpr, prune
 from funcad.ir.tracer import Tracer
 from funcad.masks.masks import has_no_nan
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
-from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.kinds import ByProgram, RowCotangents
 
 
@@ -95,8 +95,8 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
     own.clear()
     if keep or tape.begins:
         kept = list(kept)
-    saved, token = state.source, suppress_warnings()
     i = len(pulls)
+    saved, token = state.source, suppress_warnings() if i else None
     try:
         while i:
             i -= 1
@@ -139,7 +139,8 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
         raise
     finally:
         state.source = saved
-        restore_warnings(token)
+        if pulls:
+            restore_warnings(token)
     found = list(cts[:first])
     if tape.begins and not all([c is None or has_no_nan(c) for c in found]):
         return _masked(tape, cotangents, keep)
@@ -233,4 +234,5 @@ def transposed(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) ->
     flags = [False] * len(residuals) + [True] * n
     values = residuals + [None] * n
     residuals.clear()
-    return transpose_eval(jaxpr, flags, values, cotangents, all_linear=True)
+    transpose: Any = import_module("funcad.transforms.transpose")
+    return transpose.transpose_eval(jaxpr, flags, values, cotangents, all_linear=True)

@@ -31,12 +31,11 @@ from funcad.transforms.batch import batch_eval
 from funcad.transforms.partial import drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.kinds import LinearTrace, input_of
-from funcad.unjitted.pulls import LETTERS, Traced, Unprintable, is_elementwise, number, plain
+from funcad.unjitted.pulls import FIRST, LETTERS, Traced, Unprintable, is_elementwise, number, plain
 
 MANY = 1009  # cotangents at once, in the place of any number of them
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _LONG = 100  # characters of a line that a value is still written into
-
 
 
 class _Unasked(AbstractTrace):
@@ -73,12 +72,17 @@ class Text(NamedTuple):
     begins: bool  # may a mask begin here?
     elementwise: bool  # it works on arrays of any rank, also of several
     plain: bool  # it computes element by element, and reads no more memory than a row of the rule would keep
+    # where it would read more: the lines of what is computed where the operation stands, and what these read
+    first: tuple[str, ...] = ()
+    first_reads: tuple[Any, ...] = ()
 
 
 def name_of(read: Any) -> str:
     """What a text calls something that it reads."""
     if type(read) is str:
         return read
+    if read >= FIRST:
+        return f"k{read - FIRST}"
     return _letter(read) if read >= 0 else "out" if read == -1 else f"out{~read}"
 
 
@@ -138,7 +142,8 @@ def text_of_pull(
 ) -> Text | None:
     """The pull of an operation on operands of these avals; None if the rule gives no tangent.
 
-    `columns`: the cotangent is many, along a leading axis; `free` are the parameters that the text may name and must not hold.
+    Where it would read more than the rule keeps, what the rule keeps is a text of its own, `first`. `columns`: the cotangent is
+    many, along a leading axis; `free` are the parameters that the text may name and must not hold.
     """
     found = primitive.abstract_eval(*avals, **params)
     out_avals = list(found) if primitive.multiple else [found]
@@ -147,28 +152,87 @@ def text_of_pull(
         linear = linear_of(primitive, avals, traced, params, out_avals)
         if linear is None:
             return None
-        outer = linear.outer
+        shapes, named = [a.shape for a in avals], {name: params[name] for name in free}
         try:
-            seeds = {i: outer.new_input(v.aval.update()) for i, v in zip(linear.there, linear.jaxpr.outputs)}
-            cts = [seeds[i] for i in linear.there]
-            n = len(linear.positions)
-            flags = [False] * len(linear.kept) + [True] * n
-            cotangents = transpose_eval(linear.jaxpr, flags, [*linear.kept, *[None] * n], cts, all_linear=True)
-            derived, consts = outer.jaxpr([c for c in cotangents if c is not None])
+            try:
+                text = _text_of(primitive, shapes, named, linear, {}, columns)
+            except Unprintable:
+                text = None
+                if not linear.known.equations:
+                    raise
+            if linear.known.equations and not (text and text.plain):
+                text = _in_two(primitive, shapes, named, linear, columns) or text
+            return text
         finally:
-            outer.close()
-        arrays = dict(zip(derived.inputs, consts))
-        names: dict[Any, str] = {t.atom: f"ct[{i}]" if primitive.multiple else "ct" for i, t in seeds.items()}
-        for code, t in [*[(~i, t) for i, t in enumerate(linear.outs)], *enumerate(linear.values)]:
-            names.setdefault(t.atom, name_of(code))
-        codes: dict[str, Any] = {name_of(c): c for c in [*range(len(avals)), *[~i for i in range(len(linear.outs))]]}
-        jaxpr = prune(derived)
-        if columns:
-            jaxpr, names, arrays = _batched(jaxpr, names, arrays)
+            linear.outer.close()
     finally:
         state.source = saved
-    shapes = [a.shape for a in avals]
-    return _printed(primitive, shapes, {name: params[name] for name in free}, names, codes, jaxpr, arrays, linear, cotangents)
+
+
+def _text_of(
+    primitive: Primitive, shapes: Sequence[tuple[int, ...]], free: dict[str, Any], linear: Linear, first: dict[Any, Any],
+    columns: bool,
+) -> Text | None:  # fmt: skip
+    """The text; `first`: values that are kept -> inputs in their places, in the order of their names."""
+    outer = linear.outer
+    seeds = {i: outer.new_input(v.aval.update()) for i, v in zip(linear.there, linear.jaxpr.outputs)}
+    cts = [seeds[i] for i in linear.there]
+    n = len(linear.positions)
+    flags = [False] * len(linear.kept) + [True] * n
+    kept = [first.get(outer.atom(k), k) for k in linear.kept]
+    cotangents = transpose_eval(linear.jaxpr, flags, [*kept, *[None] * n], cts, all_linear=True)
+    derived, consts = outer.jaxpr([c for c in cotangents if c is not None])
+    arrays = dict(zip(derived.inputs, consts))
+    names: dict[Any, str] = {t.atom: f"ct[{i}]" if primitive.multiple else "ct" for i, t in seeds.items()}
+    for a, code in _codes(linear).items():
+        names.setdefault(a, name_of(code))
+    for i, t in enumerate(first.values()):
+        names[t.atom] = name_of(FIRST + i)
+    jaxpr = prune(derived)
+    if columns:
+        jaxpr, names, arrays = _batched(jaxpr, names, arrays)
+    return _printed(primitive, shapes, free, names, jaxpr, arrays, linear, cotangents, first)
+
+
+def _codes(linear: Linear) -> dict[Any, int]:
+    """What the variables of the rule are of the operation; of operands that are one, the first."""
+    found: dict[Any, int] = {}
+    for code, t in [*enumerate(linear.values), *[(~i, t) for i, t in enumerate(linear.outs)]]:
+        found.setdefault(t.atom, code)
+    return found
+
+
+def _in_two(
+    primitive: Primitive, shapes: Sequence[tuple[int, ...]], free: dict[str, Any], linear: Linear, columns: bool
+) -> Text | None:
+    """The text over what the rule keeps, and that of what it keeps; None if one of them has none."""
+    codes, atoms = _codes(linear), [linear.outer.atom(k) for k in linear.kept]
+    made = list(dict.fromkeys([a for a in atoms if a not in codes]))
+    if not all([type(a) is Var for a in made]):
+        return None
+    first = {a: linear.outer.new_input(a.aval) for a in made}
+    try:
+        text = _text_of(primitive, shapes, free, linear, first, columns)
+        if text is None or not text.plain:
+            return None
+        printer = _Printer({a: name_of(code) for a, code in codes.items()}, shapes, free)
+        for v, array, used in zip(linear.known.inputs, linear.consts, used_inputs(linear.known)):
+            if used:
+                printer.array(v, array)
+        for equation in linear.known.equations:
+            printer.write(equation)
+        answers = [printer.atom(a) for a, k in zip(linear.known.outputs, atoms) if k in first]
+    except Unprintable:
+        return None
+    lines = [f"{name} = {value}" for name, value in printer.lines]
+    lines = inlined(lines, f"return {', '.join(answers)}", printer.loose)
+    words = set(re.findall(r"\w+", "\n".join(lines)))
+    reads: list[Any] = [code for code in codes.values() if name_of(code) in words]
+    reads += [word for word in ("shapes", "params") if word in words]
+    plain = all([is_elementwise(e.primitive) for e in linear.known.equations])
+    calls = text.calls | {name: p for name, p in printer.calls.items() if name in words}
+    plain = plain and text.elementwise
+    return text._replace(first=tuple(lines), first_reads=tuple(reads), calls=calls, elementwise=plain)
 
 
 def _batched(
@@ -188,15 +252,16 @@ def _batched(
         wide, consts = trace.jaxpr(outs)
     finally:
         trace.close()
-    names = {t.atom: names[v] for t, v in zip(inputs, jaxpr.inputs) if v not in arrays}
+    names = {t.atom: names[v] for t, v in zip(inputs, jaxpr.inputs) if v in names}
     return prune(wide), names, dict(zip(wide.inputs, consts))
 
 
 def _printed(
     primitive: Primitive, shapes: Sequence[tuple[int, ...]], free: dict[str, Any], names: dict[Any, str],
-    codes: dict[str, Any], jaxpr: Jaxpr, arrays: dict[Any, Any], linear: Linear, cotangents: Sequence[Any],
+    jaxpr: Jaxpr, arrays: dict[Any, Any], linear: Linear, cotangents: Sequence[Any],
+    first: dict[Any, Any],
 ) -> Text | None:  # fmt: skip
-    printer = _Printer(names, shapes, free)
+    printer, codes = _Printer(names, shapes, free), _codes(linear)
     used_arrays = {a for e in jaxpr.equations for a in e.inputs} | set(jaxpr.outputs)
     for v, array in arrays.items():
         if v in used_arrays:
@@ -208,21 +273,21 @@ def _printed(
     if not jaxpr.outputs:
         return None
     answer = f"({answers[0]},)" if primitive.multiple and len(answers) == 1 else ", ".join(answers)
-    linear_inputs: dict[Any, int] = {}  # variable: what it is of the operation; of operands that are one, the first
-    for code, t in [*enumerate(linear.values), *[(~i, t) for i, t in enumerate(linear.outs)]]:
-        linear_inputs.setdefault(t.atom, code)
     text = inlined([f"{name} = {value}" for name, value in printer.lines], f"return {answer}", printer.loose)
     used = set(re.findall(r"\w+", "\n".join(text)))
     shape = linear.jaxpr.outputs[0].aval.shape
     elementwise = all([is_elementwise(e.primitive) and e.outputs[0].aval.shape == shape for e in jaxpr.equations])
-    needed = {linear_inputs.get(v) for v, u in zip(linear.known.inputs, used_inputs(linear.known)) if u}
-    kept = {a: linear_inputs.get(a) for a in linear.known.outputs if type(a) is Var}
+    needed = {codes.get(v) for v, u in zip(linear.known.inputs, used_inputs(linear.known)) if u and not first}
+    kept = {a: codes.get(a) for a in linear.known.outputs if type(a) is Var}
+    if first:
+        places = dict(zip(first, range(FIRST, FIRST + len(first))))
+        kept = {a: codes.get(a, places.get(a)) for a in map(linear.outer.atom, linear.kept) if type(a) is Var}
     reads: list[Any] = list(dict.fromkeys([code for code in kept.values() if code is not None]))
-    more = [c for name, c in codes.items() if c not in reads and (name in used or c in needed)]
-    sizes = {code: _bytes(v.aval) for v, code in linear_inputs.items()}
+    more = [c for c in codes.values() if c not in reads and (name_of(c) in used or c in needed)]
+    sizes = {code: _bytes(v.aval) for v, code in codes.items()}
     late = all([e.primitive.emit is not None and "shape" not in e.params for e in linear.known.equations])
     computed = [_bytes(v.aval) for v, code in kept.items() if code is None]
-    plain = not more or late and sum([sizes[c] for c in more]) <= sum(computed)
+    plain = not more or not first and late and sum([sizes[c] for c in more]) <= sum(computed)
     reads += more
     if not (elementwise and is_elementwise(primitive)):
         reads.append("shapes")
@@ -310,9 +375,14 @@ class _Printer:
 
     def parameter(self, key: str, value: Any) -> str:
         for name, known in self.free.items():
-            if known is value or type(known) is type(value) and known == value and name == key and key not in _SIZES:
+            alike = type(known) is type(value) and known == value and name == key and key not in _SIZES
+            if alike or type(value) is tuple and known is value:
                 return f'params["{name}"]'
         if key in self.free and key not in _SIZES:
+            for i, shape in enumerate(self.shapes):
+                for j, n in enumerate(shape):
+                    if n - self.free[key] == value:
+                        return f'shapes[{i}][{j}] - params["{key}"]'
             raise Unprintable(f"{key} is of no kind, and another one is read")
         return self.sizes(value) if key in _SIZES and type(value) is tuple else plain(value)
 
@@ -376,6 +446,9 @@ def _is_argument(line: str, m: re.Match) -> bool:
 
 def source_of(text: Text, name: str, reads: Sequence[Any] | None = None) -> str:
     """The text as a function of xp, ct and what the row keeps, in the order of `reads`."""
+    if text.first and name == "first":
+        words = ", ".join(["xp", *map(name_of, text.first_reads)])
+        return f"def {name}({words}):\n" + "".join([f"    {line}\n" for line in text.first])
     missing = set(text.reads) - set(text.reads if reads is None else reads)
     if missing:
         raise Unprintable(f"it reads {missing}, which the row does not keep")

@@ -37,6 +37,7 @@ from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 
 _NOTHING: frozenset = frozenset()
+_new: Any = object.__new__
 
 
 def bind_known(primitive: Any, args: Sequence[Any], params: dict, shape: Any, out: Any) -> Any:
@@ -73,7 +74,10 @@ def plain_result(x: Any, operands: Sequence[Any]) -> Any:
 class FollowingTrace(Trace):
     """Forward mode: runs rules as operations are recorded."""
 
-    __slots__ = ("moved", "turned", "masked", "arguments", "held", "doubtful")
+    __slots__ = (
+        *("moved", "turned", "masked", "arguments", "held", "doubtful"),
+        *("protector", "tape", "recording", "settled", "made"),  # of reverse mode, see linearizing.py
+    )
     linear = False  # are the tangents being recorded?
 
     def __init__(self, name: str):
@@ -86,6 +90,11 @@ class FollowingTrace(Trace):
         self.held: Any = None  # see held.py
         self.arguments: Sequence[Any] = ()  # the values that the function was called with
         self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
+        self.protector: Any = None  # keeps residuals safe: the tape, if there is one
+        self.tape: Any = None
+        self.recording: Any = None  # where tangents are recorded
+        self.settled: Any = None  # if the tape has been given up: the tangents by the numbers of its rows
+        self.made: Any = None  # and what made values whose square may be known
 
     def record(
         self,
@@ -258,7 +267,11 @@ def run_following(
             inputs = []
             for p, t in zip(primals, tangents):
                 p = snapshot(p) if type(p) is Tracer else p
-                inputs.append(p if t is None else Tracer(trace, None, p, t, source))
+                if t is not None:
+                    value, p = p, _new(Tracer)  # which costs less than a call of Tracer.__init__
+                    p.owner, p.primal, p.tangent, p.source = trace, value, t, source
+                    p.atom = p._aval = p.box = None
+                inputs.append(p)
             try:
                 outs = f(*inputs)
                 if trace.missed is None:

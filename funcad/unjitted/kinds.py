@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.interpreter import Program, broadcast_scalars, on
+from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import GENERATED, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Atom, LiteralAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -35,8 +35,7 @@ from funcad.primitives.loop import add_values
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
-from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.pulls import BY_ONES, WrittenAhead, is_elementwise, ones_of, recording, written_ahead
+from funcad.unjitted.pulls import BY_ONES, FIRST, WrittenAhead, is_elementwise, ones_of, reads_of, recording, written_ahead
 
 _MOST = 4096
 kinds = table(
@@ -45,6 +44,9 @@ kinds = table(
     _MOST,
 )
 UNKNOWN: Any = object()
+# what is asked only where a pull is derived, which most processes never do
+_interpreter = partial(import_module, "funcad.backends.interpreter")
+_transpose = partial(import_module, "funcad.transforms.transpose")
 INFIX = {add: "+", sub: "-", mul: "*"}
 
 
@@ -138,7 +140,7 @@ class Pull:
     def __init__(
         self,
         rest: Jaxpr | None,
-        part: _RulePart | None,
+        part: _RulePart | _WrittenPart | None,
         sources: Sequence[int],
         there: Sequence[int],
         wide: bool = False,
@@ -197,7 +199,7 @@ class Pull:
         """The linear part transposed as it is, on values of any kind."""
         n, m = len(kept), len(numbers)
         flags = [False] * n + [True] * m
-        found = transpose_eval(self.rest, flags, [*kept, *[None] * m], list(given), all_linear=True)
+        found = _transpose().transpose_eval(self.rest, flags, [*kept, *[None] * m], list(given), all_linear=True)
         for number, c in zip(numbers, found):
             if c is not None:
                 cts.add(number, c)
@@ -250,7 +252,7 @@ class Pull:
         found = self.derived.get(("columns", absent, size))
         if found is None:
             jaxpr, consts, n, m, which = self._transposed(absent)
-            jaxpr = broadcast_scalars(jaxpr)
+            jaxpr = _interpreter().broadcast_scalars(jaxpr)
             batched = [False] * (len(consts) + n) + [True] * absent.count(False)
             batch = import_module("funcad.transforms.batch")
             derived, more, flags = batch.batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(which))
@@ -280,7 +282,7 @@ class Pull:
             read = kept if self.late is None else eval_jaxpr(self.late, [*self.consts, *kept])
             seeds = [None if gone else outer.new_input(o.aval.update()) for o, gone in zip(rest.outputs, absent)]
             known = [False] * len(read) + [True] * m
-            found = transpose_eval(rest, known, [*read, *[None] * m], seeds, all_linear=True)
+            found = _transpose().transpose_eval(rest, known, [*read, *[None] * m], seeds, all_linear=True)
             which = [j for j, c in enumerate(found) if c is not None]
             derived, consts = outer.jaxpr([found[j] for j in which])
         finally:
@@ -421,7 +423,7 @@ def _written(
         elif e.primitive is neg:
             text = f" {names[e.outputs[0]]} = -{operands[0]}"
         else:
-            scope[f"c{i}"] = partial(bind, e.primitive, **e.params) if traced else on(np, e)
+            scope[f"c{i}"] = partial(bind, e.primitive, **e.params) if traced else _interpreter().on(np, e)
             targets = ", ".join([names[v] for v in e.outputs])
             text = f" {f'[{targets}]' if e.primitive.multiple else targets} = c{i}({', '.join(operands)})"
         lines.append(text)
@@ -464,7 +466,7 @@ class _RulePart:
         used = {a for e in jaxpr.equations for a in e.inputs} | set(outputs)
         consts = [v for v in captured if v in used]
         inputs = [v for v in numbers if v in used]
-        self.program = Program(Jaxpr((*consts, *inputs), jaxpr.equations, jaxpr.outputs))
+        self.program = _interpreter().Program(Jaxpr((*consts, *inputs), jaxpr.equations, jaxpr.outputs))
         self.consts = [captured[v] for v in consts]
         self.reads = [numbers[v] for v in inputs]
 
@@ -625,7 +627,31 @@ def _ahead(rule: tuple, wide: bool) -> Any:
     found = written_ahead(primitive, pattern, avals, params, ones)
     if found is None:
         return None
+    # what NumPy computes of Python's numbers has 64 bits
+    if found.first is not None and any([a.weak for a in avals]) and aval_of(outs[0]).dtype.char not in "dD":
+        return None
     return WrittenPull(found, rule, pattern, avals, ones, len(first), wide)
+
+
+class _WrittenPart:
+    """What a table has for the place where an operation stands: it computes what the row keeps."""
+
+    __slots__ = ("function", "reads", "bound")
+
+    def __init__(self, function: Any, n: int, bound: dict[str, Any]):
+        reads = reads_of(function, 1)
+        self.function = function
+        self.reads = [r if r >= 0 else n + ~r for r in reads if type(r) is int]
+        self.bound = tuple([bound[r] for r in reads if type(r) is str])
+
+    def computed(self, known: Sequence[Any], outer: bool = False) -> list[Any]:
+        token = suppress_warnings()
+        try:
+            function = recording(self.function) if outer else self.function
+            found = function(np, *[known[i] for i in self.reads], *self.bound)
+        finally:
+            restore_warnings(token)
+        return list(found) if type(found) is tuple else [found]
 
 
 class WrittenPull(Pull):
@@ -636,12 +662,14 @@ class WrittenPull(Pull):
     def __init__(self, found: WrittenAhead, rule: tuple, pattern: tuple, avals: list, ones: tuple, m: int, wide: bool):
         primitive, primals, rows, outs, params, _ = rule
         n, values = len(primals), [r for r in found.reads if type(r) is int]
-        super().__init__(None, None, [r if r >= 0 else n + ~r for r in values], (0,), wide)
-        self.begins, self.free = found.begins, "shapes" not in found.reads
+        bound = {"shapes": tuple([a.shape for a in avals]), "params": params}
+        part = None if found.first is None else _WrittenPart(found.first, n, bound)
+        sources = [n + 1 + r - FIRST if r >= FIRST else r if r >= 0 else n + ~r for r in values]
+        super().__init__(None, part, sources, (0,), wide)
+        self.begins, self.free = found.begins, "shapes" not in found.reads and (part is None or not part.bound)
         self.square = primitive.square is not None
         self.function: Any = found.function
-        shapes = tuple([a.shape for a in avals])
-        self.bound: Any = tuple([shapes if r == "shapes" else params for r in found.reads if type(r) is str])
+        self.bound: Any = tuple([bound[r] for r in found.reads if type(r) is str])
         ids = list(map(id, primals))
         self.rule: Any = primitive, [ids.index(i) for i in ids], avals, rows, [aval_of(o) for o in outs], params
         self.kind: Any = pattern, ones, found.reads
@@ -674,7 +702,7 @@ class WrittenPull(Pull):
             like = [_like(a) for a in avals]
             examples = [like[i] for i in alike]  # rules look whether two are one
             rule = primitive, examples, rows, [_like(a) for a in outs], params, None
-            found = self.by_rule = _derived([], rule, self.wide, self.sources)
+            found = self.by_rule = _derived([], rule, self.wide, None if self.part else self.sources, False)
             found.free = self.free
         return self.by_rule
 
@@ -737,9 +765,10 @@ def _derived(
     rule: tuple,
     wide: bool,
     reads: tuple[int, ...] | None = None,
+    tables: bool = True,
 ) -> Any:
-    """The pull, or a question, found by the rule or in the tables; `reads`: by the rule, and it keeps these alone."""
-    if reads is None and not answers:
+    """The pull, or a question, found by the rule or in the `tables`; `reads`: what it keeps, and no more."""
+    if tables and not answers:
         found = _ahead(rule, wide)
         if found is not None:
             return found

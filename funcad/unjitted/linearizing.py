@@ -10,63 +10,27 @@ before it becomes a residual (see host/locks.py).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.host.devices import device_in_use, on_device
-from funcad.host.locks import SMALL, Locks, root_of, was_handed
+from funcad.host.devices import NAMESPACES, on_device
+from funcad.host.locks import Locks
 from funcad.host.real_types import ordinary
-from funcad.host.where import Source, open_traces, state, user_source
+from funcad.host.where import open_traces, user_source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.trace import bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import linear_of, linear_program
-from funcad.unjitted.following import FollowingTrace, run_following, with_value
+from funcad.unjitted.following import FollowingTrace, run_following
+from funcad.unjitted.outside import Protector
 from funcad.unjitted.tape import Tape
 
-NO_LOCKS = Locks()  # of derivatives that need none
-
-
-class Protector:
-    """Keeps residuals safe from in-place writes by the user: copies the small ones, locks the others."""
-
-    __slots__ = ("primals", "roots", "args", "locks", "kept")
-
-    def __init__(self, primals: Sequence[Any]):
-        self.primals = primals
-        self.roots: set[int] | None = None  # of the arrays behind them, which `kept` keeps alive
-        self.args: Sequence[Any] = ()
-        self.locks = NO_LOCKS
-
-    def is_users(self, x: np.ndarray) -> bool:
-        root = x if x.base is None else root_of(x)
-        if self.roots is None:
-            known = [concrete_value(p) if type(p) is Tracer else p for p in self.primals]
-            self.kept = [a if a.base is None else root_of(a) for a in known if type(a) is np.ndarray]
-            self.roots = set(map(id, self.kept))
-        if id(root) in self.roots:
-            return True
-        for a in self.args:
-            if type(a) is np.ndarray and (a is root or root_of(a) is root):
-                return True
-        return False
-
-    def __call__(self, x: Any) -> Any:
-        array = concrete_value(x)
-        if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
-            return x
-        compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
-        if compact.nbytes <= SMALL or was_handed(array):
-            whole = compact.size == array.size
-            return with_value(x, array.copy("K") if whole else np.broadcast_to(compact.copy(), array.shape))
-        if self.locks is NO_LOCKS:
-            self.locks = Locks()
-        source = state.source or user_source()
-        return x if self.locks.lock(array, Source(*source) if source is not None else None) else with_value(x, array.copy("K"))
+_FLOATS, _ndarray = (float, np.float64), np.ndarray
 
 
 def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
@@ -76,7 +40,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
     """
     for t in tangents:
         protector = t.owner.protect if type(t) is Tracer and type(t.owner) is TangentTrace else None
-        if type(protector) is Protector:
+        if isinstance(protector, Protector):
             protector.args = [*protector.args, *values]
             return
 
@@ -84,16 +48,8 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class LinearizingTrace(FollowingTrace):
     """Reverse mode: writes rows, or runs rules whose tangents it records."""
 
-    __slots__ = ("protector", "tape", "recording", "settled", "made")
+    __slots__ = ()
     linear = True
-
-    def __init__(self, name: str, protector: Protector):
-        super().__init__(name)
-        self.protector = protector
-        self.tape: Tape | None = None
-        self.recording: TangentTrace | None = None  # where tangents are recorded
-        self.settled: Any = None  # if the tape has been given up: the tangents by the numbers of its rows
-        self.made: dict[int, Any] = {}  # and what made values whose square may be known
 
     def open_recording(self) -> TangentTrace:
         """The trace of the tangent program, made when something is to be recorded there."""
@@ -162,20 +118,25 @@ def linearize_following(
     If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. `rows`: what
     comes in place of the linear jaxpr may be a `Tape`, without residuals.
     """
-    primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
-    protector = Protector(primals)
-    trace = LinearizingTrace(name, protector)
+    for x in primals:
+        if type(x) not in _FLOATS and (type(x) is not _ndarray or not x.dtype.isnative):
+            primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
+            break
+    trace = LinearizingTrace(name)
     source = user_source(4)
     tangents: list[Any] = []
     tape = None
-    if not open_traces and not (device_in_use() and on_device(list(map(concrete_value, primals)))):
-        tape = trace.tape = Tape(trace, protector, primals, differentiated)
+    protector: Any
+    devices = NAMESPACES or "cupy" in sys.modules  # this is `device_in_use`, without a call
+    if not open_traces and not (devices and on_device(list(map(concrete_value, primals)))):
+        protector = tape = trace.protector = trace.tape = Tape(trace, primals, differentiated)
         n = 0
         for d in differentiated:
             tangents.append(n if d else None)
             n += d
     else:
-        recording = trace.recording = TangentTrace(name, protect=protector)
+        protector = trace.protector = Protector(primals)
+        recording = trace.open_recording()
         for p, d in zip(primals, differentiated):
             tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
     try:
@@ -203,7 +164,7 @@ def linearize_following(
     finally:
         if trace.recording is not None:
             trace.recording.closed = True
-        trace.tape = trace.settled = None
+        trace.tape = trace.protector = trace.settled = None
     return outs, nonzero, jaxpr, residuals, protector.locks
 
 

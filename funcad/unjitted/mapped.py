@@ -31,7 +31,7 @@ from funcad.transforms.jvp import jvp_step
 from funcad.transforms.partial import TangentTrace
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.kinds import LinearTrace, input_like
-from funcad.unjitted.linearizing import NO_LOCKS
+from funcad.unjitted.outside import NO_LOCKS
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, compiled
 
 _SIZES = 8  # of batches, that a program is kept for

@@ -6,35 +6,81 @@ contents are the same; a large one is made read-only until the derivative dies (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from funcad.host.locks import SMALL
+from funcad.host.locks import SMALL, Locks, root_of, was_handed
+from funcad.host.where import Source, state, user_source
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.unjitted.following import with_value
+
+NO_LOCKS = Locks()  # of derivatives that need none
+
+
+class Protector:
+    """Keeps residuals safe from in-place writes by the user: copies the small ones, locks the others."""
+
+    __slots__ = ("primals", "roots", "args", "locks", "behind")
+
+    def __init__(self, primals: Sequence[Any]):
+        self.primals = primals
+        self.roots: set[int] | None = None  # of the arrays behind them, which `behind` keeps alive
+        self.args: Sequence[Any] = ()
+        self.locks = NO_LOCKS
+
+    def is_users(self, x: np.ndarray) -> bool:
+        root = x if x.base is None else root_of(x)
+        if self.roots is None:
+            known = [concrete_value(p) if type(p) is Tracer else p for p in self.primals]
+            self.behind = [a if a.base is None else root_of(a) for a in known if type(a) is np.ndarray]
+            self.roots = set(map(id, self.behind))
+        if id(root) in self.roots:
+            return True
+        for a in self.args:
+            if type(a) is np.ndarray and (a is root or root_of(a) is root):
+                return True
+        return False
+
+    def __call__(self, x: Any) -> Any:
+        array = concrete_value(x)
+        if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
+            return x
+        compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
+        if compact.nbytes <= SMALL or was_handed(array):
+            whole = compact.size == array.size
+            return with_value(x, array.copy("K") if whole else np.broadcast_to(compact.copy(), array.shape))
+        if self.locks is NO_LOCKS:
+            self.locks = Locks()
+        source = state.source or user_source()
+        locked = self.locks.lock(array, Source(*source) if source is not None else None)
+        return x if locked else with_value(x, array.copy("K"))
+
 
 _NOTHING = lambda: None, None
 COPIED = 2048  # bytes: below, the tape makes a copy at each use, which costs less than to look for one
 
 
 class Outside:
-    """What one tape keeps; `protector` locks a large array, or copies it if that is impossible."""
+    """What one tape keeps."""
 
-    __slots__ = ("protector", "kept")
+    __slots__ = ("kept",)
 
-    def __init__(self, protector: Any):
-        self.protector = protector
+    def __init__(self) -> None:
         self.kept: dict[int, tuple] = {}  # by id, a reference to the array, and what is kept of it
 
-    def keep(self, x: np.ndarray) -> np.ndarray:
+    def keep(self, x: np.ndarray, protector: Protector) -> np.ndarray:
+        """x, which the protector locks if it is large, or copies if that is impossible."""
         found, kept = self.kept.get(id(x), _NOTHING)
         again = found() is x and kept.shape == x.shape and kept.dtype == x.dtype
         if x.nbytes > SMALL:
             if again:
                 return kept
-            self.protector.args = (x,)
-            kept = self.protector(x)
-            self.protector.args = ()
+            protector.args = (x,)
+            kept = protector(x)
+            protector.args = ()
             if kept is not x:
                 return kept
             kept = x.view()  # which keeps its shape, whatever becomes of x's

@@ -23,17 +23,19 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.primitive import Primitive
-from funcad.memo import table
+from funcad.memo import remembers, table
 from funcad.primitives.families import broadcast_in_dim, reshape
+from funcad.primitives.shape import roll_p
 from funcad.unjitted import pulls_core
 
 LETTERS = "xyzwuvabdefgh"  # what texts call operands
 Traced = tuple[int | None, ...]  # for each operand: None, or the position of the first that has the same tangent
 _SCALARS = {bool, int, float, str, type(None)}  # types of parameters that are text as they are
 _READS = {"shapes": "shapes", "params": "params"}
-FREE = {reshape: ("shape",), broadcast_in_dim: ("shape",)}  # parameters that are of no kind
+FREE = {reshape: ("shape",), broadcast_in_dim: ("shape",), roll_p: ("shift",)}  # parameters that are of no kind
 BY_ONES = frozenset([broadcast_in_dim])  # primitives whose rule asks for axes of size 1
 COLUMNS = " columns"  # the end of a kind whose cotangents are many, along a leading axis
+FIRST = 1000  # and above: the numbers of what texts call k0, k1 ..., which is computed where the operation stands
 
 
 def ones_of(shapes: Sequence[tuple[int, ...]]) -> tuple:
@@ -49,8 +51,9 @@ class WrittenAhead(NamedTuple):
     """What a table has of a kind: `function(xp, ct, *reads)`."""
 
     function: Any
-    reads: tuple  # operands (i) and results (~i), and then "shapes" or "params"
+    reads: tuple  # operands (i), results (~i), what is computed `first` (FIRST + i), and then "shapes" or "params"
     begins: bool
+    first: Any  # `first(xp, *reads)`, where the operation stands: what the row keeps in the place of operands; or None
 
 
 def written_ahead(
@@ -77,7 +80,8 @@ def written_ahead(
         for mark in ("", "!"):
             found = kinds.get(key + mark)
             if found is not None:
-                return WrittenAhead(found, reads_of(found), mark == "!")
+                first, function = found if type(found) is tuple else (None, found)
+                return WrittenAhead(function, reads_of(function, 2), mark == "!", first)
     return None
 
 
@@ -112,16 +116,18 @@ def key_of_kind(
     return f"{traced} {operands}{words}{' ' * bool(ones)}{'|'.join(ones)}".replace('"', "'")
 
 
-def reads_of(function: Any) -> tuple:
-    """What a written function reads, by the names of its parameters."""
+def reads_of(function: Any, start: int) -> tuple:
+    """What a written function reads, by the names of its parameters from this one on."""
     code = function.__code__
-    return tuple([_READS.get(name) or code_of(name) for name in code.co_varnames[2 : code.co_argcount]])
+    return tuple([_READS.get(name) or code_of(name) for name in code.co_varnames[start : code.co_argcount]])
 
 
 def code_of(name: str) -> int:
-    """What a text reads by this name: an operand, or a result."""
+    """What a text reads by this name: an operand, a result, or what was computed first."""
     if name.startswith("out"):
         return ~int(name[3:] or 0)
+    if name[0] == "k":
+        return FIRST + int(name[1:])
     return LETTERS.index(name) if name in LETTERS else int(name[1:])
 
 
@@ -186,7 +192,12 @@ class _Recorded:
         return self.primitive(*args, **params)
 
 
+@remembers(64)
+def _recorded_names(module: str) -> dict[str, Any]:
+    """What a table's texts name, where values are traced."""
+    return {name: _Recorded(x) if type(x) is Primitive else x for name, x in vars(modules[module]).items()}
+
+
 def recording(function: Any) -> Any:
     """The same function for traced values."""
-    known = {name: _Recorded(x) if type(x) is Primitive else x for name, x in function.__globals__.items()}
-    return FunctionType(function.__code__, known)
+    return FunctionType(function.__code__, _recorded_names(function.__module__))

@@ -22,25 +22,36 @@ from funcad.primitives import (
 
 abs_p = arithmetic.abs_
 cbrt_p = arithmetic.cbrt
+clamp_p = arithmetic.clamp_p
+copysign_p = arithmetic.copysign
 div_p = arithmetic.div
 exact_pow_p = arithmetic.exact_pow_p
+exponent_p = arithmetic.exponent
 fmod_p = arithmetic.fmod
+heaviside_p = arithmetic.heaviside
 hypot_p = arithmetic.hypot
 integer_pow_p = arithmetic.integer_pow_p
 ldexp_p = arithmetic.ldexp
+mantissa_p = arithmetic.mantissa
 mod_p = arithmetic.mod
 mul_p = arithmetic.mul
 neg_p = arithmetic.neg
 nextafter_p = arithmetic.nextafter
 reciprocal_p = arithmetic.reciprocal
 root_of_squares_p = arithmetic.root
+rsqrt_p = arithmetic.rsqrt
+sign_p = arithmetic.sign
 sqrt_p = arithmetic.sqrt
 square_p = arithmetic.square_p
 sub_p = arithmetic.sub
 turn_p = arithmetic.turn
 basic_index_p = basic_indexing.basic_index_p
 stack_p = basic_indexing.stack_p
+and_p = comparison.and_
 eq_p = comparison.eq
+ge_p = comparison.ge
+gt_p = comparison.gt
+or_p = comparison.or_
 select_p = comparison.select
 dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
@@ -59,8 +70,13 @@ reduce_min_p = reduction.reduce_min_p
 tied_spread_p = reduction.tied_spread_p
 concatenate_p = shape.concatenate_p
 rev_p = shape.rev_p
+roll_p = shape.roll_p
 slice_p = shape.slice_p
 transpose_p = shape.transpose
+arccos_p = transcendental.arccos
+arccosh_p = transcendental.arccosh
+arcsin_p = transcendental.arcsin
+arcsinh_p = transcendental.arcsinh
 arctan_p = transcendental.arctan
 arctan2_p = transcendental.arctan2
 arctanh_p = transcendental.arctanh
@@ -79,7 +95,10 @@ logaddexp_p = transcendental.logaddexp
 logaddexp2_p = transcendental.logaddexp2
 logistic_linear_p = transcendental.logistic_linear
 logistic_p = transcendental.logistic_p
+over_root_p = transcendental.over_root_p
+pow_p = transcendental.pow_p
 sin_p = transcendental.sin
+sinc_p = transcendental.sinc_p
 sinh_p = transcendental.sinh
 tan_p = transcendental.tan
 tanh_p = transcendental.tanh
@@ -96,17 +115,149 @@ def _div_2(xp: Any, ct: Any, out: Any, x: Any) -> Any:
     return v0 + (out * (-v0))
 
 
-def _turn_1(xp: Any, ct: Any, y: Any, out: Any) -> Any:
+def _turn_1(xp: Any, y: Any, out: Any) -> Any:
+    return select_p.impl(xp, eq_p.impl(xp, y, 0.0), nan, -(out / y))
+
+
+def _turn_2(xp: Any, ct: Any, k0: Any) -> Any:
+    return k0 * ct
+
+
+def _turn_3(xp: Any, ct: Any, y: Any, out: Any) -> Any:
     return turn_p.impl(xp, ct, y), select_p.impl(xp, eq_p.impl(xp, y, 0.0), nan, -(out / y)) * ct
 
 
-def _turn_2(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+def _turn_4(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return turn_p.impl(xp, ct, x) + (select_p.impl(xp, eq_p.impl(xp, x, 0.0), nan, -(out / x)) * ct)
 
 
-def _hypot_1(xp: Any, ct: Any, x: Any, out: Any) -> Any:
+def _abs_1(xp: Any, x: Any) -> Any:
+    return conj_p.impl(xp, x)
+
+
+def _abs_2(xp: Any, ct: Any, k0: Any, out: Any) -> Any:
+    return k0 * convert_p.impl(xp, turn_p.impl(xp, ct, out), dtype=dtype("complex128"))
+
+
+def _abs_3(xp: Any, ct: Any, k0: Any, out: Any) -> Any:
+    return k0 * convert_p.impl(xp, turn_p.impl(xp, ct, out), dtype=dtype("complex64"))
+
+
+def _sign_1(xp: Any, x: Any) -> Any:
+    v0 = abs_p.impl(xp, x)
+    v4 = select_p.impl(xp, eq_p.impl(xp, v0, 0.0), 1.0, v0)
+    v5 = convert_p.impl(xp, v4, dtype=dtype("complex128"))
+    return conj_p.impl(xp, x), v0, v5, eq_p.impl(xp, x, 0.0)
+
+
+def _sign_2(xp: Any, ct: Any, k0: Any, k1: Any, out: Any, k2: Any, k3: Any) -> Any:
+    v1 = select_p.impl(xp, k3, 0.0, ct / k2)
+    v5 = turn_p.impl(xp, convert_p.impl(xp, out * (-v1), dtype=dtype("float64")), k1)
+    return v1 + select_p.impl(xp, k3, 0.0, k0 * convert_p.impl(xp, v5, dtype=dtype("complex128")))
+
+
+def _sign_3(xp: Any, x: Any) -> Any:
+    v0 = abs_p.impl(xp, x)
+    v4 = select_p.impl(xp, eq_p.impl(xp, v0, 0.0), 1.0, v0)
+    v5 = convert_p.impl(xp, v4, dtype=dtype("complex64"))
+    return conj_p.impl(xp, x), v0, v5, eq_p.impl(xp, x, 0.0)
+
+
+def _sign_4(xp: Any, ct: Any, k0: Any, k1: Any, out: Any, k2: Any, k3: Any) -> Any:
+    v1 = select_p.impl(xp, k3, 0.0, ct / k2)
+    v5 = turn_p.impl(xp, convert_p.impl(xp, out * (-v1), dtype=dtype("float32")), k1)
+    return v1 + select_p.impl(xp, k3, 0.0, k0 * convert_p.impl(xp, v5, dtype=dtype("complex64")))
+
+
+def _copysign_1(xp: Any, x: Any, out: Any) -> Any:
+    return eq_p.impl(xp, xp.signbit(x), xp.signbit(out))
+
+
+def _copysign_2(xp: Any, ct: Any, k0: Any) -> Any:
+    return select_p.impl(xp, k0, ct, 0.0) + (-select_p.impl(xp, k0, 0.0, ct))
+
+
+def _copysign_3(xp: Any, ct: Any, k0: Any) -> Any:
+    return select_p.impl(xp, k0, ct, 0.0) + (-select_p.impl(xp, k0, 0.0, ct)), None
+
+
+def _hypot_1(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    return turn_p.impl(xp, y, out), turn_p.impl(xp, x, out)
+
+
+def _hypot_2(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
+    return k1 * ct, k0 * ct
+
+
+def _hypot_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v1 = turn_p.impl(xp, x, out) * ct
     return v1 + v1
+
+
+def _clamp_1(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    return and_p.impl(xp, gt_p.impl(xp, x, y), gt_p.impl(xp, z, x))
+
+
+def _clamp_2(xp: Any, ct: Any, k0: Any) -> Any:
+    return select_p.impl(xp, k0, ct, 0.0)
+
+
+def _clamp_3(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    return and_p.impl(xp, gt_p.impl(xp, y, x), gt_p.impl(xp, z, y))
+
+
+def _clamp_4(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    return or_p.impl(xp, gt_p.impl(xp, x, z), gt_p.impl(xp, y, z))
+
+
+def _clamp_5(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    v5 = and_p.impl(xp, gt_p.impl(xp, y, x), gt_p.impl(xp, z, y))
+    return and_p.impl(xp, gt_p.impl(xp, x, y), gt_p.impl(xp, z, x)), v5
+
+
+def _clamp_6(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
+    return select_p.impl(xp, k0, ct, 0.0), select_p.impl(xp, k1, ct, 0.0)
+
+
+def _clamp_7(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    v5 = or_p.impl(xp, gt_p.impl(xp, x, z), gt_p.impl(xp, y, z))
+    return and_p.impl(xp, gt_p.impl(xp, x, y), gt_p.impl(xp, z, x)), v5
+
+
+def _clamp_8(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    v5 = or_p.impl(xp, gt_p.impl(xp, x, z), gt_p.impl(xp, y, z))
+    return and_p.impl(xp, gt_p.impl(xp, y, x), gt_p.impl(xp, z, y)), v5
+
+
+def _clamp_9(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    v5 = and_p.impl(xp, gt_p.impl(xp, y, x), gt_p.impl(xp, z, y))
+    v8 = or_p.impl(xp, gt_p.impl(xp, x, z), gt_p.impl(xp, y, z))
+    return and_p.impl(xp, gt_p.impl(xp, x, y), gt_p.impl(xp, z, x)), v5, v8
+
+
+def _clamp_10(xp: Any, ct: Any, k0: Any, k1: Any, k2: Any) -> Any:
+    v2 = select_p.impl(xp, k0, ct, 0.0)
+    return v2, select_p.impl(xp, k1, ct, 0.0), select_p.impl(xp, k2, ct, 0.0)
+
+
+def _clamp_11(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    return and_p.impl(xp, ge_p.impl(xp, x, y), ge_p.impl(xp, z, x))
+
+
+def _clamp_12(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    v5 = and_p.impl(xp, gt_p.impl(xp, y, x), gt_p.impl(xp, z, y))
+    return and_p.impl(xp, ge_p.impl(xp, x, y), ge_p.impl(xp, z, x)), v5
+
+
+def _clamp_13(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    v5 = or_p.impl(xp, gt_p.impl(xp, x, z), gt_p.impl(xp, y, z))
+    return and_p.impl(xp, ge_p.impl(xp, x, y), ge_p.impl(xp, z, x)), v5
+
+
+def _clamp_14(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    v5 = and_p.impl(xp, gt_p.impl(xp, y, x), gt_p.impl(xp, z, y))
+    v8 = or_p.impl(xp, gt_p.impl(xp, x, z), gt_p.impl(xp, y, z))
+    return and_p.impl(xp, ge_p.impl(xp, x, y), ge_p.impl(xp, z, x)), v5, v8
 
 
 def _stack_1(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -170,259 +321,269 @@ def _dot_general_5(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
 
 
 def _dot_general_6(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
-    return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
+    v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((), ())))
+    return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((), ()))) + v1
 
 
 def _dot_general_7(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((), ())))
+    return v0 + v0
+
+
+def _dot_general_8(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
+
+
+def _dot_general_9(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_8(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_10(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
-def _dot_general_9(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_11(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_10(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_12(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((0,), (1,)), ((), ())))
 
 
-def _dot_general_11(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_13(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (1,)), ((), ())))
 
 
-def _dot_general_12(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_14(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((), ())))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_13(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_15(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((0,), (1,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((), ())))
 
 
-def _dot_general_14(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_16(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (1,)), ((), ())))
     return v2, transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_15(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_17(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((), ())))
 
 
-def _dot_general_16(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_18(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_17(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_19(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (1,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
-def _dot_general_18(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_20(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((), ())))
     return v2, transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_19(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_21(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_20(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_22(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (0,)), ((), ())))
 
 
-def _dot_general_21(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_23(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
     return transpose_p.impl(xp, v0, perm=(1, 0))
 
 
-def _dot_general_22(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_24(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
     return transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1))
 
 
-def _dot_general_23(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_25(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (0,)), ((), ())))
     return v2, transpose_p.impl(xp, v0, perm=(1, 0))
 
 
-def _dot_general_24(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_26(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
     v3 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (0,)), ((), ())))
     return v3, transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1))
 
 
-def _dot_general_25(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_27(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (1,)), ((), ())))
     return transpose_p.impl(xp, v0, perm=(1, 0))
 
 
-def _dot_general_26(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_28(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((), ())))
     return transpose_p.impl(xp, v0, perm=(0, 2, 1))
 
 
-def _dot_general_27(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_29(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_28(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_30(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((), ())))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_29(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_31(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (1,)), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(1, 0))
     return v2, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_30(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_32(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((), ())))
     return transpose_p.impl(xp, v2, perm=(0, 2, 1)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_31(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_33(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return transpose_p.impl(xp, v0, perm=(1, 0))
 
 
-def _dot_general_32(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_34(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return transpose_p.impl(xp, v0, perm=(0, 2, 1))
 
 
-def _dot_general_33(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_35(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (1,)), ((), ())))
 
 
-def _dot_general_34(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_36(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(1, 0))
     return v2, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _dot_general_35(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_37(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(0, 2, 1))
     return v2, dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (1,)), ((), ())))
 
 
-def _dot_general_36(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_38(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((), ())))
 
 
-def _dot_general_37(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_39(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0, 1), (0, 1)), ((), ())))
 
 
-def _dot_general_38(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_40(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0, 1), (1, 2)), ((), ())))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_39(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_41(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0, 1), (0, 1)), ((), ())))
 
 
-def _dot_general_40(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_42(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0, 1), (1, 2)), ((), ())))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((), ())))
     return v2, transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_41(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_43(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, x, dimension_numbers=(((1, 2), (0, 1)), ((), ())))
 
 
-def _dot_general_42(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_44(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0, 1), (0, 1)), ((), ())))
 
 
-def _dot_general_43(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_45(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
     return v1, dot_general_p.impl(xp, ct, x, dimension_numbers=(((1, 2), (0, 1)), ((), ())))
 
 
-def _dot_general_44(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_46(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
 
 
-def _dot_general_45(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_47(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (0,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
-def _dot_general_46(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_48(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (0,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
 
 
-def _dot_general_47(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_49(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
 
 
-def _dot_general_48(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_50(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2, 3))
 
 
-def _dot_general_49(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_51(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_50(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_52(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     return transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_51(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_53(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_52(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_54(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2, 3)), transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_53(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_55(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_54(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_56(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_55(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_57(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_56(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_58(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_57(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_59(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_58(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_60(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
@@ -664,12 +825,34 @@ def _concatenate_10(xp: Any, ct: Any, shapes: Any) -> Any:
     return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1
 
 
-def _arctan2_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _roll_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    return roll_p.impl(xp, ct, shift=shapes[0][0] - params["shift"], axis=1)
+
+
+def _roll_2(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    return roll_p.impl(xp, ct, shift=shapes[0][1] - params["shift"], axis=2)
+
+
+def _arctan2_1(xp: Any, x: Any, y: Any) -> Any:
+    v0 = xp.hypot(x, y)
+    return (y / v0) / v0
+
+
+def _arctan2_2(xp: Any, x: Any, y: Any) -> Any:
+    v0 = xp.hypot(x, y)
+    return (x / v0) / v0
+
+
+def _arctan2_3(xp: Any, ct: Any, k0: Any) -> Any:
+    return k0 * (-ct)
+
+
+def _arctan2_4(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v0 = xp.hypot(x, y)
     return ((y / v0) / v0) * ct, ((x / v0) / v0) * (-ct)
 
 
-def _arctan2_2(xp: Any, ct: Any, x: Any) -> Any:
+def _arctan2_5(xp: Any, ct: Any, x: Any) -> Any:
     v0 = xp.hypot(x, x)
     v2 = (x / v0) / v0
     return (v2 * ct) + (v2 * (-ct))
@@ -695,35 +878,80 @@ def _logaddexp_4(xp: Any, ct: Any, x: Any) -> Any:
     return v2 + v2
 
 
-def _logaddexp2_1(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _logaddexp2_1(xp: Any, x: Any, y: Any) -> Any:
+    return logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y))
+
+
+def _logaddexp2_2(xp: Any, x: Any, y: Any) -> Any:
+    return logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, y, x))
+
+
+def _logaddexp2_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v7 = logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, y, x)) * ct
     return logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y)) * ct, v7
 
 
-def _logaddexp2_2(xp: Any, ct: Any, x: Any) -> Any:
+def _logaddexp2_4(xp: Any, ct: Any, x: Any) -> Any:
     v3 = logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, x)) * ct
     return v3 + v3
 
 
-def _logaddexp2_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
+def _logaddexp2_5(xp: Any, x: Any, y: Any) -> Any:
+    return complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y))
+
+
+def _logaddexp2_6(xp: Any, x: Any, y: Any) -> Any:
+    return complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, y, x))
+
+
+def _logaddexp2_7(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v7 = complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, y, x)) * ct
     return complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, y)) * ct, v7
 
 
-def _logaddexp2_4(xp: Any, ct: Any, x: Any) -> Any:
+def _logaddexp2_8(xp: Any, ct: Any, x: Any) -> Any:
     v3 = complex_logistic_p.impl(xp, 0.6931471805599453 * difference_p.impl(xp, x, x)) * ct
     return v3 + v3
+
+
+def _pow_1(xp: Any, x: Any, y: Any) -> Any:
+    v3 = select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, x, 0.0), eq_p.impl(xp, y, 0.0)), 1.0, x)
+    return y * pow_p.impl(xp, v3, y - 1.0)
+
+
+def _pow_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v4 = xp.log(select_p.impl(xp, and_p.impl(xp, eq_p.impl(xp, x, 0.0), gt_p.impl(xp, y, 0.0)), 1.0, x))
+    return out * v4
+
+
+def _pow_3(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = eq_p.impl(xp, x, 0.0)
+    v10 = pow_p.impl(xp, select_p.impl(xp, and_p.impl(xp, v0, eq_p.impl(xp, y, 0.0)), 1.0, x), y - 1.0)
+    return y * v10, out * xp.log(select_p.impl(xp, and_p.impl(xp, v0, gt_p.impl(xp, y, 0.0)), 1.0, x))
+
+
+def _pow_4(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
+    return k0 * ct, k1 * ct
+
+
+def _pow_5(xp: Any, x: Any, out: Any) -> Any:
+    v0 = eq_p.impl(xp, x, 0.0)
+    v10 = x * pow_p.impl(xp, select_p.impl(xp, and_p.impl(xp, v0, v0), 1.0, x), x - 1.0)
+    return v10 + (out * xp.log(select_p.impl(xp, and_p.impl(xp, v0, gt_p.impl(xp, x, 0.0)), 1.0, x)))
 
 
 FAMILIES = (
     "activation",
     "eigen",
+    "fourier",
     "linear_systems",
     "matrix_functions",
     "norms",
     "random_bits",
     "special_bessel",
     "special_gamma",
+    "special_incomplete",
+    "special_integrals",
 )  # the other tables
 
 PULLS: dict[Primitive, dict[str, Any]] = {
@@ -744,6 +972,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     div_p: {
         "0- n,n": lambda xp, ct, y: ct / y,
+        "-1 n,n": (lambda xp, y, out: -(out / y), lambda xp, ct, k0: k0 * ct),
         "01 n,n": _div_1,
         "00 n,n": _div_2,
     },
@@ -767,13 +996,17 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     sqrt_p: {
         "0 n": lambda xp, ct, out: ct / (2.0 * out),
     },
+    rsqrt_p: {
+        "0 n": (lambda xp, x, out: (-0.5) * (out / x), lambda xp, ct, k0: k0 * ct),
+    },
     cbrt_p: {
         "0 n": lambda xp, ct, out: ct / (3.0 * (out * out)),
     },
     turn_p: {
         "0- n,n": lambda xp, ct, y: turn_p.impl(xp, ct, y),
-        "01 n,n": _turn_1,
-        "00 n,n": _turn_2,
+        "-1 n,n": (_turn_1, _turn_2),
+        "01 n,n": _turn_3,
+        "00 n,n": _turn_4,
     },
     root_of_squares_p: {
         "0 n": lambda xp, ct, out: 0.5 * turn_p.impl(xp, ct, out),
@@ -785,13 +1018,34 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n n=3": lambda xp, ct, y: (1.5 * root_of_squares_p.impl(xp, y)) * ct,
         "01 n,n n=3": lambda xp, ct, y: (None, (1.5 * root_of_squares_p.impl(xp, y)) * ct),
         "00 n,n n=3": lambda xp, ct, x: (1.5 * root_of_squares_p.impl(xp, x)) * ct,
+        "-1 n,n n=4": (lambda xp, x, y: 2.0 * exact_pow_p.impl(xp, x, y, n=2), lambda xp, ct, k0: k0 * ct),
+        "01 n,n n=4": (lambda xp, x, y: 2.0 * exact_pow_p.impl(xp, x, y, n=2), lambda xp, ct, k0: (None, k0 * ct)),
         "00 n,n n=4": lambda xp, ct, x: (2.0 * exact_pow_p.impl(xp, x, x, n=2)) * ct,
     },
     abs_p: {
         "0 f": lambda xp, ct, x: xp.sign(x) * ct,
+        "0 complex128": (_abs_1, _abs_2),
+        "0 complex64": (_abs_1, _abs_3),
+    },
+    sign_p: {
+        "0 complex128!": (_sign_1, _sign_2),
+        "0 complex64!": (_sign_3, _sign_4),
+    },
+    copysign_p: {
+        "0- n,n!": (_copysign_1, _copysign_2),
+        "01 n,n!": (_copysign_1, _copysign_3),
+        "00 n,n!": (_copysign_1, _copysign_2),
     },
     hypot_p: {
-        "00 n,n": _hypot_1,
+        "0- n,n": (lambda xp, x, out: turn_p.impl(xp, x, out), lambda xp, ct, k0: k0 * ct),
+        "-1 n,n": (lambda xp, y, out: turn_p.impl(xp, y, out), lambda xp, ct, k0: k0 * ct),
+        "01 n,n": (_hypot_1, _hypot_2),
+        "00 n,n": _hypot_3,
+    },
+    heaviside_p: {
+        "-1 n,n!": (lambda xp, x: eq_p.impl(xp, x, 0.0), lambda xp, ct, k0: select_p.impl(xp, k0, ct, 0.0)),
+        "01 n,n!": (lambda xp, x: eq_p.impl(xp, x, 0.0), lambda xp, ct, k0: (None, select_p.impl(xp, k0, ct, 0.0))),
+        "00 n,n!": (lambda xp, x: eq_p.impl(xp, x, 0.0), lambda xp, ct, k0: select_p.impl(xp, k0, ct, 0.0)),
     },
     nextafter_p: {
         "0- n,n": lambda xp, ct: ct,
@@ -800,10 +1054,31 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     mod_p: {
         "0- n,n": lambda xp, ct: ct,
+        "-1 n,n": (lambda xp, x, y: xp.floor_divide(x, y), lambda xp, ct, k0: k0 * (-ct)),
+        "01 n,n": (lambda xp, x, y: xp.floor_divide(x, y), lambda xp, ct, k0: (ct, k0 * (-ct))),
         "00 n,n": lambda xp, ct, x: ct + (xp.floor_divide(x, x) * (-ct)),
     },
     fmod_p: {
         "0- n,n": lambda xp, ct: ct,
+        "-1 n,n": (lambda xp, x, y, out: xp.rint((x - out) / y), lambda xp, ct, k0: k0 * (-ct)),
+        "01 n,n": (lambda xp, x, y, out: xp.rint((x - out) / y), lambda xp, ct, k0: (ct, k0 * (-ct))),
+        "00 n,n": (lambda xp, x, out: xp.rint((x - out) / x), lambda xp, ct, k0: ct + (k0 * (-ct))),
+    },
+    clamp_p: {
+        "0-- n,n,n boundary_grad=0.0!": (_clamp_1, _clamp_2),
+        "-1- n,n,n boundary_grad=0.0!": (_clamp_3, _clamp_2),
+        "--2 n,n,n boundary_grad=0.0!": (_clamp_4, _clamp_2),
+        "01- n,n,n boundary_grad=0.0!": (_clamp_5, _clamp_6),
+        "0-2 n,n,n boundary_grad=0.0!": (_clamp_7, _clamp_6),
+        "-12 n,n,n boundary_grad=0.0!": (_clamp_8, _clamp_6),
+        "012 n,n,n boundary_grad=0.0!": (_clamp_9, _clamp_10),
+        "0-- n,n,n boundary_grad=1.0!": (_clamp_11, _clamp_2),
+        "-1- n,n,n boundary_grad=1.0!": (_clamp_3, _clamp_2),
+        "--2 n,n,n boundary_grad=1.0!": (_clamp_4, _clamp_2),
+        "01- n,n,n boundary_grad=1.0!": (_clamp_12, _clamp_6),
+        "0-2 n,n,n boundary_grad=1.0!": (_clamp_13, _clamp_6),
+        "-12 n,n,n boundary_grad=1.0!": (_clamp_8, _clamp_6),
+        "012 n,n,n boundary_grad=1.0!": (_clamp_14, _clamp_10),
     },
     ldexp_p: {
         "0- n,n": lambda xp, ct, y: ldexp_p.impl(xp, ct, y),
@@ -811,6 +1086,9 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "00 n,n": lambda xp, ct, x: ldexp_p.impl(xp, ct, x),
         "0- n,i": lambda xp, ct, y: ldexp_p.impl(xp, ct, y),
         "0- n,b": lambda xp, ct, y: ldexp_p.impl(xp, ct, y),
+    },
+    mantissa_p: {
+        "0 n": (lambda xp, x: -exponent_p.impl(xp, x), lambda xp, ct, k0: ldexp_p.impl(xp, ct, k0)),
     },
     stack_p: {
         "0- n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
@@ -846,78 +1124,80 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n1,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_3,
         "01 n1,n1 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_4,
         "01 n1,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_5,
+        "00 n1,n1 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_6,
+        "00 n1,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_7,
         "0- n2,n1 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_1,
         "0- n2,n1 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_1,
-        "-1 n2,n1 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_6,
-        "-1 n2,n1 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_7,
-        "01 n2,n1 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_8,
-        "01 n2,n1 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_9,
-        "0- n1,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_10,
-        "0- n1,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_11,
+        "-1 n2,n1 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_8,
+        "-1 n2,n1 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_9,
+        "01 n2,n1 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_10,
+        "01 n2,n1 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_11,
+        "0- n1,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_12,
+        "0- n1,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_13,
         "-1 n1,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_2,
-        "-1 n1,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_12,
-        "01 n1,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_13,
-        "01 n1,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_14,
-        "0- n2,n2 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_11,
-        "0- n2,n2 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_15,
-        "-1 n2,n2 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_6,
-        "-1 n2,n2 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_16,
-        "01 n2,n2 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_17,
-        "01 n2,n2 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_18,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((), ()))": _dot_general_19,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((), ())) columns": _dot_general_20,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((), ()))": _dot_general_21,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((), ())) columns": _dot_general_22,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((), ()))": _dot_general_23,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((), ())) columns": _dot_general_24,
-        "0- n2,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_25,
-        "0- n2,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_26,
-        "-1 n2,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_27,
-        "-1 n2,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_28,
-        "01 n2,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_29,
-        "01 n2,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_30,
-        "0- n2,n1 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_31,
-        "0- n2,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_32,
-        "-1 n2,n1 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_27,
-        "-1 n2,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_33,
-        "01 n2,n1 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_34,
-        "01 n2,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_35,
-        "0- n3,n2 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_15,
-        "0- n3,n2 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_36,
-        "-1 n3,n2 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_37,
-        "-1 n3,n2 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_38,
-        "01 n3,n2 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_39,
-        "01 n3,n2 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_40,
+        "-1 n1,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_14,
+        "01 n1,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_15,
+        "01 n1,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_16,
+        "0- n2,n2 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_13,
+        "0- n2,n2 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_17,
+        "-1 n2,n2 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_8,
+        "-1 n2,n2 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_18,
+        "01 n2,n2 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_19,
+        "01 n2,n2 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_20,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((), ()))": _dot_general_21,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((), ())) columns": _dot_general_22,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((), ()))": _dot_general_23,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((), ())) columns": _dot_general_24,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((), ()))": _dot_general_25,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((), ())) columns": _dot_general_26,
+        "0- n2,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_27,
+        "0- n2,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_28,
+        "-1 n2,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_29,
+        "-1 n2,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_30,
+        "01 n2,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_31,
+        "01 n2,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_32,
+        "0- n2,n1 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_33,
+        "0- n2,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_34,
+        "-1 n2,n1 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_29,
+        "-1 n2,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_35,
+        "01 n2,n1 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_36,
+        "01 n2,n1 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_37,
+        "0- n3,n2 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_17,
+        "0- n3,n2 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_38,
+        "-1 n3,n2 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_39,
+        "-1 n3,n2 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_40,
+        "01 n3,n2 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_41,
+        "01 n3,n2 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_42,
         "0- n3,n1 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_1,
         "0- n3,n1 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_1,
-        "-1 n3,n1 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_37,
-        "-1 n3,n1 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_41,
-        "01 n3,n1 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_42,
-        "01 n3,n1 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_43,
-        "0- n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_19,
-        "0- n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_20,
-        "-1 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_6,
-        "-1 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_44,
-        "01 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_45,
-        "01 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_46,
-        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_47,
-        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_48,
-        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_49,
-        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_50,
-        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_51,
-        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_52,
+        "-1 n3,n1 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_39,
+        "-1 n3,n1 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_43,
+        "01 n3,n1 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_44,
+        "01 n3,n1 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_45,
+        "0- n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_21,
+        "0- n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_22,
+        "-1 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_8,
+        "-1 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_46,
+        "01 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_47,
+        "01 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_48,
+        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_49,
+        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_50,
+        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_51,
+        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_52,
+        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_53,
+        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_54,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_1,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_1,
         "-1 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_2,
         "-1 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_3,
         "01 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_4,
         "01 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_5,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_53,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_54,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_55,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_56,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_57,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_58,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_55,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_56,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_57,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_58,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_59,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_60,
     },
     convert_p: {
         "0 float64 dtype=dtype('float64')": lambda xp, ct: ct,
@@ -1175,6 +1455,14 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axes=(0, 1)": lambda xp, ct, shapes: rev_p.impl(xp, ct, axes=(0, 1)),
         "0 n2 axes=(0, 1) columns": lambda xp, ct, shapes: rev_p.impl(xp, ct, axes=(1, 2)),
     },
+    roll_p: {
+        "0 n1 axis=0": lambda xp, ct, shapes, params: roll_p.impl(xp, ct, shift=shapes[0][0] - params["shift"], axis=0),
+        "0 n1 axis=0 columns": _roll_1,
+        "0 n2 axis=0": lambda xp, ct, shapes, params: roll_p.impl(xp, ct, shift=shapes[0][0] - params["shift"], axis=0),
+        "0 n2 axis=0 columns": _roll_1,
+        "0 n2 axis=1": lambda xp, ct, shapes, params: roll_p.impl(xp, ct, shift=shapes[0][1] - params["shift"], axis=1),
+        "0 n2 axis=1 columns": _roll_2,
+    },
     sin_p: {
         "0 n": lambda xp, ct, x: ct * xp.cos(x),
     },
@@ -1205,12 +1493,20 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     log1p_p: {
         "0 n": lambda xp, ct, x: ct / (1.0 + x),
     },
+    arcsin_p: {
+        "0 n": (lambda xp, x: over_root_p.impl(xp, x, a=(-1.0), b=1.0), lambda xp, ct, k0: k0 * ct),
+    },
+    arccos_p: {
+        "0 n": (lambda xp, x: over_root_p.impl(xp, x, a=(-1.0), b=1.0), lambda xp, ct, k0: k0 * (-ct)),
+    },
     arctan_p: {
         "0 n": lambda xp, ct, x: ct / (1.0 + xp.square(x)),
     },
     arctan2_p: {
-        "01 n,n": _arctan2_1,
-        "00 n,n": _arctan2_2,
+        "0- n,n": (_arctan2_1, _turn_2),
+        "-1 n,n": (_arctan2_2, _arctan2_3),
+        "01 n,n": _arctan2_4,
+        "00 n,n": _arctan2_5,
     },
     sinh_p: {
         "0 n": lambda xp, ct, x: ct * xp.cosh(x),
@@ -1221,11 +1517,18 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     tanh_p: {
         "0 n": lambda xp, ct, out: tanh_linear_p.impl(xp, ct, out),
     },
+    arcsinh_p: {
+        "0 n": (lambda xp, x: over_root_p.impl(xp, x, a=1.0, b=1.0), lambda xp, ct, k0: k0 * ct),
+    },
+    arccosh_p: {
+        "0 n": (lambda xp, x: over_root_p.impl(xp, x, a=1.0, b=(-1.0)), lambda xp, ct, k0: k0 * ct),
+    },
     arctanh_p: {
         "0 n": lambda xp, ct, x: ct / ((1.0 - x) * (1.0 + x)),
     },
     tanh_linear_p: {
         "0- n,n": lambda xp, ct, y: tanh_linear_p.impl(xp, ct, y),
+        "-1 n,n": (lambda xp, x, y: ((-2.0) * y) * x, lambda xp, ct, k0: k0 * ct),
         "01 n,n": lambda xp, ct, y, x: (tanh_linear_p.impl(xp, ct, y), (((-2.0) * y) * x) * ct),
         "00 n,n": lambda xp, ct, x: tanh_linear_p.impl(xp, ct, x) + ((((-2.0) * x) * x) * ct),
     },
@@ -1237,6 +1540,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     logistic_linear_p: {
         "0- n,n": lambda xp, ct, y: logistic_linear_p.impl(xp, ct, y),
+        "-1 n,n": (lambda xp, x, y: (1.0 - (2.0 * y)) * x, lambda xp, ct, k0: k0 * ct),
         "01 n,n": lambda xp, ct, y, x: (logistic_linear_p.impl(xp, ct, y), ((1.0 - (2.0 * y)) * x) * ct),
         "00 n,n": lambda xp, ct, x: logistic_linear_p.impl(xp, ct, x) + (((1.0 - (2.0 * x)) * x) * ct),
     },
@@ -1247,15 +1551,33 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "00 n,n": lambda xp, ct: ct + (-ct),
     },
     logaddexp_p: {
+        "0- f,f": (lambda xp, x, y: logistic_p.impl(xp, difference_p.impl(xp, x, y)), lambda xp, ct, k0: k0 * ct),
+        "-1 f,f": (lambda xp, x, y: logistic_p.impl(xp, difference_p.impl(xp, y, x)), lambda xp, ct, k0: k0 * ct),
         "01 f,f": _logaddexp_1,
         "00 f,f": _logaddexp_2,
+        "0- c,c": (lambda xp, x, y: complex_logistic_p.impl(xp, difference_p.impl(xp, x, y)), lambda xp, ct, k0: k0 * ct),
+        "-1 c,c": (lambda xp, x, y: complex_logistic_p.impl(xp, difference_p.impl(xp, y, x)), lambda xp, ct, k0: k0 * ct),
         "01 c,c": _logaddexp_3,
         "00 c,c": _logaddexp_4,
     },
     logaddexp2_p: {
-        "01 f,f": _logaddexp2_1,
-        "00 f,f": _logaddexp2_2,
-        "01 c,c": _logaddexp2_3,
-        "00 c,c": _logaddexp2_4,
+        "0- f,f": (_logaddexp2_1, _turn_2),
+        "-1 f,f": (_logaddexp2_2, _turn_2),
+        "01 f,f": _logaddexp2_3,
+        "00 f,f": _logaddexp2_4,
+        "0- c,c": (_logaddexp2_5, _turn_2),
+        "-1 c,c": (_logaddexp2_6, _turn_2),
+        "01 c,c": _logaddexp2_7,
+        "00 c,c": _logaddexp2_8,
+    },
+    sinc_p: {
+        "0 n order=0": (lambda xp, x: sinc_p.impl(xp, x, order=1), lambda xp, ct, k0: k0 * ct),
+        "0 n order=1": (lambda xp, x: sinc_p.impl(xp, x, order=2), lambda xp, ct, k0: k0 * ct),
+    },
+    pow_p: {
+        "0- n,n": (_pow_1, _turn_2),
+        "-1 n,n": (_pow_2, _turn_2),
+        "01 n,n": (_pow_3, _pow_4),
+        "00 n,n": (_pow_5, _turn_2),
     },
 }

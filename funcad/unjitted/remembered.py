@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.interpreter import on_numpy
-from funcad.host.devices import deliver, pending, restore_warnings, warn_at_user_line
+from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
 from funcad.host.where import GENERATED, open_traces, state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer

@@ -43,7 +43,7 @@ from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
 from funcad.unjitted.kinds import ByProgram, has_rows, kind_of, kinds, pull_by_elements, pull_of
-from funcad.unjitted.outside import COPIED, Outside
+from funcad.unjitted.outside import COPIED, NO_LOCKS, Outside, Protector
 
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
@@ -102,18 +102,19 @@ def product_plan(a: tuple, b: tuple) -> tuple | None:
     return params, params_key(params)
 
 
-class Tape:
-    """Rows of one un-jitted gradient that `trace` runs."""
+class Tape(Protector):
+    """Rows of one un-jitted gradient that `trace` runs; what keeps their values safe from the user is the tape itself."""
 
     __slots__ = (
-        *("trace", "level", "protector", "first", "pulls", "numbers", "kept", "sources", "own", "plain", "made", "lines"),
+        *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "plain", "made", "lines"),
         *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs"),
     )
 
-    def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
+    def __init__(self, trace: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
         self.trace = trace
         self.level = next_level()  # of the trace of the tangent program, if one is needed
-        self.protector = protector
+        # as `Protector.__init__` does
+        self.primals, self.roots, self.args, self.locks = primals, None, _EMPTY, NO_LOCKS
         self.inputs: Any = primals if False not in differentiated else [p for p, d in zip(primals, differentiated) if d]
         self.first = len(self.inputs)  # numbers below are those of inputs
         # of each row: its pull, the numbers of its operands that are traced, what the pull reads, and the user's line
@@ -319,24 +320,24 @@ class Tape:
         return self._guarded(x, primals)
 
     def _guarded(self, x: Any, args: Sequence[Any]) -> Any:
-        saved, self.protector.args = self.protector.args, args
+        saved, self.args = self.args, args
         try:
-            return self.protector(x)
+            return self(x)
         finally:
-            self.protector.args = saved
+            self.args = saved
 
     def safe(self, x: np.ndarray, given: Any) -> np.ndarray:
         """An array among the operands, as a row may keep it."""
         if type(given) is Tracer and given.owner is self.trace:
             n = given.tangent
-            if self.own[n] or n >= self.first and not self.protector.is_users(x):
+            if self.own[n] or n >= self.first and not self.is_users(x):
                 return x
         # a copy of a few numbers costs less than to look for one
         if x.nbytes < COPIED:
             return x.copy("K")
         if self.outside is None:
-            self.outside = Outside(self.protector)
-        return self.outside.keep(x)
+            self.outside = Outside()
+        return self.outside.keep(x, self)
 
     def source_at(self, frame: Any) -> Any:
         """The user's line in this frame, or behind it."""
@@ -366,7 +367,7 @@ class Tape:
 
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
-        self.pulls = self.numbers = self.kept = self.sources = self.ends = self.inputs = _EMPTY
+        self.pulls = self.numbers = self.kept = self.sources = self.ends = self.inputs = self.primals = self.args = _EMPTY
         self.made = self.lines = _NOTHING
         self.outside = None
 
@@ -746,7 +747,7 @@ class ByRule:
     def __init__(self, tape: Any, bound: bool = False):
         self.tape = tape
         self.bound = bound  # do outer traces know the results?
-        self.recording = TangentTrace(tape.trace.name, protect=tape.protector)
+        self.recording = TangentTrace(tape.trace.name, protect=tape)
         self.rows: list[int] = []  # of the operands
         self.tangents: list[Tracer] = []
 

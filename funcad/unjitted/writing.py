@@ -96,9 +96,6 @@ SAMPLES: dict[str, list[Sample]] = {
         for n in (2, 3)
         for x in ("*", "*b", "a*")
     ],
-    "cummax": _CUMULATIVE,
-    "cummin": _CUMULATIVE,
-    "cumprod": _CUMULATIVE,
     "cumsum": [*_CUMULATIVE, *[(x, {**p, "reverse": True}) for x, p in _CUMULATIVE]],
     "det": [("aa", {})],
     "dot_general": [
@@ -112,6 +109,12 @@ SAMPLES: dict[str, list[Sample]] = {
     ],
     "eigvalsh": [("aa", {"lower": True})],
     "expm": [("aa", {})],
+    "fft": [
+        (f"{x}:{c}", {"kind": kind, "axes": axes, "n": 0, "norm": "backward"})
+        for x, axes in [("a", (0,)), ("ab", (0,)), ("ab", (1,)), ("ab", (0, 1))]
+        for c in "fc"
+        for kind in ("fft", "ifft")
+    ],
     "inv": [("aa", {"strict": True})],
     "log_abs_det": [("aa", {})],
     "log_softmax": _ALONG,
@@ -120,14 +123,13 @@ SAMPLES: dict[str, list[Sample]] = {
     "pad": [],
     "reduce_max": _reduction(),
     "reduce_min": _reduction(),
-    "reduce_prod": _reduction(2),
     "reduce_sum": _reduction(),
     "reshape": [(x, {"shape": shape}) for x, shape in [("", "1"), ("a", "1a"), ("1", ""), ("ab", "ba"), ("abc", "bca")]],
     "rev": [("a", {"axes": (0,)}), ("ab", {"axes": (0,)}), ("ab", {"axes": (1,)}), ("ab", {"axes": (0, 1)})],
+    "roll": [(x, {**p, "shift": 1}) for x, p in _ALONG],
     "softmax": _ALONG,
     "softmax_linear": [(f"{x} {x}", p) for x, p in _ALONG],
     "solve": [("aa ab", {})],
-    "sort": _ALONG,
     "stack": [(" ".join([x] * n), {"axis": axis}) for n in (2, 3) for x in ("", "a") for axis in range(len(x) + 1)],
     "svd": [("ba", {"full_matrices": False}), ("aa", {"full_matrices": False})],
     "svdvals": [("ba", {}), ("aa", {})],
@@ -212,8 +214,10 @@ def _arity(primitive: Primitive) -> int:
     if primitive.ufunc is not None:
         return primitive.ufunc.nin
     told = inspect.getclosurevars(primitive.jvp).nonlocals  # type: ignore[arg-type]
-    if type(told.get("rules")) is list:
+    if type(told.get("rules")) in (list, tuple):
         return len(told["rules"])
+    if {"rule"} == set(told) or {"first", "second"} == set(told):  # see `_elementwise_jvp`
+        return len(told)
     for function, others in ((primitive.emit, 1), (primitive.jvp, 2), (primitive.impl, 1)):
         if function is not None:
             kinds = [p.kind for p in inspect.signature(function).parameters.values()]
@@ -235,7 +239,8 @@ def _of_sample(
     for n in range(1, len(few) + 1):
         for chosen in itertools.combinations(few, n):
             patterns.append(tuple([i if i in chosen else None for i in range(len(operands))]))
-    if is_elementwise(primitive) and len(operands) == 2 and classes[0] == classes[1]:
+    of_vectors = operands[0] == "a" or is_elementwise(primitive) and classes[0] in "fc"
+    if of_vectors and len(operands) == 2 and operands[0] == operands[1]:
         patterns.append((0, 0))
     numbers = ["n" if c in "fc" else c for c in classes]
     kinds = "fc" if "n" in classes else "c" if "c" in classes else "f"
@@ -341,29 +346,43 @@ def text_of_module(
     table: dict[Primitive, list[str]] = {}
     used: set[Primitive] = set()
     count: dict[str, int] = {}
+
+    def function(stem: str, parameters: Sequence[str], lines: Sequence[str]) -> str | None:
+        """The name of a function of these lines; None if one of them is too long."""
+        arguments = ", ".join([f"{p}: Any" for p in parameters])
+        source = f"({arguments}) -> Any:\n" + "".join([f"    {one}\n" for one in lines])
+        if max(map(len, source.split("\n"))) > WIDEST or len(arguments) > WIDEST - 40:
+            return None
+        if source not in functions:
+            count[stem] = count.get(stem, 0) + 1
+            functions[source] = f"_{stem}_{count[stem]}"
+        return functions[source]
+
     for primitive, key, text, reads in written:
         used |= {primitive, *text.calls.values()}
-        parameters = ", ".join(["xp", "ct", *map(name_of, reads)])
-        value = text.lines[0].removeprefix("return ")
-        several = "," in _outside_brackets(value)
-        line = f'        "{key}": lambda {parameters}: {f"({value})" if several else value},'
-        if len(text.lines) > 1 or len(line) > WIDEST:
-            arguments = ", ".join([f"{p}: Any" for p in parameters.split(", ")])
-            source = f"({arguments}) -> Any:\n" + "".join([f"    {one}\n" for one in text.lines])
-            if max(map(len, source.split("\n"))) > WIDEST or len(arguments) > WIDEST - 40:
-                continue  # it is derived at first use
-            if source not in functions:
-                stem = called(primitive).removesuffix("_p")
-                count[stem] = count.get(stem, 0) + 1
-                functions[source] = f"_{stem}_{count[stem]}"
-            line = f'        "{key}": {functions[source]},'
-        table.setdefault(primitive, []).append(line)
+        parts = [(["xp", "ct", *map(name_of, reads)], text.lines)]
+        if text.first:
+            parts.insert(0, (["xp", *map(name_of, text.first_reads)], text.first))
+        spelled: list[str | None] = [_expression(*part) for part in parts]
+        if None in spelled or len(f'        "{key}": (), {", ".join(map(str, spelled))}') > WIDEST:
+            spelled = [function(called(primitive).removesuffix("_p"), *part) for part in parts]
+        if None in spelled:
+            continue  # it is derived at first use
+        both = ", ".join(map(str, spelled))
+        table.setdefault(primitive, []).append(f'        "{key}": {f"({both})" if text.first else both},')
     body = "".join([f"def {name}{source}\n\n" for source, name in functions.items()])
     rows = [f"    {called(p)}: {{\n" + "\n".join(lines) + "\n    },\n" for p, lines in table.items()]
     body += f"{extra}PULLS: dict[Primitive, dict[str, Any]] = {{\n{''.join(rows)}}}\n"
     words = set(re.findall(r"\w+", body))
     imports = _imports(body, words, {p: names[p] for p in used if called(p) in words})
     return f'{FIRST}"""{about}"""\n\n{imports}\n' + "\n" * bool(functions) + body
+
+
+def _expression(parameters: Sequence[str], lines: Sequence[str]) -> str | None:
+    """One line as a lambda."""
+    value = lines[0].removeprefix("return ")
+    several = "," in _outside_brackets(value)
+    return None if len(lines) > 1 else f"lambda {', '.join(parameters)}: {f'({value})' if several else value}"
 
 
 def _outside_brackets(value: str) -> str:

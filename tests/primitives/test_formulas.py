@@ -127,9 +127,9 @@ def test_an_operation_needs_no_implementation() -> None:
     assert np.signbit(named(np, np.ones(2), scale=-0.0)).all()
     assert np.isnan(implementation(lambda e, x: e.add(x, e.const(float("nan"))))(np, x)).all()
     with pytest.raises(AttributeError, match="'gamma', which is no atom"):
-        elementwise("bad", emit=lambda e, x: e.gamma(x))
+        elementwise("bad", emit=lambda e, x: e.gamma(x))(1.0)
     with pytest.raises(AttributeError, match="erf, no atom that others are composed of"):
-        elementwise("bad", emit=lambda e, x: e.add(e.erf(x), e.const(1.0)))
+        elementwise("bad", emit=lambda e, x: e.add(e.erf(x), e.const(1.0)))(1.0)
 
 
 def test_writers_are_tables_of_atoms() -> None:

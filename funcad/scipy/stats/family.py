@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from funcad import numpy as fnp
-from funcad.api.vjp import jvp
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
@@ -145,7 +144,7 @@ def _by_parameters(f: Callable[..., Any], parameters: Sequence[Any], tangents: S
             full[i] = value
         return f(*full)
 
-    return jvp(of_moved, tuple([parameters[i] for i in moved]), tuple([tangents[i] for i in moved]))[1]
+    return Tracer.namespace.jvp(of_moved, tuple([parameters[i] for i in moved]), tuple([tangents[i] for i in moved]))[1]
 
 
 def _sum(s: Any, t: Any) -> Any:
