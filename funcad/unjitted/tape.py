@@ -239,7 +239,8 @@ class Tape:
         wide, kept = shape is not None, _EMPTY
         pull: Any = False
         # element by element the kind has no shapes, but those of traced operands are the result's
-        if primitive.emit is not None and not primitive.multiple and (wide or self._fit(primals, numbers, out)):
+        by_elements = primitive.emit is not None and not primitive.multiple
+        if by_elements and (wide or all([n is None or shape_of(p) == shape_of(out) for p, n in zip(primals, numbers)])):
             key = (primitive, bits, wide, *[_class_of(concrete_value(p)) for p in primals], *alike, *rows)
             pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide, outer)
         if pull is False:
@@ -258,12 +259,6 @@ class Tape:
         if self.notes is not None and not primitive.multiple:
             self.notes[results[0].tangent] = primitive, tuple(args), params, bits, shape, out
         return results if primitive.multiple else results[0]
-
-    @staticmethod
-    def _fit(primals: Sequence[Any], numbers: Sequence[Any], out: Any) -> bool:
-        """Have all traced operands the shape of the result?"""
-        shape = shape_of(out)
-        return all([n is None or shape_of(p) == shape for p, n in zip(primals, numbers)])
 
     def rows(
         self,
@@ -420,11 +415,11 @@ class Tape:
         if kp is Tracer or kq is Tracer:
             a, b, outer = concrete_value(p), concrete_value(q), True
             kp, kq = type(a), type(b)
-            if self.lanes is not None and (kp is Tracer or kq is Tracer):
+            if self.open and (kp is Tracer or kq is Tracer):
                 # an operation on lanes alone belongs to the trace around
                 if tx is None and ty is None:
                     return None
-                (a, kp), (b, kq) = self._lane(p), self._lane(q)
+                (a, kp), (b, kq) = self._lane(a), self._lane(b)
         if kp is _ndarray:
             dtype = a.dtype
             if dtype is not _F64 and dtype is not _F32 or state.checked:
@@ -470,7 +465,9 @@ class Tape:
         if outer:
             self.outer = True
             # an aval stands for lanes: the result has it, or that which both have together
-            if type(a) is Aval or type(b) is Aval:
+            lanes = self.lanes
+            beside = type(p) is Tracer and p.owner is not lanes or type(q) is Tracer and q.owner is not lanes
+            if not beside and (type(a) is Aval or type(b) is Aval):
                 aval = Aval(shape, dtype) if shape is not None else a if type(a) is Aval else b
                 source = self.source_at(_getframe(2))
                 out = self._on_lanes(primitive, operation, (p, q), aval, _NOTHING, source)
@@ -579,9 +576,10 @@ class Tape:
         a = p
         source = None
         if outer:
-            kind = type(concrete_value(p))
-            if kind is Tracer and self.lanes is not None:
-                a, kind = self._lane(p)
+            c = concrete_value(p)
+            kind = type(c)
+            if kind is Tracer and self.open:
+                a, kind = self._lane(c)
         if kind is _ndarray:
             if a.dtype is not _F64 and a.dtype is not _F32 or state.checked:
                 return None
@@ -594,13 +592,15 @@ class Tape:
         # an outer trace records a ufunc by its own short way
         if outer:
             self.outer = True
-            if type(a) is Aval:
+            if type(a) is Aval and p.owner is self.lanes:
                 source = self.source_at(_getframe(2))
                 out = self._on_lanes(primitive, ufunc, (p,), a, params or {}, source)
                 if out is None:
                     return None
+            elif type(a) is not Aval and type(ufunc) is np.ufunc and not params:
+                out = ufunc(p)
             else:
-                out = ufunc(p) if type(ufunc) is np.ufunc and not params else bind(primitive, p, **(params or {}))
+                out = bind(primitive, p, **(params or {}))
         else:
             mode = error_mode()
             token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
@@ -738,26 +738,25 @@ class Tape:
         if plan is NO_PLAN or open_traces != self.open or state.checked or a.dtype is not _F64 and a.dtype is not _F32:
             return None
         run, params, bits, kept, kept_bits = plan
+        source = None
         # the axis of the lanes comes before all others
         if a is not p:
-            self.outer, axes = True, params["axes"]
+            self.outer, axes, source = True, params["axes"], self.source_at(_getframe(2))
             aval = Aval(tuple([n for i, n in enumerate(a.shape) if i not in axes]), a.dtype)
-            source = self.source_at(_getframe(2))
             out = self._on_lanes(primitive, primitive.reduction.ufunc.reduce, (p,), aval, params, source, a.shape)
             if out is None:
                 return None
-            result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out, source)
-            return reshape(result, **kept) if keepdims else result
-        mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-        try:
-            out = run(p)
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, (p,))
-        result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out)
+        else:
+            mode = error_mode()
+            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+            try:
+                out = run(p)
+            finally:
+                if token is not None:
+                    restore_warnings(token)
+                    if pending:
+                        deliver(primitive, (p,))
+        result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out, source)
         if not keepdims:
             return result
         if type(out) is not _ndarray:
