@@ -17,7 +17,6 @@ from funcad import config as funcad_config
 from funcad.host import where
 from funcad.jitted import first_calls
 from funcad.reads.refusals import forget_warnings
-from funcad.unjitted import structural
 from tests import workers
 
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # by how busy the machine is
@@ -71,12 +70,8 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def learning_fast() -> Iterator[None]:
-    """Un-jitted programs come at the second sight, not when that is repaid, so that tests which repeat a call reach them.
-
-    Jitted functions are traced at their first call, which a test may be about; see tests/jitted/test_first_calls.py.
-    """
+    """Jitted functions are traced at their first call, which a test may be about; see tests/jitted/test_first_calls.py."""
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(structural, "SIGHTS", 1)
         m.setattr(first_calls, "OBSERVES", False)
         yield
 

@@ -7,7 +7,6 @@ once, letting every residual die as soon as it has been used. The border is stri
 from __future__ import annotations
 
 import functools
-import importlib
 import itertools
 import operator
 import sys
@@ -25,7 +24,6 @@ from funcad.host.devices import NAMESPACES, device_in_use
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted, outside, state
 from funcad.ir.aval import aval_of, said
-from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.backward import pull, transposed
@@ -163,9 +161,7 @@ def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
     one = _ONE if type(value) in _FLOATS else aval_of(value).dtype.type(1)
     if type(jaxpr) is Tape:
         return iter(pull(jaxpr, [one] if type(value) in _NUMBERS or not device_in_use() else seed_beside(one, value)))
-    if type(jaxpr) is Jaxpr:
-        return iter(transposed(jaxpr, residuals, seed_beside(one, value)))
-    return iter(jaxpr.pull())  # of a gradient that vmap maps
+    return iter(transposed(jaxpr, residuals, seed_beside(one, value)))
 
 
 class Gradient(Remade):
@@ -337,12 +333,7 @@ class Gradient(Remade):
     ) -> Any:
         """What the call returns; `build(leaves)` gives a list like `selected`, None: each selected argument is a leaf."""
         differentiable = self._check_inputs(leaves, selected)
-        trace = None if state.abstract is None else self._mapping(leaves)
-        if trace is not None:
-            mapped = importlib.import_module("funcad.unjitted.mapped")
-            outs, nonzero, jaxpr, residuals, locks = mapped.linearize_recorded(trace, flat, leaves, differentiable)
-        else:
-            outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         if locks.held:
             locks.check()
         found = _back(jaxpr, residuals, outs) if nonzero[0] else itertools.repeat(None)
@@ -357,15 +348,6 @@ class Gradient(Remade):
         grads = unshared(each_on_device_of(grads, leaves), theirs)
         locks.release()
         return self._result(outs, box, grads if build is None else build(grads), len(positions), single)
-
-    def _mapping(self, leaves: list) -> Any:
-        """The trace of the un-jitted vmap that maps just this gradient, whose program may be known (unjitted/mapped.py)."""
-        trace: Any = state.abstract
-        if getattr(trace.recorder, "maps", None) is not self:  # a Trial's
-            return None
-        if trace.equations or trace.captured or self.has_aux or self.holomorphic or state.running is not trace:
-            return None
-        return trace if all([type(x) is Tracer and x.owner is trace for x in leaves]) else None
 
     def _result(self, outs: list, box: dict, grads: Any, n_positions: int, single: bool) -> Any:
         by_position = grads[0] if single else tuple(grads[:n_positions])

@@ -5,6 +5,8 @@ batching rules compute at the user's line. When Python asks for a value (`if`, `
 that agree on the answer go on, and the others are left to the work list (split_batch.py), which runs the function anew for
 them. What was computed before holds the values of more lanes and is cut when it is used again.
 
+A gradient writes its rows of these values: `at_once` computes, without a rule, what the gradient's tape has short ways for.
+
 Invariants: whatever raises is asked lane by lane who raises, and is one more thing that lanes can disagree on; what happens
 outside of the program (prints, callbacks) never happens here. Traps: values of outer traces stand behind those of this one,
 so operations on them run as if this one was not there; after `left` nothing runs here, whatever the user's code catches.
@@ -66,8 +68,11 @@ def at_lanes(x: Any, lanes: np.ndarray) -> Any:
 class LaneTrace(AbstractTrace):
     """One run of the function, on the lanes numbered `lanes`; `work` is told what it leaves."""
 
-    __slots__ = ("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "around", "spent", "alone")
-    arrays = True  # a number may be asked for as an array of rank 0, by np.arange(n)
+    __slots__ = (
+        *("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "around", "spent", "alone"),
+        "tape",
+    )
+    of_lanes = True
 
     def __init__(self, work: Any, lanes: np.ndarray, values: Sequence[Any], mapped: Sequence[bool], log: Sequence[tuple] = ()):
         super().__init__("vmap")
@@ -83,6 +88,7 @@ class LaneTrace(AbstractTrace):
         self.spent = self.alone = 0.0
         self.around = state.abstract, state.staging, state.axis_env  # how it is outside
         self.recorder = self
+        self.tape = None  # of the gradient whose function runs
 
     def new_inputs(self, avals: Sequence[Any]) -> list[Tracer]:
         tracers = super().new_inputs(avals)
@@ -155,6 +161,63 @@ class LaneTrace(AbstractTrace):
             result.tangent = _Values(out, step if b else None, made)
             self._count(result.atom.aval)
         return traced
+
+    def at_once(
+        self, primitive: Any, operation: Any, operands: tuple, aval: Aval, params: Any, source: Any, reduced: Any = None
+    ) -> Tracer | None:
+        """The result, of this aval, of a ufunc of lanes, arrays and numbers of one float dtype, or of its `reduce` over axes.
+
+        `reduced` is the shape of what is reduced. None: lanes raise, or there are values of outer traces, so a rule is to say.
+        """
+        if self.left:
+            raise Leave(self)
+        values, atoms, lanes = [], [], 0
+        rank = len(aval.shape if reduced is None else reduced)
+        for x in operands:
+            value, atom = x, None
+            if type(x) is Tracer:
+                if x.owner is not self:
+                    return None
+                atom = x.atom
+                value, lane = self.held(x)
+                if lane:
+                    lanes = 1
+                    if type(value) is not np.ndarray:
+                        return None
+                    # a lane of lower rank lines up with the others from its last axis
+                    if value.ndim <= rank:
+                        value = value.reshape(len(value), *[1] * (rank + 1 - value.ndim), *value.shape[1:])
+                elif type(value) is Tracer:
+                    return None
+            values.append(value)
+            atoms.append(self.atom(x) if atom is None else atom)
+        try:
+            if reduced is None:
+                out = operation(*values)
+            else:
+                axes = tuple([i + lanes for i in params["axes"]])
+                out = operation(values[0], axis=axes if len(axes) > 1 else axes[0])
+        # the user's errstate asks for it: the rule finds the lanes that raise
+        except FloatingPointError:
+            return None
+        result = self.append(primitive, tuple(atoms), params, aval, source)
+        made = None
+        if primitive.square is not None and keeps_operands(primitive, operands, params):
+            made = primitive, operands, params, 0
+        result.tangent = _Values(out, len(self.kept) if lanes else None, made)
+        self._count(aval)
+        return result
+
+    def of_values(self, value: np.ndarray) -> Tracer:
+        """An array of one value for each lane, as one of this trace's."""
+        traced = Tracer(self, Var(Aval(value.shape[1:], value.dtype)))
+        traced.tangent = _Values(value, len(self.kept))
+        return traced
+
+    def decide(self, condition: Tracer) -> bool:
+        """Does it hold everywhere, in all lanes? False where nobody can say."""
+        value, _ = self.held(condition)
+        return type(value) is not Tracer and bool(np.all(value))
 
     def _count(self, aval: Any) -> None:
         """What an operation costs here, and in plain Python on one lane, in about a microsecond."""

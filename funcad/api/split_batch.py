@@ -49,7 +49,6 @@ LOSS = 0.03  # of what a loop over all lanes costs: what batches may cost withou
 
 _NUMBER = tree.structure(0.0)
 _asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
-_by_rules: set[Any] = set()  # codes of gradients that have met custom rules
 _apart: dict[tuple, int] = {}  # few lanes that all went their own way (`_Work._kind`) -> in how many calls they will be a loop
 
 
@@ -63,14 +62,11 @@ class Asked(BaseException):
 class Trial:
     """The attempt to trace a function without values; `repeatable`: it has ended, and may be made again with values."""
 
-    __slots__ = ("asked", "repeatable", "maps", "mapping", "by_rules")
-    arrays = True  # see `LaneTrace.arrays`
+    __slots__ = ("asked", "repeatable")
+    of_lanes = True  # its values are lanes of an un-jitted vmap
 
-    def __init__(self, maps: Any = None) -> None:
+    def __init__(self) -> None:
         self.asked = False
-        self.maps = maps  # the function that vmap calls, if all that it is given is known
-        self.mapping = False  # does that function run, recorded without rules (unjitted/mapped.py)?
-        self.by_rules = False  # it has met a rule that is a function of values, see `wants_values`
         self.repeatable = False
 
     def shown(self, x: Tracer, text: bool) -> Any:
@@ -104,23 +100,6 @@ def may_split(leaves: Sequence[Any]) -> bool:
     return trace is None or type(trace) is LaneTrace
 
 
-def wants_values(trace: Any) -> None:
-    """A custom rule is about to be traced that would run on values, had the gradient around it gone by the rules."""
-    trial = getattr(trace, "recorder", None)
-    if type(trial) is Trial and trial.mapping:
-        trial.asked = trial.by_rules = True
-        raise Asked(trial)
-
-
-def may_map(f: Any) -> bool:
-    """May a gradient be mapped without rules, as far as is known?"""
-    return not _by_rules or _by_rules.isdisjoint(marks_of(f))
-
-
-def go_by_rules(f: Any) -> None:
-    _by_rules.update(marks_of(f))
-
-
 def asks(f: Any) -> bool:
     """Is f to run with values at once? What runs inside of such a function does as well: it must do the same each time."""
     return type(state.abstract) is LaneTrace or bool(_asking) and not _asking.isdisjoint(marks_of(f))
@@ -139,15 +118,21 @@ def run_split(
     mapped: Sequence[bool],
     size: int,
     axis_name: Any,
-) -> tuple[list[Any], list[bool]]:
-    """What `flat` gives for all lanes, and which of its results have one row for each lane."""
-    work = _Work(f, flat, store, leaves, mapped, size, axis_name)
-    work.direct = in_tree == tree.structure(((0,) * len(leaves), {}))
+    first: bool = False,
+) -> Any:
+    """What `flat` gives for all lanes, and which of its results have one row for each lane.
+
+    `first`: it has not asked for a value yet. Then the result is None if it has an effect before lanes part.
+    """
+    work = _Work(f, flat, store, leaves, mapped, size, axis_name, in_tree)
     try:
         work.run()
     except _OneByOne as found:
         if found.work is not work:
             raise
+        # nothing has happened yet, and no lane went another way
+        if first and work.runs < 2 and not work.todo:
+            return None
         work.run_one_by_one()
     return work.joined()
 
@@ -176,12 +161,13 @@ class _Work:
 
     __slots__ = (
         *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
-        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest", "met"),
+        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest", "met", "in_tree"),
     )
 
     def __init__(
-        self, f: Any, flat: Any, store: OutTree, leaves: Sequence[Any], mapped: Sequence[bool], size: int, axis_name: Any
-    ):
+        self, f: Any, flat: Any, store: OutTree, leaves: Sequence[Any], mapped: Sequence[bool], size: int, axis_name: Any,
+        in_tree: Any,
+    ):  # fmt: skip
         self.f = f
         self.flat = flat
         self.store = store
@@ -195,7 +181,8 @@ class _Work:
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
         self.alone = axis_name is None and not state.checked and not on_device(leaves)
         self.met = False  # has it met an effect, which the lanes have one after the other?
-        self.direct = False  # are the leaves the arguments?
+        self.in_tree = in_tree
+        self.direct: bool | None = None  # are the leaves the arguments? None: not looked yet
         self.writes: bool | None = None  # does f write into arrays? None: not looked yet
         self.runs = 0  # of batches
         self.lost = self.longest = 0.0  # see `_settle`
@@ -249,15 +236,16 @@ class _Work:
     def run(self) -> None:
         every = np.arange(self.size)
         alone = []  # in the end, in their order
-        key = self._kind() if self.size <= FEW and self.alone and self.plain else None
-        if key in _apart:
+        few = self.size <= FEW and self.alone and self.plain
+        if few and _apart and (key := self._kind()) in _apart:
             alone.append(every)
             _apart[key] -= 1
             if not _apart[key]:
                 del _apart[key]
         else:
             self.todo = [(0, 0, every, (), 0.0)]
-        with setting(before_effect=self.meets_effect):
+        saved, state.before_effect = state.before_effect, self.meets_effect
+        try:
             while self.todo:
                 _, _, lanes, log, gain = heapq.heappop(self.todo)
                 if self.failed is not None:
@@ -266,12 +254,14 @@ class _Work:
                     alone.append(lanes)
                 elif len(lanes) or not self.size:
                     self._run_together(lanes, log)
-            if self.runs and not self.parts and key is not None:
+            if self.runs and not self.parts and few:
                 if len(_apart) == MANY_KINDS:
                     _apart.clear()
-                _apart[key] = CALLS
+                _apart[self._kind()] = CALLS
             if alone:
                 self._run_alone(np.sort(np.concatenate(alone)).tolist())
+        finally:
+            state.before_effect = saved
         if self.failed is not None:
             raise self.failed[1]
 
@@ -381,6 +371,8 @@ class _Work:
         """The function called on one lane, as Python calls it: its results and their structure."""
         if self.writes and state.running is not None and config.doors:
             leaves = list(map(lent, leaves))
+        if self.direct is None:
+            self.direct = self.in_tree == tree.structure(((0,) * len(self.leaves), {}))
         if not self.direct:
             return self.flat(*leaves), self.store.tree
         result = runs(self.f)(*leaves)

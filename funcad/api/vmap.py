@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.split_batch import Asked, Trial, asks, go_by_rules, learn, may_map, may_split, outer_trial, run_split
+from funcad.api.grad import Gradient
+from funcad.api.split_batch import Asked, Trial, asks, learn, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
 from funcad.host.real_types import is_a, ordinary
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, aval_of, said
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import plain_values, trace_function
-from funcad.ir.tracer import Tracer
+from funcad.memo import remembers
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
@@ -82,14 +83,20 @@ def vmap(
                 f"{len(args)} positional argument(s).\n"
                 f"Remedy: one entry per argument, as in_axes={_entries(in_axes, len(args))}; or a single int."
             )
-        leaves, in_tree = tree.flatten((args, kwargs))
-        check_leaves(leaves, f"vmap of {name_of(f)}: argument", (args, kwargs))
-        args_tree, kwargs_tree = in_tree.children()
-        axes = tree.flatten_axes("in_axes", args_tree, in_axes) + [0] * kwargs_tree.num_leaves
-        axes = [_normalize(a, x, i, f, (args, kwargs)) for i, (a, x) in enumerate(zip(axes, leaves))]
-        size = _mapped_size(f, leaves, axes, axis_size, (args, kwargs))
-        leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(ordinary(plain_values(leaves)), axes)]
-        batched = [a is not None for a in axes]
+        size = None if kwargs or axis_size is not None else _size_of_plain(args, in_axes)
+        # the most common call, at a glance
+        if size is not None:
+            leaves, in_tree = list(args), _tree_of(len(args))
+            batched = [True] * len(args) if in_axes == 0 else [a is not None for a in in_axes]
+        else:
+            leaves, in_tree = tree.flatten((args, kwargs))
+            check_leaves(leaves, f"vmap of {name_of(f)}: argument", (args, kwargs))
+            args_tree, kwargs_tree = in_tree.children()
+            axes = tree.flatten_axes("in_axes", args_tree, in_axes) + [0] * kwargs_tree.num_leaves
+            axes = [_normalize(a, x, i, f, (args, kwargs)) for i, (a, x) in enumerate(zip(axes, leaves))]
+            size = _mapped_size(f, leaves, axes, axis_size, (args, kwargs))
+            leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(ordinary(plain_values(leaves)), axes)]
+            batched = [a is not None for a in axes]
         run = functools.partial(_run, f, in_tree, out_axes, axis_name)
         if chunk_size is None or chunk_size >= size:
             return run(leaves, batched, size)
@@ -99,6 +106,28 @@ def vmap(
 
     options = {"in_axes": in_axes, "out_axes": out_axes, "axis_name": axis_name, "axis_size": axis_size}
     return Transformed(mapped, f, functools.partial(vmap, **options, chunk_size=chunk_size))
+
+
+_PLAIN = frozenset(map(np.dtype, "?bhilqBHILQfdFD"))
+
+
+def _size_of_plain(args: tuple, in_axes: Any) -> int | None:
+    """The size, of arrays of ordinary dtypes that are mapped over axis 0, or not at all; None: each has to be looked at."""
+    size = None
+    for x, a in zip(args, in_axes if type(in_axes) is tuple else (in_axes,) * len(args)):
+        if type(x) is not np.ndarray or x.dtype not in _PLAIN:
+            return None
+        if a is not None:
+            if type(a) is not int or a or not x.ndim or size is not None and x.shape[0] != size:
+                return None
+            size = x.shape[0]
+    return size
+
+
+@remembers(64)
+def _tree_of(n: int) -> Any:
+    """The structure of n leaves as arguments."""
+    return tree.structure(((0,) * n, {}))
 
 
 def _entries(in_axes: tuple, n: int) -> tuple:
@@ -164,13 +193,16 @@ def _outs(
 ) -> tuple[list, list, list]:
     """Results of f, which of them are batched, and what it captured.
 
-    f is traced without values; where Python's control flow asks for one, or an operation raises for some lanes, it runs again
-    with values (split_batch.py). Nothing has happened by then.
+    f is traced without values, unless it is a gradient. Where Python's control flow asks for one, or an operation raises for
+    some lanes, it runs again with values (split_batch.py). Nothing has happened by then.
     """
     if not may_split(leaves):
         return _traced(flat, axis_name, leaves, batched, size, outer_trial(leaves), lambda jaxpr: None)
-    if not asks(f):
-        trial = Trial(f if axis_name is None and Tracer not in map(type, leaves) and may_map(f) else None)
+    known, found = asks(f), None
+    if known or type(f) is Gradient:  # whose rows are written of values, unless it has effects
+        found = run_split(f, in_tree, flat, store, leaves, batched, size, axis_name, not known)
+    if found is None:
+        trial = Trial()
         try:
             return _traced(flat, axis_name, leaves, batched, size, trial, trial.ends)
         except (Asked, Exception) as error:  # a `finally` of the user's may have raised after it had asked
@@ -178,12 +210,10 @@ def _outs(
                 raise
             if not trial.asked and (isinstance(error, FuncadError) or not trial.repeatable):
                 raise
-            if trial.by_rules:
-                go_by_rules(f)
-                return _outs(f, in_tree, flat, store, axis_name, leaves, batched, size)
             if trial.asked:
                 learn(f)
-    return (*run_split(f, in_tree, flat, store, leaves, batched, size, axis_name), [])
+        found = run_split(f, in_tree, flat, store, leaves, batched, size, axis_name)
+    return (*found, [])
 
 
 def _traced(
@@ -221,21 +251,25 @@ def _run_named(
 def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree: Any, i: int) -> Any:
     shape = aval_of(x).shape
     ndim = len(shape) + (not is_batched)
-    path = tree.keystr(tree.flatten_with_path(out_tree.unflatten(range(out_tree.num_leaves)))[0][i][0])
-    where = f"output{' at ' + path if path else ''}"
     if axis is None:
         if is_batched:
             raise AxesMismatchError(
-                f"vmap of {name_of(f)}: out_axes is None for the {where}, but it depends on a mapped argument.\n"
+                f"vmap of {name_of(f)}: out_axes is None for the {_output(out_tree, i)}, but it depends on a mapped argument.\n"
                 "Remedy: out_axes=0; or reduce over the axis with a collective, as funcad.psum."
             )
         return x
     if is_a(axis, bool) or not hasattr(axis, "__index__") or not -ndim <= axis < ndim:
         raise AxesMismatchError(
-            f"vmap of {name_of(f)}: out_axes={axis!r} does not fit the {where}, which has {ndim} axes with the mapped one.\n"
+            f"vmap of {name_of(f)}: out_axes={axis!r} does not fit the {_output(out_tree, i)}, which has {ndim} axes with the "
+            "mapped one.\n"
             f"Remedy: out_axes=0, or another int below {ndim}."
         )
     return move_axis(x if is_batched else broadcast_leading(x, size), 0, axis.__index__() % ndim)
+
+
+def _output(out_tree: Any, i: int) -> str:
+    path = tree.keystr(tree.flatten_with_path(out_tree.unflatten(range(out_tree.num_leaves)))[0][i][0])
+    return f"output{' at ' + path if path else ''}"
 
 
 def _chunked(run: Any, leaves: list, batched: list, size: int, chunk_size: int, out_axes: Any) -> Any:

@@ -24,7 +24,7 @@ import numpy as np
 from funcad.backends import interpreter
 from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
-from funcad.backends.interpreter import Program, between_processes, broadcast_scalars, compiling
+from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
 from funcad.configuration import show_config as show_config  # `funcad.show_config`, which loads what it reports
 from funcad.host.devices import namespace_of, on_device, restore_warnings, suppress_warnings
@@ -348,70 +348,3 @@ def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) ->
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """Run a program on arrays."""
     return program_of(jaxpr).run(args)
-
-
-# -- backward programs of un-jitted gradients, on the engine that is set
-#
-# Idea: the program that the structural cache found again runs at every step of a loop, so it may be worth an engine, but nobody
-# asked for one: the reference runs it until that took longer than compiling takes, which a faster engine then repays, and the
-# engine after that. Both times are estimated, not measured, so that a program changes its engine at the same step in every run.
-# Invariant: as for `jit`, an engine changes speed, not meaning; `config.engine = "interpreter"` keeps the reference's bits.
-# Trap: scalars that are inputs of these programs stand beside shaped operands, as literals do; the passes know variables of
-# equal shapes only (`broadcast_scalars`).
-
-
-COMPILING = 2e-3, 0.12e-3  # seconds, and seconds for each equation
-CALL = 1.5e-6  # seconds that the reference needs for an equation besides its work
-WORK = 0.25  # of the estimate, which is that of a cold and busy machine: here NumPy works on little that is in the cache
-EARNED_TIMES = 1.5  # times what compiling takes
-BYTES = 1000  # that a program takes for each equation
-FEW = 8  # runs that the reference makes at least
-
-
-
-class Backward:
-    """`program(values) -> outputs`, which empties the list of values."""
-
-    __slots__ = ("program", "runs_until_native", "compiled", "engine", "single", "size")
-
-    def __init__(self, jaxpr: Jaxpr):
-        self.program = Program(jaxpr)
-        self.runs_until_native = FEW
-        self.engine: bool | None = None  # may an engine run it? It is not estimated before it has run a few times
-        self.compiled: EngineProgram | None = None
-        self.single = len(jaxpr.outputs) == 1
-        self.size = BYTES * len(jaxpr.equations)
-
-    def _estimate(self) -> int:
-        """The runs that the reference makes."""
-        jaxpr = self.program.jaxpr
-        work, n = estimate(jaxpr), len(jaxpr.equations)
-        # large arrays: the reference drops each value after its last use, jit is for more
-        self.engine = work < AT_ONCE and "cuda" not in jaxpr.moves
-        return int(EARNED_TIMES * (COMPILING[0] + COMPILING[1] * n) / (WORK * work + CALL * (1 + n)))
-
-    def __call__(self, values: list[Any]) -> Any:
-        if self.runs_until_native:
-            self.runs_until_native -= 1
-            if not self.runs_until_native and self.engine is None:
-                self.runs_until_native = max(0, self._estimate() - FEW)
-            return self.program.consume(values)
-        if self.engine is None:
-            self._estimate()
-        engine, compiled = config.engine, self.compiled
-        if engine == "interpreter" or not self.engine:
-            return self.program.consume(values)
-        if compiled is None or compiled.engine != engine:
-            compiled = EngineProgram(broadcast_scalars(self.program.jaxpr), engine)
-            compiled.runs = COLD
-            self.compiled = compiled
-        fast = compiled.fast
-        if fast is not None:
-            outputs = fast(*values)
-            if outputs is not NotImplemented:
-                values.clear()
-                return (outputs,) if self.single else outputs
-        return compiled.consume(values)
-
-
-compared_by[Backward] = lambda run: run.program.jaxpr

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.backends.engines import Backward, run_jaxpr
+from funcad.backends.engines import run_jaxpr
 from funcad.backends.interpreter import compiling
 from funcad.configuration import config
 from funcad.host.locks import held_over_forks
@@ -36,9 +36,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import masked_jvp
 from funcad.transforms.partial import linearize_jaxpr, partial_jaxpr, split_jaxpr, unknown_outputs
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
-from funcad.unjitted.structural import compile_with
 
-compile_with(Backward)
 COMPILED_AS = ("fast_math", "siblings", "sizes", APART)  # what holds for the programs derived from one, too
 
 

@@ -29,7 +29,6 @@ from funcad.api.border import (
     with_rules,
     zeros_for,
 )
-from funcad.api.split_batch import wants_values
 from funcad.backends.engines import run_jaxpr
 from funcad.host.locks import lending
 from funcad.host.where import state
@@ -50,7 +49,6 @@ from funcad.control.rules import (  # isort: skip
 
 def traced_body(call: CustomCall) -> tuple[Jaxpr, list[Any], Any]:
     """The function itself as a program, for traces that have no values: (jaxpr, consts, output structure)."""
-    wants_values(recorder(call.leaves))
     store = OutTree()
     f = call.target.f
 

@@ -111,6 +111,7 @@ class Trace:
     settled: Sequence[object] | None = None  # the tangents that are told by their numbers, when they are known
     decide: Callable[[Tracer], bool] | None = None  # says whether a condition holds everywhere, where values are at hand
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
+    at_once: Any = None  # computes an operation on values that are known, without a rule (api/lane_trace.py)
     recorder: Any = None  # who runs what was recorded when Python asks for a value (jitted/path_recording.py)
 
     def __init__(self, name: str):

@@ -33,8 +33,8 @@ from funcad.reads.places import Guards, Place, evaluated, held_weakly, is_number
 from funcad.reads.refusals import Raised
 from funcad.reads.stores import Store
 from funcad.show.compile_log import html_table
+from funcad.unjitted.kinds import kinds
 from funcad.unjitted.strides import Given, layout_of
-from funcad.unjitted.structural import forget
 
 MAX_PROGRAMS = 256  # per function; the least recently used goes first
 STALLED_AFTER = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
@@ -515,4 +515,4 @@ def clear_caches() -> None:
     for cache in caches:
         cache.clear()
     forget_interned()
-    forget()
+    kinds.clear()

@@ -545,7 +545,7 @@ _COMPARED = frozenset([np.ndarray, np.float64, float, int])
 def _known(operation: Any, x: Any, y: Any) -> Any:
     """A comparison of floats that a tape knows: NumPy's own, of their values; None for everything else."""
     trace = (x if type(x) is Tracer else y).owner
-    if trace.tape is None or open_traces:
+    if trace.tape is None or open_traces != trace.tape.open:
         return None
     p = x.primal if type(x) is Tracer and x.owner is trace else x
     q = y.primal if type(y) is Tracer and y.owner is trace else y

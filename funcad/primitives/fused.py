@@ -1,4 +1,4 @@
-"""Operations that nobody writes: groups of equations, programs that know how they run, and the barrier to optimisation.
+"""Operations that nobody writes: groups of equations, and the barrier to optimisation.
 
 Made by passes/fuse.py only; it has no AD rules by design.
 
@@ -58,24 +58,6 @@ def _fused_impl(xp: Any, *args: Any, jaxpr: Jaxpr, kind: str, shape: tuple) -> l
 
 
 fused_p = Primitive("fused", _fused_impl, lambda *avals, jaxpr, kind, shape: jaxpr.out_avals, multiple=True)
-
-
-# -- an operation that is a program found elsewhere (unjitted/mapped.py), which knows itself how it runs and how it is batched
-
-
-def _known_impl(xp: Any, *values: Any, program: Any) -> list[Any]:
-    return program.run(values)  # type: ignore[no-any-return]
-
-
-def _known_abstract(*avals: Any, program: Any) -> list[Any]:
-    return program.out_avals  # type: ignore[no-any-return]
-
-
-def _known_batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, program: Any) -> tuple[list[Any], list[bool]]:
-    return program.batch(size, args, batched)  # type: ignore[no-any-return]
-
-
-known_program_p = Primitive("known_program", _known_impl, _known_abstract, batch=_known_batch, multiple=True)
 
 
 # -- `optimization_barrier`: the identity on several values, which optimisation does not look through

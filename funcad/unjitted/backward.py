@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import Source, note_source, state
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Jaxpr, prune
 from funcad.ir.tracer import Tracer
 from funcad.masks.masks import has_no_nan
@@ -54,6 +56,7 @@ class Rows:
 class _Given:
     """A tape again: rows with values."""
 
+    lanes = None
     __slots__ = ("pulls", "numbers", "sources", "first", "ends", "avals", "begins", "outer", "name", "kept")
 
     def __init__(self, rows: Rows, values: Sequence[Any], outer: bool):
@@ -80,6 +83,10 @@ def rows_of(tape: Any) -> tuple[Rows, list[Any]]:
 def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
     """RowCotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone."""
     outer = tape.outer or Tracer in map(type, cotangents)
+    if outer and not keep and tape.lanes is not None:
+        found = _of_lanes(tape, cotangents)
+        if found is not None:
+            return found
     # of traced values nobody can ask whether there is a NaN
     if tape.begins and (outer or state.checked):
         return _masked(tape, cotangents, keep)
@@ -154,10 +161,87 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
 
     None where that cannot be: outer traces have a part in the values, a row is of no kind, or a mask is needed.
     """
-    given = _Given(tape, values, tape.outer)
     if tape.outer or state.checked or any([type(p) is ByProgram for p in tape.pulls]):
         return None
-    first, pulls = tape.first, tape.pulls
+    try:
+        return _columns(tape, _Given(tape, values, False).kept, size, seeds)
+    except Exception:  # a rule that needs values; what is truly wrong is raised by the other way
+        return None
+
+
+def _of_lanes(tape: Any, cotangents: Sequence[Any]) -> list[Any] | None:
+    """`pull` where what the rows keep are lanes of an un-jitted vmap: all of them at once, as columns.
+
+    None where that cannot be: outer traces have a part in the values, there are stacks of loops, or a mask is needed.
+    """
+    trace, size = tape.lanes, len(tape.lanes.lanes)
+    # what a row keeps dies with it, unless a mask may be needed
+    rows = list(tape.kept) if tape.begins else tape.kept
+    if state.axis_env:  # collectives know the axis by its trace
+        return None
+    seeds = []
+    # each lane has the same cotangent, in an array of its own
+    for c in cotangents:
+        if type(c) is Tracer or c.shape:
+            return None
+        seeds.append(np.ndarray(size, c.dtype))
+        seeds[-1].fill(c)
+    # what is known of all rows before the first goes: a way that ends in the middle would have to begin anew
+    lanes = [(i, _Lanes(kept, trace)) for i, kept in enumerate(rows) if Tracer in map(type, kept)]
+    programs = [i for i, pulling in enumerate(tape.pulls) if type(pulling) is ByProgram]
+    if any([values.beside for _, values in lanes]) or any([tape.pulls[i].stacks for i in programs]):
+        return None
+    for i, values in lanes:
+        rows[i] = values if True in values.mapped else values.values
+    for i in programs:  # of one row each: nobody keeps what they are for columns
+        rows[i] = rows[i] if type(rows[i]) is _Lanes else _Lanes(rows[i], trace)
+    lanes.clear()
+    found = _columns(tape, rows, size, seeds)
+    if found is not None:
+        tape.forget()
+        found = [None if c is None else trace.of_values(c) for c in found]
+    return found
+
+
+class _Lanes:
+    """What a row keeps, if a part of it are lanes."""
+
+    __slots__ = ("kept", "trace", "values", "mapped", "beside")
+
+    def __init__(self, kept: Sequence[Any], trace: Any):
+        self.kept = kept
+        self.trace = trace
+        held: Any = zip(*map(trace.held, kept)) if kept else ((), ())
+        self.values, self.mapped = held
+        self.beside = Tracer in map(type, self.values)  # is there a value of an outer trace?
+
+    def pull(
+        self, pulling: Any, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], size: int, source: Any
+    ) -> None:
+        """What `Pull.columns` does: on the values where the pull is element by element, else recorded, which computes it."""
+        # lanes stand along axis 0, the axes of each line up from the last one
+        if pulling.free:
+            rank = given[0].ndim  # with the lanes
+            kept = [x.reshape(size, *[1] * (rank - x.ndim), *x.shape[1:]) if m else x for x, m in zip(self.values, self.mapped)]
+            pulling.columns(cts, given, numbers, kept, size)
+            return
+        # here the batching rules say what the pull does to lanes, as they do going forward
+        found = RowCotangents([None] * len(numbers))
+        found.own, found.mine = set(), False
+        cotangents = [None if c is None else self.trace.of_values(c) for c in given]
+        saved, state.source = state.source, source and Source(*source)
+        try:
+            pulling.traced(found, cotangents, range(len(numbers)), self.kept)
+        finally:
+            state.source = saved
+        for n, c in zip(numbers, found):
+            if c is not None:
+                value, mapped = self.trace.held(c)
+                cts.add(n, value if mapped else np.broadcast_to(value, (size, *shape_of(value))))
+
+
+def _columns(tape: Any, rows: list[Any], size: int, seeds: Sequence[Any]) -> list[Any] | None:
+    first, pulls, numbers = tape.first, tape.pulls, tape.numbers
     cts = RowCotangents([None] * (first + len(pulls)))
     cts.own = set()
     for n, c in zip(tape.ends, seeds):
@@ -166,7 +250,7 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
     token = suppress_warnings()
     try:
         for i in range(len(pulls) - 1, -1, -1):
-            kept, pulling, n = given.kept.pop(), pulls[i], first + i
+            kept, pulling, n = rows.pop(), pulls[i], first + i
             if pulling is None:
                 continue
             m = len(pulling.there)
@@ -175,9 +259,15 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
                 cts.mine = n in cts.own
                 cts[n - m + 1 : n + 1] = [None] * m
                 cts.own.difference_update(range(n - m + 1, n + 1))
-                pulling.columns(cts, found, given.numbers[i], kept, size)
-    except Exception:  # a rule that needs values; what is truly wrong is raised by the other way
-        return None
+                if type(kept) is _Lanes:
+                    kept.pull(pulling, cts, found, numbers[i], size, tape.sources[i])
+                else:
+                    pulling.columns(cts, found, numbers[i], kept, size)
+            del kept, found
+    except Exception as error:
+        source = tape.sources[i]
+        note_source(error, source and Source(*source))
+        raise
     finally:
         restore_warnings(token)
     found = list(cts[:first])

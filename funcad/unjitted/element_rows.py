@@ -35,7 +35,7 @@ class _ElementRow:
     __slots__ = ()
     run: Any
     there = (0,)
-    many = square = False
+    many = square = free = False
     begins = True
     n_kept = 0
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import GENERATED, state, user_source
-from funcad.ir.aval import SCALAR_AVALS, Atom, LiteralAval, aval_of
+from funcad.ir.aval import SCALAR_AVALS, Atom, LiteralAval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace, bind
@@ -155,7 +155,7 @@ class Pull:
         self.consts: list[Any] = []
         self.many = len(there) > 1
         self.begins = rest is not None and begins_in(rest)
-        self.free = False  # of shapes
+        self.free = False  # of shapes: element by element, so that it serves lanes
         self.asked = False  # did the rule ask whether a condition holds everywhere?
         self.square = False  # may the square of the result be known?
         self.derived: dict[Any, Any] = {}
@@ -225,12 +225,15 @@ class Pull:
         if Tracer not in map(type, given) and Tracer not in map(type, kept):
             self.run(cts, given if self.many else given[0], numbers, kept)
             return
-        # what is recorded has operands of one shape
-        if self.wide:
+        run, one_shape = self._recording(given, len(numbers))
+        if self.wide and one_shape:
             n = self.n_kept
             kept = [*[broadcast_to(k, kept[n]) for k in kept[:n]], *kept[n:]]
-        run = self._function(tuple([c is None for c in given]), True)
         run(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
+
+    def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
+        """What `run` is for traced values, with m operands; is what it records to have operands of one shape?"""
+        return self._function(tuple([c is None for c in given]), True), True
 
     def columns(
         self,
@@ -338,10 +341,11 @@ compared_by[Pull] = lambda pull: (pull.rest, pull.sources, pull.there)
 class ByProgram(Pull):
     """Of one row: what its rule recorded when it ran on the values, transposed as it is."""
 
-    __slots__ = ()
+    __slots__ = ("stacks",)
 
     def __init__(self, rest: Jaxpr, n_kept: int, there: Sequence[int]):
         super().__init__(rest, None, range(n_kept), there)
+        self.stacks = StackAval in map(type, (*rest.in_avals, *rest.out_avals))
         self.run = self.transpose if self.many else self._transpose
 
     def traced(
@@ -530,11 +534,11 @@ def pull_by_elements(
         like: dict[int, Any] = {}
         given = [concrete_value(p) for p in primals]
         # a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
-        rank_0 = not wide and any([row is not None and type(p) is not np.ndarray for p, row in zip(given, rows)])
-        size = () if rank_0 else 2
-        for p, value in zip(primals, given):
+        arrays = [type(p) is np.ndarray or type(p) is Tracer and p.aval.shape != () for p in given]
+        size = () if not wide and any([row is not None and not array for row, array in zip(rows, arrays)]) else 2
+        for p, value, array in zip(primals, given, arrays):
             if id(p) not in like:
-                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or type(value) is np.ndarray else value
+                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else value
         examples = [like[id(p)] for p in primals]
         some = np.ndarray in map(type, examples)
         rule = primitive, examples, rows, [np.empty(size, aval_of(out).dtype) if some else out], params, None
@@ -560,7 +564,11 @@ def _found(
     while type(node) is _RuleQuestion:
         known += node.part.computed(known, outer)
         condition: Any = concrete_value(known[node.number])
-        answer = bool(np.all(condition))
+        # of values that nobody knows the rule says what holds always
+        if type(condition) is Tracer:
+            answer = condition.owner.decide is not None and condition.owner.decide(condition)
+        else:
+            answer = bool(np.all(condition))
         answers.append((answer, len(known)))
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:
@@ -666,7 +674,8 @@ class WrittenPull(Pull):
         part = None if found.first is None else _WrittenPart(found.first, n, bound)
         sources = [n + 1 + r - FIRST if r >= FIRST else r if r >= 0 else n + ~r for r in values]
         super().__init__(None, part, sources, (0,), wide)
-        self.begins, self.free = found.begins, "shapes" not in found.reads and (part is None or not part.bound)
+        whole = "shapes" not in found.reads and (part is None or not part.bound)
+        self.begins, self.free = found.begins, whole and primitive.emit is not None
         self.square = primitive.square is not None
         self.function: Any = found.function
         self.bound: Any = tuple([bound[r] for r in found.reads if type(r) is str])
@@ -706,22 +715,10 @@ class WrittenPull(Pull):
             found.free = self.free
         return self.by_rule
 
-    def traced(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
-        if Tracer not in map(type, given) and Tracer not in map(type, kept):
-            self.run(cts, given[0], numbers, kept)
-            return
+    def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
         if self.recorded is None:
-            self.recorded = self._adding(recording(self.function), len(numbers))
-        if self.wide and "impl" in self.function.__code__.co_names:  # what is recorded has operands of one shape
-            n = self.n_kept
-            kept = [*[broadcast_to(k, kept[n]) for k in kept[:n]], *kept[n:]]
-        self.recorded(cts, given[0], numbers, kept)
+            self.recorded = self._adding(recording(self.function), m)
+        return self.recorded, "impl" in self.function.__code__.co_names
 
     def columns(
         self,
@@ -734,7 +731,7 @@ class WrittenPull(Pull):
         run: Any = self.derived.get("columns")
         if run is None:
             function: Any = self.function
-            if not self.free or self.rule[0].emit is None:
+            if not self.free:
                 pattern, ones, reads = self.kind
                 found = written_ahead(self.rule[0], pattern, self.rule[2], self.rule[-1], ones, True)
                 function = found.function if found is not None and found.reads == reads else None

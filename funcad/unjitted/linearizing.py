@@ -1,8 +1,9 @@
 """Un-jitted reverse mode: operations run at the user's line, and what their derivatives need is kept.
 
 Idea: `linearize_following` runs the function once, and each operation writes a row (tape.py), over which `backward.pull` goes
-back. Within a program that is being traced (by jit, vmap, a loop) and on devices rules run at once, as in forward mode, on
-tangents that are recorded: a tangent program, which is transposed later, or becomes a part of the program that is traced.
+back. Within a program that is being traced (by jit, a loop) and on devices rules run at once, as in forward mode, on tangents
+that are recorded: a tangent program, which is transposed later, or becomes a part of the program that is traced. Within an
+un-jitted vmap rows are written as outside, of the values that vmap has.
 
 Invariant: both make the same calls of rules, in the same order. Trap: an array that the user can still write is protected
 before it becomes a residual (see host/locks.py).
@@ -28,7 +29,7 @@ from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import linear_of, linear_program
 from funcad.unjitted.following import FollowingTrace, run_following
 from funcad.unjitted.outside import Protector
-from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape import Tape, among_lanes
 
 _FLOATS, _ndarray = (float, np.float64), np.ndarray
 
@@ -68,7 +69,7 @@ class LinearizingTrace(FollowingTrace):
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         tape, protector = self.tape, self.protector
-        if tape is not None and open_traces:
+        if tape is not None and open_traces and not tape.is_here():
             self.give_up(tape)
             tape = None
         saved, protector.args = protector.args, args
@@ -125,11 +126,15 @@ def linearize_following(
     trace = LinearizingTrace(name)
     source = user_source(4)
     tangents: list[Any] = []
-    tape = None
+    tape = around = None
     protector: Any
     devices = NAMESPACES or "cupy" in sys.modules  # this is `device_in_use`, without a call
-    if not open_traces and not (devices and on_device(list(map(concrete_value, primals)))):
+    on_devices = devices and (open_traces or on_device(list(map(concrete_value, primals))))
+    if not on_devices and (not open_traces or among_lanes()):
         protector = tape = trace.protector = trace.tape = Tape(trace, primals, differentiated)
+        # operators of lanes look there for short ways
+        if tape.lanes is not None:
+            around, tape.lanes.tape = tape.lanes.tape, tape
         n = 0
         for d in differentiated:
             tangents.append(n if d else None)
@@ -165,6 +170,8 @@ def linearize_following(
         if trace.recording is not None:
             trace.recording.closed = True
         trace.tape = trace.protector = trace.settled = None
+        if tape is not None and tape.lanes is not None:
+            tape.lanes.tape = around
     return outs, nonzero, jaxpr, residuals, protector.locks
 
 

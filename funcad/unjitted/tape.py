@@ -11,7 +11,8 @@ Rows are columns, so that nothing is made for each that Python's garbage collect
 Invariants: every operation runs once; a row keeps what its rule's linear part reads and nothing else, so no array lives longer
 than its residual would. An array that the user can still write is copied when a row keeps it, at the moment of use, once if it
 has not changed; large ones are locked. Where outer traces have a part in the values, what is kept are their tracers, and going
-back is recorded there. Trap: rules look whether two operands are one (`x * x`), so kinds tell them apart.
+back is recorded there; of lanes of an un-jitted vmap, which are known (api/lane_trace.py), the short ways compute all at once,
+as going back does. Trap: rules look whether two operands are one (`x * x`), so kinds tell them apart.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
 from funcad.host.where import internal, open_traces, state, tracing, user_source
-from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import prune
 from funcad.ir.trace import bind, next_level
@@ -102,12 +103,18 @@ def product_plan(a: tuple, b: tuple) -> tuple | None:
     return params, params_key(params)
 
 
+def among_lanes() -> bool:
+    """Is the innermost program that is being traced that of an un-jitted vmap?"""
+    around = state.abstract
+    return around is not None and state.staging is None and getattr(around.recorder, "of_lanes", False) and not state.checked
+
+
 class Tape(Protector):
     """Rows of one un-jitted gradient that `trace` runs; what keeps their values safe from the user is the tape itself."""
 
     __slots__ = (
         *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "plain", "made", "lines"),
-        *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs"),
+        *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs", "open", "around", "lanes"),
     )
 
     def __init__(self, trace: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -122,7 +129,12 @@ class Tape(Protector):
         self.numbers: Any = []
         self.kept: Any = []
         self.sources: Any = []
-        self.own = bytearray(self.first)  # of each number: is the value in memory that nobody can change?
+        # those of the un-jitted vmaps that this gradient is within: where others are open, there is no short way
+        self.open = frozenset(open_traces)
+        self.around = state.abstract  # the innermost of these
+        self.lanes: Any = self.around if self.open and self.around.at_once is not None else None  # if it computes at once
+        # of each number: is the value in memory that nobody can change?
+        self.own = bytearray(self.first) if self.lanes is None else bytearray(b"\1") * self.first
         self.plain = bytearray(b"\1") * self.first  # and does it lie in memory as NumPy's result would?
         self.made: Any = {}  # what made values whose square may be known
         self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
@@ -132,6 +144,10 @@ class Tape(Protector):
         self.begins = False  # may a mask begin behind a row?
         self.outer = Tracer in map(type, self.inputs)  # have outer traces a part in the values?
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
+
+    def is_here(self) -> bool:
+        """Is no program being traced but that of the un-jitted vmap that the gradient is within?"""
+        return state.abstract is self.around and among_lanes()
 
     # -- the general way: any operation, on values of any type
     #
@@ -160,7 +176,7 @@ class Tape(Protector):
                     outer = True
             if type(x) is not _ndarray:
                 kind = type(concrete_value(x)) if type(x) is Tracer and x.owner.level else type(x)
-                plain = plain and (kind is _ndarray or kind in SCALAR_AVALS)
+                plain = plain and (kind is _ndarray or kind in SCALAR_AVALS or kind is Tracer)
             elif not x.dtype.isnative:
                 plain = False
             primals.append(x)
@@ -224,9 +240,9 @@ class Tape(Protector):
         wide, kept = shape is not None, _EMPTY
         pull: Any = False
         # element by element the kind has no shapes, but those of traced operands are the result's
-        if primitive.emit is not None and not primitive.multiple and (wide or self._fit(primals, numbers, out)):
-            chars = [p.dtype.char if type(p) is _ndarray else type(p) for p in map(concrete_value, primals)]
-            key = (primitive, bits, wide, *chars, *alike, *rows)
+        by_elements = primitive.emit is not None and not primitive.multiple
+        if by_elements and (wide or all([n is None or shape_of(p) == shape_of(out) for p, n in zip(primals, numbers)])):
+            key = (primitive, bits, wide, *[_class_of(concrete_value(p)) for p in primals], *alike, *rows)
             pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide, outer)
         if pull is False:
             wide = False
@@ -244,12 +260,6 @@ class Tape(Protector):
         if self.notes is not None and not primitive.multiple:
             self.notes[results[0].tangent] = primitive, tuple(args), params, bits, shape, out
         return results if primitive.multiple else results[0]
-
-    @staticmethod
-    def _fit(primals: Sequence[Any], numbers: Sequence[Any], out: Any) -> bool:
-        """Have all traced operands the shape of the result?"""
-        shape = shape_of(out)
-        return all([n is None or shape_of(p) == shape for p, n in zip(primals, numbers)])
 
     def rows(
         self,
@@ -385,25 +395,32 @@ class Tape(Protector):
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
-        if open_traces:
+        if open_traces != self.open:
             return None
         trace = self.trace
-        tx = ty = shape = None
+        tx = ty = shape = source = None
         p, q = x, y
         if type(x) is Tracer:
-            if x.owner is not trace:
+            if x.owner is trace:
+                p, tx = x.primal, x.tangent
+            elif x.owner is not self.lanes:
                 return None
-            p, tx = x.primal, x.tangent
         if type(y) is Tracer:
-            if y.owner is not trace:
+            if y.owner is trace:
+                q, ty = y.primal, y.tangent
+            elif y.owner is not self.lanes:
                 return None
-            q, ty = y.primal, y.tangent
         kp: Any = type(p)
         kq: Any = type(q)
         a, b, outer = p, q, False
         if kp is Tracer or kq is Tracer:
             a, b, outer = concrete_value(p), concrete_value(q), True
             kp, kq = type(a), type(b)
+            if self.open and (kp is Tracer or kq is Tracer):
+                # an operation on lanes alone belongs to the trace around
+                if tx is None and ty is None:
+                    return None
+                (a, kp), (b, kq) = self._lane(a), self._lane(b)
         if kp is _ndarray:
             dtype = a.dtype
             if dtype is not _F64 and dtype is not _F32 or state.checked:
@@ -448,7 +465,15 @@ class Tape(Protector):
             return self._with_integer(primitive, operation, x, y)
         if outer:
             self.outer = True
-            out = operation(p, q)
+            # an aval stands for lanes: the result has it, or that which both have together
+            lanes = self.lanes
+            beside = type(p) is Tracer and p.owner is not lanes or type(q) is Tracer and q.owner is not lanes
+            if not beside and (type(a) is Aval or type(b) is Aval):
+                aval = Aval(shape, dtype) if shape is not None else a if type(a) is Aval else b
+                source = self.source_at(_getframe(2))
+                out = self._on_lanes(primitive, operation, (p, q), aval, _NOTHING, source)
+            else:
+                out = operation(p, q)
             if type(out) is not Tracer:
                 return None
         else:
@@ -505,7 +530,7 @@ class Tape(Protector):
                 kept.append(a.shape)
             if ty is not None and ty != tx:
                 kept.append(b.shape)
-        result = self.row(pull, numbers, tuple(kept), True, out, True, self.source_at(_getframe(2)))
+        result = self.row(pull, numbers, tuple(kept), True, out, True, source or self.source_at(_getframe(2)))
         if self.notes is not None:
             self.notes[result.tangent] = primitive, (x, y), {}, None, shape, out
         if primitive.turns:
@@ -513,6 +538,26 @@ class Tape(Protector):
         if pull.square and trace.turned:
             self.note(result, primitive, (x, y), {}, shape)
         return result
+
+    @staticmethod
+    def _lane(p: Any) -> tuple[Any, Any]:
+        """What the short ways look at in the place of an operand: of lanes, what they say of an array."""
+        if type(p) is Tracer and p.atom is not None and not p.atom.aval.weak:
+            return p.atom.aval, _ndarray
+        return p, type(p)
+
+    def _on_lanes(
+        self, primitive: Any, operation: Any, operands: tuple, aval: Aval, params: Any, source: Any, reduced: Any = None
+    ) -> Any:
+        """The operation on values of the un-jitted vmap around; None: its rule must be asked."""
+        token = self._enter()
+        try:
+            return self.lanes.at_once(primitive, operation, operands, aval, params, source, reduced)
+        finally:
+            if token is not None:
+                restore_warnings(token)
+                if pending:
+                    deliver(primitive, operands)
 
     def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """`binary`, where an operand is a Python integer that is a float, too."""
@@ -524,17 +569,22 @@ class Tape(Protector):
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
-        if open_traces:
+        if open_traces != self.open:
             return None
         p: Any = x.primal
         kind: Any = type(p)
         outer = kind is Tracer
+        a = p
+        source = None
         if outer:
-            kind = type(concrete_value(p))
+            c = concrete_value(p)
+            kind = type(c)
+            if kind is Tracer and self.open:
+                a, kind = self._lane(c)
         if kind is _ndarray:
-            if p.dtype is not _F64 and p.dtype is not _F32 or state.checked:
+            if a.dtype is not _F64 and a.dtype is not _F32 or state.checked:
                 return None
-            kind = "d" if p.dtype is _F64 else "f"
+            kind = "d" if a.dtype is _F64 else "f"
         elif kind is not _float64 and kind is not float:
             return None
         trace = self.trace
@@ -543,7 +593,15 @@ class Tape(Protector):
         # an outer trace records a ufunc by its own short way
         if outer:
             self.outer = True
-            out = ufunc(p) if type(ufunc) is np.ufunc and not params else bind(primitive, p, **(params or {}))
+            if type(a) is Aval and p.owner is self.lanes:
+                source = self.source_at(_getframe(2))
+                out = self._on_lanes(primitive, ufunc, (p,), a, params or {}, source)
+                if out is None:
+                    return None
+            elif type(a) is not Aval and type(ufunc) is np.ufunc and not params:
+                out = ufunc(p)
+            else:
+                out = bind(primitive, p, **(params or {}))
         else:
             mode = error_mode()
             token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
@@ -572,7 +630,7 @@ class Tape(Protector):
             if not pull:
                 return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, user_source(3))
             kept = [self._kept(v, i, (x,), (p,), out) for v, i in zip(known, pull.sources)]
-        source = self.source_at(_getframe(2))
+        source = source or self.source_at(_getframe(2))
         result = self.row(pull, (x.tangent,), tuple(kept), primitive.layout is not None, out, True, source)
         if self.notes is not None:
             self.notes[result.tangent] = primitive, (x,), params or {}, bits, None, out
@@ -584,27 +642,43 @@ class Tape(Protector):
 
     def product(self, x: Any, y: Any) -> Any:
         """The product of float vectors or matrices that fit: the traced result; None for everything else."""
-        if open_traces:
+        if open_traces != self.open:
             return None
         trace = self.trace
         tx = ty = None
         p, q = x, y
         if type(x) is Tracer:
-            if x.owner is not trace:
+            if x.owner is trace:
+                p, tx = x.primal, x.tangent
+            elif x.owner is not self.lanes:
                 return None
-            p, tx = x.primal, x.tangent
         if type(y) is Tracer:
-            if y.owner is not trace:
+            if y.owner is trace:
+                q, ty = y.primal, y.tangent
+            elif y.owner is not self.lanes:
                 return None
-            q, ty = y.primal, y.tangent
-        if type(p) is not _ndarray or type(q) is not _ndarray or state.checked:
+        kp, kq = type(p), type(q)
+        a, b = p, q
+        if self.lanes is not None and (kp is Tracer or kq is Tracer) and (tx is not None or ty is not None):
+            (a, kp), (b, kq) = self._lane(p), self._lane(q)
+        if kp is not _ndarray or kq is not _ndarray or state.checked:
             return None
-        dtype = p.dtype
-        if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
+        dtype = a.dtype
+        if dtype is not b.dtype or (dtype is not _F64 and dtype is not _F32):
             return None
-        plan = product_plan(p.shape, q.shape)
+        plan = product_plan(a.shape, b.shape)
         if plan is None:
             return None
+        # of lanes there are several ways, of which one is NumPy's own; the batching rule knows the others
+        if a is not p or b is not q:
+            self.outer, out = True, None
+            # NumPy takes lanes of the first operand for rows of it
+            if b is q or q.owner is self.lanes and q.tangent.step is None:
+                aval = Aval((*a.shape[:-1], *b.shape[1:]), dtype)
+                out = self._on_lanes(dot_general_p, _matmul, (p, q), aval, plan[0], self.source_at(_getframe(2)))
+            if out is None:
+                out = bind(dot_general_p, p, q, **plan[0])
+            return self._of_kind(dot_general_p, (x, y), (p, q), (tx, ty), plan[0], plan[1], out)
         mode = error_mode()
         token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
         try:
@@ -654,23 +728,36 @@ class Tape(Protector):
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
         p: Any = x.primal
-        if type(p) is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
+        kind: Any = type(p)
+        a = p
+        if kind is Tracer and self.lanes is not None:
+            a, kind = self._lane(p)
+        if kind is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         # what NumPy is asked for, and the parameters by their bits, are decided once for a shape
-        plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
-        if plan is NO_PLAN or open_traces or state.checked or p.dtype is not _F64 and p.dtype is not _F32:
+        plan = plans.get((primitive, a.shape, axis)) or reduction_plan(primitive, a.shape, axis)
+        if plan is NO_PLAN or open_traces != self.open or state.checked or a.dtype is not _F64 and a.dtype is not _F32:
             return None
         run, params, bits, kept, kept_bits = plan
-        mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-        try:
-            out = run(p)
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, (p,))
-        result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out)
+        source = None
+        # the axis of the lanes comes before all others
+        if a is not p:
+            self.outer, axes, source = True, params["axes"], self.source_at(_getframe(2))
+            aval = Aval(tuple([n for i, n in enumerate(a.shape) if i not in axes]), a.dtype)
+            out = self._on_lanes(primitive, primitive.reduction.ufunc.reduce, (p,), aval, params, source, a.shape)
+            if out is None:
+                return None
+        else:
+            mode = error_mode()
+            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+            try:
+                out = run(p)
+            finally:
+                if token is not None:
+                    restore_warnings(token)
+                    if pending:
+                        deliver(primitive, (p,))
+        result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out, source)
         if not keepdims:
             return result
         if type(out) is not _ndarray:
@@ -681,7 +768,7 @@ class Tape(Protector):
     def moved(self, x: Tracer, plan: tuple, index: Any = None) -> Any:
         """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
         p: Any = x.primal
-        if open_traces or not p.dtype.isnative or state.checked:
+        if open_traces != self.open or x.owner is not self.trace or not p.dtype.isnative or state.checked:
             return None
         primitive, run, params, bits = plan
         if index is None:
@@ -693,7 +780,9 @@ class Tape(Protector):
     def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
         """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
         p: Any = x.primal
-        if open_traces or not p.dtype.isnative or state.checked and self.notes is None:
+        if open_traces != self.open or state.checked and self.notes is None:
+            return None
+        if x.owner is not self.trace or not p.dtype.isnative:
             return None
         out = p[index]
         own = True
@@ -712,7 +801,7 @@ class Tape(Protector):
 
     def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
         """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
-        if open_traces or mask.dtype.char != "?" or state.checked:
+        if open_traces != self.open or mask.dtype.char != "?" or state.checked:
             return None
         primals: list[Any] = [mask]
         numbers: list[Any] = [None]
@@ -734,6 +823,13 @@ class Tape(Protector):
 
 
 _ROWS = (0, None), (None, 0), (0, 1), (0, 0)
+
+
+def _class_of(p: Any) -> Any:
+    """What the key of an operation element by element says of an operand; of a lane it says what it says of an array."""
+    if type(p) is _ndarray:
+        return p.dtype.char
+    return type(p) if type(p) is not Tracer else p.aval.dtype.char if p.aval.shape else kind_of(p)
 
 
 # -- what has no kind

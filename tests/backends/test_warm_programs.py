@@ -11,15 +11,7 @@ import pytest
 
 import funcad
 from funcad import checkpoint, cond, grad, io_callback, jit, linear_transpose, pure_callback, scan, vjp, while_loop
-from funcad.unjitted import structural
 from tests.agreement import places_of
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    structural.forget()
-    yield
-    structural.forget()
 
 
 def peak(call) -> float:

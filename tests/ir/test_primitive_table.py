@@ -38,7 +38,6 @@ COVERED_BY_PROGRAMS = set(
 DRAWS = {"random_draw", "host_read"}  # whose results differ from run to run: test_random_draws.py, reads/test_replays.py
 OVER_PROCESSES = ("broadcast", "exchange", "extremum", "gather", "permute", "reduce", "scatter", "sum")
 ELSEWHERE = {  # made by one transformation of one kind of program, which has tests of its own
-    "known_program": "tests/unjitted/test_mapped_gradients.py",
     "partition_sum": "tests/distributed/test_partitions.py",
     "recomputed": "tests/control/test_memory_budget.py",
     "rerun": "tests/control/test_memory_budget_while.py",
@@ -67,7 +66,6 @@ ABSENT_RULES: dict[tuple[str, str], str] = {
     ("stack_empty", "batch"): "it has no operand that could be mapped",
     ("advance", "jvp"): "only odeint and solve_ivp take steps; they have derivative rules of their own",
     ("control", "jvp"): "only odeint and solve_ivp take steps; they have derivative rules of their own",
-    ("known_program", "jvp"): "it is met while vmap's own trace is interpreted, inside of every derivative",
     ("fused", "jvp"): "programs are transformed before they are optimised",
     ("fused", "batch"): "programs are transformed before they are optimised",
     ("rolled", "jvp"): "programs are transformed before they are optimised",
