@@ -38,7 +38,19 @@ _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
 
 def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) -> bool:
     """Is this call, whose signature has no program, to run f itself? `given`: the arguments that are not static."""
-    if not OBSERVES or not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
+    if not may_run_itself(core, key, given):
+        return False
+    if not core.cache.account.affords_recording():
+        return True
+    small = sum([x.nbytes for x in leaves if type(x) is np.ndarray]) <= LARGE
+    return OBSERVES and small and bool(core.cache.observe(key))
+
+
+def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
+    """May f itself be run in the place of a trace?"""
+    if not config.jit_patience:
+        return False
+    if not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
         return False
     if open_traces or state.before_effect is not None or key.axes or key.device != "cpu" or key.arrays is not np.ndarray:
         return False
@@ -49,9 +61,7 @@ def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) ->
     code = getattr(core.f, "__code__", None)
     if code is not None and (is_internal(code.co_filename) or _traces(core.f, set())):
         return False
-    if not _is_plain(given):
-        return False
-    return sum([x.nbytes for x in leaves if type(x) is np.ndarray]) <= LARGE and bool(core.cache.observe(key))
+    return _is_plain(given)
 
 
 def _is_plain(x: Any) -> bool:

@@ -7,7 +7,6 @@ which asks that too, with paths of its own: a thread that has found the older en
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 from funcad.host.where import for_user, interrupted, open_traces
@@ -93,9 +92,11 @@ class Resting:
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
         paths = self.entry.paths
-        if open_traces or perf_counter() > paths.rest_until:
+        if open_traces or not paths.rest:
             self.core.upgrade(self.entry)
             return self.core.enter(*args, **kwargs)
+        paths.rest -= 1
+        self.core.cache.account.called()
         try:
             return paths.plainly(self.core, args, kwargs)
         except Exception as error:

@@ -30,18 +30,20 @@ from funcad.api.value_reads import plain_value
 from funcad.errors import BufferNeeded, FuncadError, PathError
 from funcad.host.devices import device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
-from funcad.host.where import is_stored, note_source, state, user_source
+from funcad.host.where import is_internal, is_stored, note_source, state, user_source
 from funcad.ir.aval import Params, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.jitted.account import MOST_BYTES, Abandoned, Equations, work_of
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Raised, Refusal, Unplaced
+from funcad.reads.selections import narrow
 from funcad.tree.same import same_key
 
 
@@ -103,8 +105,14 @@ class Recorder:
         root: Node | None = None,
         chain: Sequence[tuple[Node, Any, Any]] = (),
         env: dict[Var, Any] | None = None,
+        most: int | None = None,
+        mixes: bool = True,
     ):
         self.leaves = leaves
+        self.most = most  # equations, after which it is given up if nothing has happened
+        self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
+        self.n_bytes = 0  # of the values that are kept while it lasts
+        self.reached: Sequence[Equation] = ()  # what was recorded in the end
         self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
         self.chain = list(chain)  # (node, key, answer) of the guards that have been answered
         self.env: dict[Var, Any] = env or {}
@@ -148,13 +156,22 @@ class Recorder:
             trace = state.running
             if self._trace is not None:
                 self._start_again(trace)
+            elif self.most is not None:
+                trace.equations = Equations(self.most, self._may_stop)
             self._trace = trace
+            self.reached = trace.equations
             self._entered = sys._getframe().f_code
             trace.recorder, trace.tries = self, self.record
             failed: BaseException | None = None
             self._inside = True
             try:
                 outs = flat(*tracers)
+                if self.most is not None and len(trace.equations) > self.most and self._may_stop():
+                    raise Abandoned  # the user's `except:` has taken the first one
+            except Abandoned:
+                self._inside = False
+                self._take_back()
+                raise
             except Refusal as refusal:
                 if self.had_effects and type(refusal) is Raised:  # it cannot be run again
                     self._inside = False
@@ -172,6 +189,12 @@ class Recorder:
                 finally:
                     failed = None  # its traceback holds this frame
             self._inside = False
+            if self.mixed and narrow(trace.equations, [x for _, x in trace.captured.values()] + list(self.leaves)):
+                self._take_back()
+                self.mixes = False
+                if self.most is not None and self._may_stop():
+                    raise Abandoned
+                raise Refusal("max or min of a number of Python's and one of NumPy's, beside arrays of fewer bits", "")
             if self.started:
                 with self._said():
                     try:
@@ -203,6 +226,22 @@ class Recorder:
         if self.changes() and not self.had_effects:
             self._take_back()
             raise Raised(error) from error
+
+    def _may_stop(self) -> bool:
+        """May the recording be given up? Not after an effect, which would happen again."""
+        return not self.had_effects
+
+    def ends(self, core: Any) -> None:
+        """The recording has ended, in one way or another: the account of the function hears of it."""
+        equations = self.reached
+        numbers = not is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
+        gone = self.most is not None and len(equations) > self.most
+        what = "a recording was given up" if gone else "a recording"
+        core.cache.account.recorded(len(equations), work_of(equations, numbers), what)
+        core.cache.mixes = core.cache.mixes and self.mixes
+        if type(equations) is Equations:
+            equations.stops = bool
+        self.reached = ()  # its trace and what it captured are free at once
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -394,6 +433,9 @@ class Recorder:
         for generators in watching:
             generators.note()
         self.env.update(zip(outputs, out if primitive.multiple else [out]))
+        self.n_bytes += sum([getattr(x, "nbytes", 0) for x in (out if primitive.multiple else (out,))])
+        if self.n_bytes > MOST_BYTES and self.most is not None and self._may_stop():
+            raise Abandoned
 
     def _name(self, v: Var) -> Var:
         return self._names.get(v, v)

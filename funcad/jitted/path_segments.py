@@ -52,7 +52,7 @@ class Node:
     """A segment of a path."""
 
     __slots__ = ("equations", "consts", "guard", "kind", "source", "children", "leaf", "parent")
-    __slots__ += ("has_effects", "reads", "number", "error")
+    __slots__ += ("has_effects", "reads", "number", "past")
 
     def __init__(self, equations: Sequence[Equation], consts: Sequence[tuple[Var, Any]] = (), leaf: Leaf | None = None):
         self.equations = tuple(equations)
@@ -67,6 +67,7 @@ class Node:
         inside = {v for e in self.equations for v in e.outputs}
         self.reads = list(dict.fromkeys([a for e in self.equations for a in e.inputs if type(a) is Var and a not in inside]))
         self.number = -1  # of its structure
+        self.past: bool | None = None  # may the path that ends here run past its questions?
 
     @property
     def ends(self) -> list[Var]:
@@ -92,10 +93,11 @@ class Segments:
         self._programs: dict[Any, list[_Program]] = {}
         self._numbers: dict[Any, int] = {}
         self.memo = memo
+        self.sizes: list[int] = []  # of the programs that were made, in equations
 
-    def __len__(self) -> int:
-        """How many structures there are."""
-        return len(self._numbers)
+    @property
+    def made(self) -> int:
+        return len(self.sizes)
 
     def number(self, node: Node) -> int:
         """The number of its structure, whatever its outputs."""
@@ -125,6 +127,7 @@ class Segments:
         made.jaxpr.memo.update(self.memo)
         made.jaxpr.memo["siblings"] = max(0, sum(map(len, self._programs.values())) - EAGER)  # see engines.py
         known.append(made)
+        self.sizes.append(len(node.equations))
         return self._ready(made.jaxpr), [literals[i].value for i in lifted]
 
     def _ready(self, jaxpr: Jaxpr) -> Any:
