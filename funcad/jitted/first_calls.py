@@ -26,7 +26,7 @@ from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
 from funcad.host.where import is_internal, open_traces, outside, state
 from funcad.jitted.attempts import Attempts
-from funcad.memo import remembers
+from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
 from funcad.reads.code_reads import content
 
@@ -85,12 +85,18 @@ def _traces(f: Any, met: set[Any]) -> bool:
     return any([_traces(x, met) for x in (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names))])
 
 
-@remembers(512)
+_names = weak_table("jitted.names", "code: the names in it, and whether it warns of a line that is so many calls up")
+
+
 def _names_in(code: CodeType) -> tuple[frozenset[str], bool]:
     """The names in a code and in those nested in it, and whether a keyword `stacklevel` is given in one."""
-    nested = [_names_in(c) for c in code.co_consts if type(c) is CodeType]
-    levels = any([type(c) is tuple and "stacklevel" in c for c in code.co_consts])
-    return frozenset(code.co_names).union(*[names for names, _ in nested]), levels or any([level for _, level in nested])
+    found = _names.get(code)
+    if found is None:
+        nested = [_names_in(c) for c in code.co_consts if type(c) is CodeType]
+        levels = any([type(c) is tuple and "stacklevel" in c for c in code.co_consts])
+        names = frozenset(code.co_names).union(*[names for names, _ in nested])
+        found = _names[code] = names, levels or any([level for _, level in nested])
+    return found  # type: ignore[no-any-return]
 
 
 def _unsaid() -> Callable[[str, int], None]:

@@ -316,7 +316,6 @@ class Paths:
         counters["traces"] += 1
         attempt = self.attempt(core.f, leaves)
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
-        recorder.had_effects = recorder.had_effects or bool(chain) and self.trie.has_effects
         try:
             with attempt.looked_after():
                 flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
