@@ -378,7 +378,7 @@ def rosenbrock(x: Any) -> Any:
 def straight(x: Any) -> Any:
     a, b, c = x[0], x[1], x[2]
     for i in range(250):
-        a, b, c = np.sin(a) + (i % 7) * b, np.tanh(b * c) + a, c - 0.1 * a
+        a, b, c = np.sin(a) + 0.01 * (i % 7) * b, np.tanh(b * c) + 0.5 * a, 0.9 * c - 0.1 * a
     return a + b + c
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from funcad import config as funcad_config
 from funcad.host import where
-from funcad.jitted import first_calls
+from funcad.jitted import account, first_calls
 from funcad.reads.refusals import forget_warnings
 from funcad.unjitted import structural
 from tests import workers
@@ -78,6 +78,7 @@ def learning_fast() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as m:
         m.setattr(structural, "SIGHTS", 1)
         m.setattr(first_calls, "OBSERVES", False)
+        m.setattr(account, "CALL", 0.0)
         yield
 
 

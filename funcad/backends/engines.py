@@ -62,7 +62,7 @@ class EngineProgram(Program):
 
     __slots__ = (
         *("engine", "fast", "_optimized", "_fused", "generated", "native"),
-        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long", "there", "turning"),
+        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long", "there", "turning", "_extent"),
     )
 
     def __init__(self, jaxpr: Jaxpr, engine: str):
@@ -71,6 +71,7 @@ class EngineProgram(Program):
         self.fast: Any = None  # native builtin: leaves in, results out, NotImplemented for operands of another kind
         self._optimized: Jaxpr | None = None
         self._fused: Jaxpr | None = None
+        self._extent: tuple[int, int] | None = None
         self.generated: Any = None  # the NumPy engine's program
         self.native: Any = None  # the whole as native code
         self.kernels: dict[Jaxpr, Any] = {}  # the native code of groups, by their programs
@@ -127,7 +128,24 @@ class EngineProgram(Program):
     def _waits(self) -> bool:
         """Is compiling not repaid yet? The account of the function says so (jitted/account.py), if there is one."""
         account = self.jaxpr.memo.get("account")
-        return account is not None and not account.compiles(len(self.jaxpr.equations))
+        if account is None or self.may_compile(account):
+            return False
+        if not self.jaxpr.memo.get("part"):
+            account.called()
+        return True
+
+    def may_compile(self, account: Any) -> bool:
+        """Does an account allow it? First what passes take is spent, which tells what the rest will take."""
+        if self._optimized is None and not account.passes(len(self.jaxpr.equations)):
+            return False
+        return account.compiles(*self.extent)  # type: ignore[no-any-return]
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """How many equations of numbers and of arrays the passes leave."""
+        if self._extent is None:
+            self._extent = _extent(self.optimized)
+        return self._extent
 
     def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
         token = None if self.quiet or function is self.native else suppress_warnings()
@@ -288,6 +306,20 @@ class EngineProgram(Program):
     def note(self, error: Exception) -> None:
         if self.generated is not None:
             self.generated.note(error)
+
+
+def _extent(jaxpr: Jaxpr) -> tuple[int, int]:
+    """How many equations of numbers and of arrays a program has, with those of its parts."""
+    numbers = arrays = 0
+    for e in jaxpr.equations:
+        if any([v.aval.shape for v in e.outputs if type(v.aval) is Aval]):
+            arrays += 1
+        else:
+            numbers += 1
+        for part in subjaxprs(e.params):
+            more = _extent(part)
+            numbers, arrays = numbers + more[0], arrays + more[1]
+    return numbers, arrays
 
 
 def _report() -> str:

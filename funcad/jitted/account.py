@@ -4,9 +4,10 @@ Idea: the old rule of renting and buying. Work is spent on a program when the ti
 would repay it; a little is free. What was spent and did not help (a path that does not come again) must be repaid twice as well
 the next time. So jitted calls cost at most about twice what un-jitted ones do, whatever is called.
 
-Invariant: everything is counted in equations, bytes and calls, and becomes seconds by one table, `COSTS`: no clock decides, so
-the same calls compile at the same places in every run. Traps: how long f takes is known only when a part of it has been
-recorded, and then from below: a recording that was given up tells how far it came. Where f cannot be run in the place of a
+Invariant: everything is counted in equations, bytes, rows and calls, and becomes seconds by one table, `COSTS`: no clock
+decides, so the same calls compile at the same places in every run. What un-jitted calls take is counted from below, what is
+spent as it was measured over benchmarks/never_slower_programs.py. Traps: how long f is, is known when it has been recorded; the
+rows of a gradient tell it before, and else a short recording, which is given up. Where f cannot be run in the place of a
 recording (effects have happened, other traces are open), nothing is limited.
 """
 
@@ -19,14 +20,27 @@ from funcad.configuration import config
 from funcad.show.compile_log import html_table
 
 COSTS = {  # seconds of one core, of what is counted
-    "recorded": 9e-5,  # an equation, while Python runs on traced values
-    "program": 8e-3,  # a program that is compiled,
-    "compiled": 1.5e-4,  # and each of its equations
-    "un-jitted": 1.5e-6,  # an equation, as plain Python or NumPy does it
-    "number": 6e-8,  # one of Python's numbers alone
+    "recording": 5e-4,  # while Python runs on traced values;
+    "recorded": 4.5e-5,  # an equation of numbers of a derivative,
+    "plainly": 2.5e-5,  # or of none,
+    "with array": 1e-4,  # or of arrays
+    "passed": 1.2e-5,  # an equation that the compiler looks at,
+    "program": 3e-3,  # a program that it writes,
+    "scalar": 9e-5,  # each of its equations that is left, of numbers
+    "array": 2e-4,  # or of arrays
+    "un-jitted": 8e-7,  # an equation of numbers of a derivative, as plain Python does it,
+    "un-jitted array": 2e-6,  # or of arrays,
+    "row": 3.5e-6,  # or what is written down for one operation of it
+    "derivative": 1e-5,  # of what is not counted in these
+    "operation": 3e-7,  # an equation of no derivative
+    "number": 3e-8,  # which gives a number of NumPy's
+    "of Python": 1.5e-8,  # or of Python's
     "byte": 1e-10,  # of results
 }
-FREE = 0.15  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
+CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
+FREE = 0.145  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
+FIRST_LOOK = 0.04  # seconds of a recording of which nothing is known
+ROW = 2.5  # equations of a row
 MOST_BYTES = 256 << 20  # of what a function's recordings keep
 EQUATION_BYTES = 1500  # of a recorded equation
 MOST_PATIENCE = 20  # doublings
@@ -61,13 +75,15 @@ class Cost(NamedTuple):
 class Account:
     """Of one function; its derivatives and signatures share nothing but this."""
 
-    __slots__ = ("calls", "earned", "recording", "compiling", "size", "work", "idle", "decisions")
+    __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "work", "latest", "idle", "decisions")
 
     def __init__(self) -> None:
         self.calls = 0
         self.earned = self.recording = self.compiling = 0.0
-        self.size = 0  # equations of the longest recording
+        self.size = 0.0  # seconds that a recording takes, as far as is known
+        self.rate = COSTS["recorded"]  # and each equation of it
         self.work = 0.0  # seconds that a call takes un-jitted, at least
+        self.latest = 0.0  # the same, of the call that was recorded last
         self.idle = 0  # recordings since one has come again
         self.decisions: deque[str] = deque(maxlen=SHOWN)
 
@@ -94,7 +110,7 @@ class Account:
         return seconds * self._doubled <= self.free
 
     def affords_recording(self) -> bool:
-        return self.affords(max(self.size, 1) * COSTS["recorded"])
+        return self.affords(self.size)
 
     def until(self, seconds: float) -> int:
         """After how many more calls so much may be spent."""
@@ -103,30 +119,50 @@ class Account:
 
     def longest(self) -> int:
         """How many equations a recording may have that begins now."""
-        room = self.free / self._doubled / COSTS["recorded"]
-        return int(max(0.0, min(room, MOST_BYTES // EQUATION_BYTES)))
+        room = self.free / self._doubled
+        if not self.size and config.jit_patience:
+            room = min(room, FIRST_LOOK)
+        return int(max(0.0, min(room / self.rate, MOST_BYTES // EQUATION_BYTES)))
 
-    def recorded(self, equations: int, work: float, what: str) -> None:
-        """A recording of so many equations has ended; `work`: seconds that they take un-jitted."""
-        self.recording += equations * COSTS["recorded"]
+    def observed(self, rows: int) -> None:
+        """A call has run un-jitted, with so many rows of gradients."""
+        self.size = max(self.size, ROW * rows * COSTS["recorded"])
+        self._takes(rows * COSTS["row"])
+
+    def _takes(self, work: float) -> None:
         if not self.work:
             self.earned = self.calls * work  # nothing was known of the calls so far
-        self.size = max(self.size, equations)
         self.work = max(self.work, work)
-        self.decided(f"{what} of {equations:,} equations")
+
+    def recorded(self, equations: Any, derivative: bool, whole: bool) -> None:
+        """A recording of these equations has ended, or was given up."""
+        found = _Extent(equations)
+        seconds = found.recording(derivative)
+        self.recording += seconds
+        self.size = max(self.size, seconds if whole else 2 * seconds)
+        self.rate = seconds / max(found.total, 1)
+        self.latest = found.unjitted(derivative)
+        self._takes(self.latest)
+        self.decided(f"a recording {'' if whole else 'was given up '}of {found.total:,} equations")
 
     def compiled(self, seconds: float, what: str) -> None:
         self.compiling += seconds
         self.decided(what)
 
-    def compiles(self, equations: int) -> bool:
-        """Is a program of so many equations to be compiled now? If not, this call runs it as it is."""
-        seconds = compile_cost(equations)
+    def spends(self, seconds: float, what: str) -> bool:
+        """May so much be spent on compiling? Then it is."""
         if self.affords(seconds):
-            self.compiled(seconds, f"a program of {equations:,} equations compiled")
+            self.compiled(seconds, what)
             return True
-        self.called()
         return False
+
+    def passes(self, equations: int) -> bool:
+        """Is a program of so many equations to be looked at by the compiler now?"""
+        return self.spends(equations * COSTS["passed"], f"a program of {equations:,} equations, made shorter")
+
+    def compiles(self, numbers: int, arrays: int) -> bool:
+        """Is a program of so many equations of numbers and of arrays, which are left, to be compiled now?"""
+        return self.spends(compile_cost(numbers, arrays), f"{numbers + arrays:,} equations of it compiled")
 
     def comes_again(self) -> None:
         """What was recorded has been used."""
@@ -143,28 +179,44 @@ class Account:
         return Cost(self.calls, self.recording, self.compiling, self.earned, tuple(self.decisions))
 
 
-def compile_cost(equations: int) -> float:
-    """Seconds that it takes to compile a program."""
-    return COSTS["program"] + equations * COSTS["compiled"]
+def compile_cost(numbers: int, arrays: int) -> float:
+    """Seconds that it takes to compile a program of so many equations, which the passes have left."""
+    return COSTS["program"] + numbers * COSTS["scalar"] + arrays * COSTS["array"]
 
 
-def work_of(equations: Any, numbers: bool) -> float:
-    """Seconds that they take un-jitted, from below; `numbers`: Python's own arithmetic is done where there are no arrays."""
-    seconds = 0.0
-    for e in equations:
-        avals = [v.aval for v in e.outputs]
-        if numbers and all([getattr(a, "weak", False) for a in avals]):
-            seconds += COSTS["number"]
-        else:
-            seconds += COSTS["un-jitted"] + COSTS["byte"] * sum([_bytes(a) for a in avals])
-    return seconds
+class _Extent:
+    """What equations give: numbers of Python's, numbers of NumPy's, arrays and their bytes."""
 
+    __slots__ = ("total", "python", "numbers", "arrays", "n_bytes")
 
-def _bytes(aval: Any) -> int:
-    size = getattr(aval, "size", None)
-    if size is None:
-        return 0
-    return int(size) * int(aval.dtype.itemsize)
+    def __init__(self, equations: Any):
+        self.total = len(equations)
+        self.python = self.numbers = self.arrays = self.n_bytes = 0
+        for e in equations:
+            for v in e.outputs:
+                aval = v.aval
+                size = getattr(aval, "size", None)
+                if size is None:
+                    continue
+                if aval.shape:
+                    self.arrays, self.n_bytes = self.arrays + 1, self.n_bytes + size * aval.dtype.itemsize
+                elif aval.weak:
+                    self.python += 1
+                else:
+                    self.numbers += 1
+
+    def recording(self, derivative: bool) -> float:
+        """Seconds that it takes to record them."""
+        one = COSTS["recorded" if derivative else "plainly"]
+        return COSTS["recording"] + (self.python + self.numbers) * one + self.arrays * COSTS["with array"]
+
+    def unjitted(self, derivative: bool) -> float:
+        """Seconds that they take un-jitted, from below."""
+        seconds = self.n_bytes * COSTS["byte"]
+        if derivative:
+            seconds += COSTS["derivative"] + self.arrays * COSTS["un-jitted array"]
+            return seconds + (self.python + self.numbers) * COSTS["un-jitted"]
+        return seconds + self.python * COSTS["of Python"] + self.numbers * COSTS["number"] + self.arrays * COSTS["operation"]
 
 
 class Equations(list):  # type: ignore[type-arg]

@@ -24,7 +24,7 @@ import numpy as np
 
 from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
-from funcad.host.where import is_internal, open_traces, outside, state
+from funcad.host.where import is_internal, noted, open_traces, outside, state
 from funcad.jitted.attempts import Attempts
 from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
@@ -115,6 +115,7 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
     if any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):  # as for a trace: the caller's stay as they are
         args, kwargs = Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
     before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
+    rows = noted.rows
     try:
         with np.errstate(all="call", call=_unsaid()):
             result = core.f(*args, **kwargs)
@@ -123,6 +124,7 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
     except BaseException:
         core.cache.forget(key)
         raise
+    core.cache.account.observed(noted.rows - rows)
     owned = own_memory([x.copy("K") if type(x) is np.ndarray else x for x in outs], leaves)
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
     return structure.unflatten([x if was else own for x, own, was in zip(outs, owned, written)])

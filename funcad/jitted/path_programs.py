@@ -83,7 +83,7 @@ def keys_along(nodes: Sequence[Node]) -> list[Any]:
 
 def runs_past(nodes: Sequence[Node]) -> bool:
     """May the path run past its questions?"""
-    return not any([node.has_effects or not _is_asked(node) or any(map(_endless, node.equations)) for node in nodes])
+    return not any([node.has_effects or not _is_asked(node) or _has_endless(node.equations) for node in nodes])
 
 
 def _is_asked(node: Node) -> bool:
@@ -93,10 +93,12 @@ def _is_asked(node: Node) -> bool:
     return node.kind in ASKED and type(aval) is Aval and aval.dtype.kind in _KINDS and not aval.shape
 
 
-def _endless(equation: Equation) -> bool:
+def _has_endless(equations: Sequence[Equation]) -> bool:
     """A loop that ends by its values may not end after a wrong answer."""
-    loops = any([isinstance(value, WhileLoop) for value in equation.params.values()])
-    return loops or any([any(map(_endless, jaxpr.equations)) for jaxpr in subjaxprs(equation.params)])
+    params = [e.params for e in equations if e.params]
+    if any([isinstance(value, WhileLoop) for p in params for value in p.values()]):
+        return True
+    return any([_has_endless(jaxpr.equations) for p in params for jaxpr in subjaxprs(p)])
 
 
 def path_program(node: Node, inputs: Sequence[Var], memo: dict[str, Any]) -> PathProgram:

@@ -36,7 +36,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.jitted.account import MOST_BYTES, Abandoned, Equations, work_of
+from funcad.jitted.account import MOST_BYTES, Abandoned, Equations
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
@@ -234,10 +234,9 @@ class Recorder:
     def ends(self, core: Any) -> None:
         """The recording has ended, in one way or another: the account of the function hears of it."""
         equations = self.reached
-        numbers = not is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
-        gone = self.most is not None and len(equations) > self.most
-        what = "a recording was given up" if gone else "a recording"
-        core.cache.account.recorded(len(equations), work_of(equations, numbers), what)
+        derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
+        whole = self.most is None or len(equations) <= self.most
+        core.cache.account.recorded(equations, derivative, whole)
         core.cache.mixes = core.cache.mixes and self.mixes
         if type(equations) is Equations:
             equations.stops = bool
@@ -359,7 +358,8 @@ class Recorder:
         trace = self._trace
         if self.inputs is None:
             self.inputs = tuple(trace.inputs)
-        self._names.update(zip(trace.inputs, self.inputs))
+        else:
+            self._names.update(zip(trace.inputs, self.inputs))
         self.env.update(zip(self.inputs, self.leaves))
         for node, _, _ in self.chain:
             self.env.update(self._placed(node.consts))
@@ -387,12 +387,12 @@ class Recorder:
         return known
 
     def _run_to(self, end: int) -> None:
-        equations = self._trace.equations
+        equations, names = self._trace.equations, self._names
         with self._at_once():
             while self._ran < end:
                 equation = equations[self._ran]
                 self._ran += 1  # whatever comes: it is never run twice
-                outputs = [self._name(v) for v in equation.outputs]
+                outputs = [names.get(v, v) for v in equation.outputs] if names else equation.outputs
                 lost = [a for a in equation.inputs if type(a) is Var and self._name(a) in self.failed] if self.failed else ()
                 if lost:  # recorded before it was known that there is no such value
                     self.failed.update([(v, self.failed[self._name(lost[0])]) for v in outputs])
@@ -410,7 +410,10 @@ class Recorder:
 
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation
-        operands = [a.value if type(a) is Literal else self._value(self._name(a)) for a in atoms]
+        names, env, operands = self._names, self.env, []
+        for a in atoms:
+            v = names.get(a, a)
+            operands.append(env[v] if v in env else a.value if type(a) is Literal else self._value(v))
         state.source, watching = source, ()
         if equation_has_effects(equation):
             call = params.get("call")
@@ -432,8 +435,9 @@ class Recorder:
             raise
         for generators in watching:
             generators.note()
-        self.env.update(zip(outputs, out if primitive.multiple else [out]))
-        self.n_bytes += sum([getattr(x, "nbytes", 0) for x in (out if primitive.multiple else (out,))])
+        for v, x in zip(outputs, out if primitive.multiple else (out,)):
+            env[v] = x
+            self.n_bytes += getattr(x, "nbytes", 0)
         if self.n_bytes > MOST_BYTES and self.most is not None and self._may_stop():
             raise Abandoned
 
@@ -467,10 +471,11 @@ class Recorder:
     def _new_node(self) -> Node:
         trace = self._trace
         names = self._names
-        equations = [
-            e._replace(inputs=tuple([a if type(a) is Literal else names.get(a, a) for a in e.inputs]))
-            for e in trace.equations[self._start : self._done]
-        ]
+        equations = trace.equations[self._start : self._done]
+        if names:
+            equations = [
+                e._replace(inputs=tuple([a if type(a) is Literal else names.get(a, a) for a in e.inputs])) for e in equations
+            ]
         consts = list(trace.captured.values())[self._consts_start : self._consts]
         return Node(equations, consts)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from funcad.backends.engines import program_of
+from funcad.configuration import config
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.subprograms import params_key
@@ -89,15 +90,12 @@ class _Program:
 class Segments:
     """The programs of one function's segments, by structure."""
 
-    def __init__(self, memo: dict[str, Any]):
+    def __init__(self, memo: dict[str, Any], account: Any):
         self._programs: dict[Any, list[_Program]] = {}
         self._numbers: dict[Any, int] = {}
         self.memo = memo
-        self.sizes: list[int] = []  # of the programs that were made, in equations
-
-    @property
-    def made(self) -> int:
-        return len(self.sizes)
+        self.account = account
+        self.made = 0  # programs
 
     def number(self, node: Node) -> int:
         """The number of its structure, whatever its outputs."""
@@ -125,9 +123,11 @@ class Segments:
                 lifted = ()
         made = _Program(literals, lifted, _program(node, outputs, lifted))
         made.jaxpr.memo.update(self.memo)
+        if config.jit_patience:
+            made.jaxpr.memo.update(account=self.account, part=True)
         made.jaxpr.memo["siblings"] = max(0, sum(map(len, self._programs.values())) - EAGER)  # see engines.py
         known.append(made)
-        self.sizes.append(len(node.equations))
+        self.made += 1
         return self._ready(made.jaxpr), [literals[i].value for i in lifted]
 
     def _ready(self, jaxpr: Jaxpr) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 from funcad.configuration import config
 from funcad.host.devices import on_device
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects
-from funcad.jitted.account import EQUATION_BYTES, MOST_BYTES
+from funcad.jitted.account import EQUATION_BYTES, MOST_BYTES, Account
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node, Segments
 from funcad.passes.together import APART
@@ -59,11 +59,11 @@ class Trie:
     __slots__ = ("inputs", "root", "lock", "segments", "has_effects", "cuts", "written", "stores", "consts")
     __slots__ += ("on_device", "n_bytes", "full", "_home", "_read", "_places", "_steps", "first", "_generation", "engine")
 
-    def __init__(self, fast_math: bool):
+    def __init__(self, fast_math: bool, account: Account):
         self.inputs: tuple[Var, ...] = ()
         self.root: Node | None = None
         self.lock = threading.RLock()
-        self.segments = Segments({APART: True, "fast_math": True} if fast_math else {APART: True})
+        self.segments = Segments({APART: True, "fast_math": True} if fast_math else {APART: True}, account)
         self.has_effects = False
         self.cuts = False  # does Python ask for numbers, which have no derivative?
         self.written: frozenset[int] = frozenset()  # leaves that some path writes

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import name_of, own_memory, unaliased
+from funcad.backends.engines import EngineProgram, program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import config
 from funcad.control.call import call_of
@@ -33,7 +34,8 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import concrete_value
-from funcad.jitted.account import COSTS, Abandoned, Account, compile_cost
+from funcad.jitted import account as books
+from funcad.jitted.account import Abandoned, Account, compile_cost
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_programs import COUNTING, PathProgram, nodes_to, path_program, runs_past
@@ -46,11 +48,12 @@ from funcad.reads.refusals import Refusal
 from funcad.reads.stores import write_back
 from funcad.unjitted.strides import Given
 
-LONG = 64  # questions of a path, from which on it runs as one program or not at all: a program for each segment is too dear
+LONG = 64  # questions of a path, from which on other paths share no programs with it: one for each segment is too dear
 MOST_PROGRAMS = 16  # paths that are one program, of one signature
 MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time
 AT_LEAST = 4  # calls that a rest is worth
 LONGEST = 1 << 16  # calls of a rest
+SHORT = 1 << 10  # calls of a rest of what is faster without a program
 HELD_HERE = 2  # references to an array that nobody keeps but who asks: its own and that of the count
 _Missed = tuple  # (the last step, its values, did its segment run?)
 
@@ -59,13 +62,13 @@ class Paths:
     """The paths of one signature."""
 
     __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends", "hits", "unknown", "at_rest", "rest")
-    __slots__ += ("programs", "candidate", "longest", "missed", "tried")
+    __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool):
         """`attempt(function, leaves)`: one run of the flat function that jit traces."""
         self.name = name_of(core.f)
         self.attempt = attempt
-        self.trie = Trie(core.fast_math)
+        self.trie = Trie(core.fast_math, core.cache.account)
         self.asked = set(given.asked)  # leaves whose strides some path depends on
         self.numbers = numbers  # does one depend on which leaves are arrays of rank 0?
         self.outgrown: Callable[[Any, Given, bool], None] = lambda core, given, numbers: None  # makes room for more
@@ -75,7 +78,11 @@ class Paths:
         self.rest = 0  # calls of the function itself that come next
         self.programs: tuple[PathProgram, ...] = ()  # of whole paths, the one that was right last comes first
         self.candidate: Node | None = None  # where the path ends that is to be the next of them
-        self.longest = 0  # questions of the longest path that may run past them
+        self.waiting: PathProgram | None = None  # the next of them, when its compilation is not repaid yet
+        self.past: bool | None = None  # may all paths so far run past their questions?
+        self.longest = 0  # questions of the longest of them
+        self.tiny = 0  # recordings in a row of calls that take less than one of a program
+        self.rested = False  # has it rested for that reason?
         self.missed = self.tried = 0  # calls in a row that no such program was right for; calls since the last one was tried
 
     # -- calls
@@ -121,27 +128,25 @@ class Paths:
         trie, account = self.trie, core.cache.account
         account.called()
         free = not careful and not donated and not trie.has_effects and not open_traces  # may f itself run instead?
+        if free and self.tiny and config.jit_patience and not trie.written and not trie.full:
+            return self._tiny_call(core, leaves)
         if free and not trie.on_device:
             found = self._as_whole(account, leaves)
             if found is not None:
                 return self._result(core, found[0], found[1], leaves, donated)
-        if free and (self.longest > LONG or trie.full):
+        if free and (trie.full or self.past and (not self.programs or self.longest > LONG)):
             return self._recorded_or_plain(core, leaves, (), None)
         step = trie.first
         if step is None or trie.engine is not config.engine:
             step = trie.prepare()
         values = [*leaves, *step.consts] if step is not None else []
-        made = trie.segments.made
         end = self._go(step, values, careful)
-        if trie.segments.made > made:
-            seconds = sum(map(compile_cost, trie.segments.sizes[made:]))
-            account.compiled(seconds, f"{trie.segments.made - made} segments of paths compiled")
         if type(end) is not PathStep:
             if free:
                 return self._recorded_or_plain(core, leaves, *_taken_over(end, values))
             return self.record(core, leaves, *_taken_over(end, values), donated=donated)
         account.comes_again()
-        if free and self.candidate is None:
+        if free and self.candidate is None and len(self.programs) < MOST_PROGRAMS:
             self._proposes(end.node)
         leaf: Any = end.leaf
         leaf.visits += 1
@@ -154,8 +159,9 @@ class Paths:
 
     def _as_whole(self, account: Account, leaves: Sequence[Any]) -> tuple[Leaf, list[Any]] | None:
         """The path and its results, if it is one of those that are one program; None: it is another one, as far as is known."""
-        if self.candidate is not None and account.affords(self._dearness(self.candidate)):
-            self._compile(account, self.candidate)
+        candidate = self.candidate
+        if self.waiting is not None or candidate is not None and account.affords(self._dearness(candidate)):
+            self._compile(account)
         programs = self.programs
         if not programs:
             return None
@@ -187,32 +193,52 @@ class Paths:
 
     def _dearness(self, node: Node) -> float:
         n, questions = self.trie.extent(node)
-        return compile_cost(n + COUNTING * questions)
+        return (n + COUNTING * questions) * books.COSTS["passed"]
 
-    def _compile(self, account: Account, node: Node) -> None:
-        """Let the path that ends here be one program."""
-        self.candidate = None
+    def _compile(self, account: Account) -> None:
+        """Let the path that ends in the candidate be one program, when all of it is repaid."""
         with self.trie.lock:
-            program = path_program(node, self.trie.inputs, self.trie.segments.memo)
-        n = len(program.jaxpr.equations)
-        account.compiled(compile_cost(n), f"a path of {len(program.keys):,} questions compiled as one program, {n:,} equations")
-        self.programs = (program, *self.programs[: MOST_PROGRAMS - 1])
-        self.missed = 0
+            if self.candidate is not None:
+                self.waiting = path_program(self.candidate, self.trie.inputs, self.trie.segments.memo)
+                self.candidate = None
+            waiting = self.waiting
+            if waiting is None:  # another thread was here
+                return
+            program = program_of(waiting.jaxpr)
+            if not isinstance(program, EngineProgram) or program.may_compile(account):
+                self.programs, self.waiting = (waiting, *self.programs[: MOST_PROGRAMS - 1]), None
+                self.missed = 0
 
     def _recorded_or_plain(self, core: Any, leaves: Sequence[Any], chain: Sequence[Any], env: Any) -> Any:
         """A call along an unknown path: recorded, if that is repaid; else of the function itself."""
         account = core.cache.account
-        cost = max(account.size, 1) * COSTS["recorded"]
-        if account.affords(cost) and not self.trie.full:
-            return self.record(core, leaves, chain, env, most=account.longest())
+        candidate, waiting = self.candidate, self.waiting
+        if candidate is not None:  # another recording would only tell that it comes again
+            cost = self._dearness(candidate)
+        elif waiting is not None:
+            cost = compile_cost(*program_of(waiting.jaxpr).extent)  # type: ignore[attr-defined]
+        else:
+            cost = account.size
+            if account.affords(cost) and not self.trie.full:
+                return self.record(core, leaves, chain, env, most=account.longest())
         if not self.programs or self.missed:
             calls = min(account.until(cost), LONGEST)
-            if self.candidate is not None:
-                calls = min(calls, account.until(self._dearness(self.candidate)))
-            if calls >= AT_LEAST and self.longest > LONG and not self.trie.written:
-                self.rest = calls
-                self.at_rest(core)
+            if calls >= AT_LEAST and self.past and not self.trie.written:
+                self._rests(core, calls)
         return self._itself(core, leaves)
+
+    def _tiny_call(self, core: Any, leaves: Sequence[Any]) -> Any:
+        """A call of what is faster without a program; once in a while it is looked whether it still is."""
+        if self.rested and core.cache.account.affords_recording():
+            self.rested = False
+            return self.record(core, leaves, most=core.cache.account.longest())
+        self.rested = True
+        self._rests(core, SHORT << min(self.tiny, MOST_SKIPPED))
+        return self._itself(core, leaves)
+
+    def _rests(self, core: Any, calls: int) -> None:
+        self.rest = calls
+        self.at_rest(core)
 
     def _itself(self, core: Any, leaves: Sequence[Any]) -> Any:
         """A call of the function itself; what it has written and returns is the caller's own."""
@@ -405,16 +431,18 @@ class Paths:
         if self.trie.full:
             account.decided("no room for more recordings: those of this signature take as much memory as they may")
         elif node is not None:
-            self._proposes(node)
+            self.tiny = self.tiny + 1 if account.latest < books.CALL else 0
+            mine = node is self.trie.root or node.parent is not None  # else another thread has come by
+            if mine and (known or not self.programs or self.longest > LONG):  # else when it comes again
+                self._proposes(node)
 
     def _proposes(self, node: Node) -> None:
         """The path that ends here is to be one program, if it may run past its questions."""
         if node.past is None:
-            nodes = nodes_to(node)
-            node.past = runs_past(nodes)
-            if node.past:
-                self.longest = max(self.longest, len(nodes) - 1)
-        if not node.past:
+            node.past = runs_past(nodes_to(node))
+            self.past = node.past and self.past is not False
+            self.longest = max(self.longest, self.trie.extent(node)[1])
+        if not node.past or self.waiting is not None and self.waiting.node is node:
             return
         known = next((p for p in self.programs if p.node is node), None)
         if known is None:
