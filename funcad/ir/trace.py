@@ -57,16 +57,18 @@ def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
         axis = _axis_trace(primitive, params)
         if axis is not None and (top is None or axis.level > top.level):
             top = axis
+    abstract = state.abstract
+    acts = abstract is not None and (primitive.effect or primitive.multiple) and _has_effect(primitive, params)
     if top is None:
-        if state.abstract is None or not _has_effect(primitive, params):
+        if not acts:
             return compute(primitive, args, params)
-        top = state.abstract
-    inner = state.abstract if state.abstract is not None and _has_effect(primitive, params) else state.staging
+        top = abstract
+    inner = abstract if acts else state.staging
     if inner is not None and inner.level > top.level:
         top = inner
     out = top.record(primitive, args, params)
-    if state.abstract is not None and top.level < state.abstract.level:
-        state.abstract.hoisted += out if type(out) is list else [out]
+    if abstract is not None and top.level < abstract.level:
+        abstract.hoisted += out if type(out) is list else [out]
     return out
 
 

@@ -40,8 +40,9 @@ COSTS = {  # seconds of one core, of what is counted
 CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
 FREE = 0.145  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
 FIRST_LOOK = 0.04  # seconds of a recording of which nothing is known
-ROW = 2.5  # equations of a row
-MOST_BYTES = 256 << 20  # of what a function's recordings keep
+ROW = 2.8  # equations of a row, of most functions; some have twice as many
+OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
+MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
 EQUATION_BYTES = 1500  # of a recorded equation
 MOST_PATIENCE = 20  # doublings
 SHOWN = 12  # decisions
@@ -122,7 +123,8 @@ class Account:
         room = self.free / self._doubled
         if not self.size and config.jit_patience:
             room = min(room, FIRST_LOOK)
-        return int(max(0.0, min(room / self.rate, MOST_BYTES // EQUATION_BYTES)))
+        room = max(room, OVER * self.size)
+        return int(max(0.0, min(room / self.rate, most_bytes() // EQUATION_BYTES)))
 
     def observed(self, rows: int) -> None:
         """A call has run un-jitted, with so many rows of gradients."""
@@ -177,6 +179,11 @@ class Account:
 
     def told(self) -> Cost:
         return Cost(self.calls, self.recording, self.compiling, self.earned, tuple(self.decisions))
+
+
+def most_bytes() -> int:
+    """Bytes that the recordings of a function may take."""
+    return MOST_BYTES if config.jit_bytes is None else config.jit_bytes
 
 
 def compile_cost(numbers: int, arrays: int) -> float:

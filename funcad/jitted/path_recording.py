@@ -28,7 +28,7 @@ import numpy as np
 
 from funcad.api.value_reads import plain_value
 from funcad.errors import BufferNeeded, FuncadError, PathError
-from funcad.host.devices import device_in_use, is_device, restore_warnings, suppress_warnings
+from funcad.host.devices import compute, device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, is_stored, note_source, state, user_source
 from funcad.ir.aval import Params, aval_of
@@ -36,7 +36,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.jitted.account import MOST_BYTES, Abandoned, Equations
+from funcad.jitted.account import Abandoned, Equations, most_bytes
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
@@ -111,7 +111,7 @@ class Recorder:
         self.leaves = leaves
         self.most = most  # equations, after which it is given up if nothing has happened
         self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
-        self.n_bytes = 0  # of the values that are kept while it lasts
+        self.n_bytes, self.most_bytes = 0, most_bytes()  # of the values that are kept while it lasts
         self.reached: Sequence[Equation] = ()  # what was recorded in the end
         self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
         self.chain = list(chain)  # (node, key, answer) of the guards that have been answered
@@ -414,8 +414,8 @@ class Recorder:
         for a in atoms:
             v = names.get(a, a)
             operands.append(env[v] if v in env else a.value if type(a) is Literal else self._value(v))
-        state.source, watching = source, ()
-        if equation_has_effects(equation):
+        state.source, watching, acts = source, (), equation_has_effects(equation)
+        if acts:
             call = params.get("call")
             if primitive is debug_callback_p:  # nobody reads what it gives
                 self._later.append(partial(bind, primitive, *operands, **params))
@@ -429,7 +429,10 @@ class Recorder:
         for generators in watching:
             generators.look()
         try:
-            out = bind(primitive, *operands, **params)
+            if acts or Tracer in map(type, operands) or state.axis_env:
+                out = bind(primitive, *operands, **params)
+            else:
+                out = compute(primitive, operands, params)
         except Exception as error:
             note_source(error, source)
             raise
@@ -438,7 +441,7 @@ class Recorder:
         for v, x in zip(outputs, out if primitive.multiple else (out,)):
             env[v] = x
             self.n_bytes += getattr(x, "nbytes", 0)
-        if self.n_bytes > MOST_BYTES and self.most is not None and self._may_stop():
+        if self.n_bytes > self.most_bytes and self.most is not None and self._may_stop():
             raise Abandoned
 
     def _name(self, v: Var) -> Var:

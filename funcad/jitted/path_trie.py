@@ -19,7 +19,7 @@ from typing import Any
 from funcad.configuration import config
 from funcad.host.devices import on_device
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects
-from funcad.jitted.account import EQUATION_BYTES, MOST_BYTES, Account
+from funcad.jitted.account import EQUATION_BYTES, Account, most_bytes
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node, Segments
 from funcad.passes.together import APART
@@ -102,7 +102,7 @@ class Trie:
                 self.cuts = self.cuts or node.kind == "success" and next_key is False  # a program of the whole path would raise
                 before, key = node, next_key
             n_bytes = EQUATION_BYTES * sum([1 + len(node.equations) for _, _, node in new])
-            if self.n_bytes + n_bytes > MOST_BYTES:
+            if self.n_bytes + n_bytes > most_bytes():
                 self.full = True
                 return False
             stale = False

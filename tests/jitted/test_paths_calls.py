@@ -19,7 +19,7 @@ from funcad.errors import (
     TracerArrayConversionError,
     TracerBoolConversionError,
 )
-from funcad.jitted import path_trie
+from funcad.jitted import account
 
 
 def relu(x):
@@ -219,7 +219,7 @@ def test_where_there_is_no_room_for_more_paths_known_ones_stay(monkeypatch):
     j, x = fc.jit(f), np.arange(3.0)
     for i in (0, 0, 1, 1, 2):
         np.testing.assert_allclose(j(x, i), f(x, i))
-    monkeypatch.setattr(path_trie, "MOST_BYTES", paths_of(j).trie.n_bytes)
+    monkeypatch.setattr(account, "MOST_BYTES", paths_of(j).trie.n_bytes)
     for i in (11, 11, 12, 0, 11, 12, 5, 0):
         np.testing.assert_allclose(j(x, i), f(x, i))
     assert paths_of(j).trie.full and len(j.explain(x, 0).paths) == 3
