@@ -40,7 +40,7 @@ _Made = TypeVar("_Made")
 
 def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
     """Apply a primitive: compute now, or record in the trace that the arguments belong to."""
-    top: Trace | None = None
+    top: Any = None
     mixed = False  # are there buffers among values of other traces?
     for a in args:
         if type(a) is Tracer and a.owner is not top:
@@ -59,12 +59,10 @@ def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
             top = axis
     abstract = state.abstract
     acts = abstract is not None and (primitive.effect or primitive.multiple) and _has_effect(primitive, params)
-    if top is None:
-        if not acts:
-            return compute(primitive, args, params)
-        top = abstract
+    if top is None and not acts:
+        return compute(primitive, args, params)
     inner = abstract if acts else state.staging
-    if inner is not None and inner.level > top.level:
+    if inner is not None and (top is None or inner.level > top.level):
         top = inner
     out = top.record(primitive, args, params)
     if abstract is not None and top.level < abstract.level:

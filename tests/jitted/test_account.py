@@ -12,7 +12,7 @@ import funcad as fc
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.jitted import account
-from funcad.jitted.account import COSTS, FREE, Account
+from funcad.jitted.account import FREE, Account
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
