@@ -20,7 +20,7 @@ from funcad.configuration import config
 from funcad.show.compile_log import html_table
 
 COSTS = {  # seconds of one core, of what is counted
-    "recording": 5e-4,  # while Python runs on traced values;
+    "recording": 4e-4,  # while Python runs on traced values;
     "recorded": 4.5e-5,  # an equation of numbers of a derivative,
     "plainly": 2.5e-5,  # or of none,
     "with array": 1e-4,  # or of arrays
@@ -38,7 +38,7 @@ COSTS = {  # seconds of one core, of what is counted
     "byte": 1e-10,  # of results
 }
 CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
-FREE = 0.145  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
+FREE = 0.125  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
 FIRST_LOOK = 0.04  # seconds of a recording of which nothing is known
 ROW = 2.8  # equations of a row, of most functions; some have twice as many
 OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
