@@ -11,8 +11,8 @@ import pytest
 import funcad as fc
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
-from funcad.jitted import account
-from funcad.jitted.account import FREE, Account
+from funcad.jitted import account, first_calls
+from funcad.jitted.account import COSTS, FREE, Account
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
@@ -210,6 +210,47 @@ def test_a_long_program_is_compiled_when_its_calls_have_repaid_it():
     assert program_of(entry.jaxpr).function is None and "account" in entry.jaxpr.memo
     j.lower(1.0).compile()
     assert program_of(entry.jaxpr).function is not None and j(2.0) == pytest.approx(f(2.0))
+
+
+def test_a_long_program_of_equal_turns_is_compiled_soon(monkeypatch):
+    def f(x):
+        for i in range(600):
+            x = np.sin(x) + i
+        return x
+
+    j = fc.jit(f)
+    for k in range(4):
+        assert j(1.0 + k) == pytest.approx(f(1.0 + k))
+    assert "1,200 equations, made shorter" in str(j.cost()) and j.cost().compiling < 0.03
+
+
+def test_the_rows_of_a_gradient_tell_how_long_a_recording_is(monkeypatch):
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    j, traces = fc.jit(fc.grad(irregular)), counters["traces"]
+    for k in range(4):
+        np.testing.assert_allclose(j(1.0 + k), fc.grad(irregular)(1.0 + k))
+    cost = j.cost()
+    assert counters["traces"] == traces and cost.recording == 0.0  # where it cannot be repaid yet, nothing is tried
+    assert cost.unjitted == pytest.approx(4 * 6000 * COSTS["row"], rel=0.01)
+
+
+def test_what_takes_less_than_a_call_of_a_program_is_called_itself(monkeypatch):
+    monkeypatch.setattr(account, "CALL", 4e-6)
+
+    def f(x):
+        return x * 3.0 if np.sum(x) > 0.0 else x * 0.1
+
+    j = fc.jit(f)
+    for k in range(8):
+        assert j(1.0 - k) == f(1.0 - k)
+    assert j.cost().compiling == 0.0 and j.cost().calls == 8 and paths_of(j).tiny == 1
+    for k in range(8):  # of another type: a call of that is long enough
+        x = np.full(100_000, 1.0 - k % 2)
+        np.testing.assert_array_equal(j(x), f(x))
+    assert j.cost().compiling > 0.0
+    with fc.config.set(jit_patience=0):
+        for k in range(4):
+            assert j(1.0 - k) == f(1.0 - k)
 
 
 def test_explain_tells_the_cost():
