@@ -102,6 +102,16 @@ def _flag(name: str, value: Any) -> bool:
     raise ValueError(f"config: {name} must be 1 or 0, true or false, got {value!r}")
 
 
+def _patience(name: str, value: Any) -> float:
+    try:
+        number = 1.0 if value is None or value == "" else float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0.0 <= number < float("inf"):
+        raise ValueError(f"config: {name} must be a number, 0 or more, got {value!r}")
+    return number
+
+
 def _text(name: str, value: Any) -> str | None:
     return str(value) if value else None
 
@@ -130,6 +140,8 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
     "progress": ("FUNCAD_PROGRESS", "auto", _progress, "feedback on long work; auto: on a terminal and in a notebook; on; off"),
     "not_compiled": ("FUNCAD_NOT_COMPILED", "warn", _not_compiled, "where jit compiles nothing: warn, ignore, raise"),
+    "jit_patience": ("FUNCAD_JIT_PATIENCE", 1.0, _patience, "times that what jit spends is repaid first; 0: compile at once"),
+    "jit_bytes": ("FUNCAD_JIT_BYTES", None, _count, "most memory of what jit has recorded of a function; None: 256 MB"),
     "audit": ("FUNCAD_AUDIT", False, _flag, "compute again what is remembered, and raise where that differs (slow)"),
     "timeout": ("FUNCAD_TIMEOUT", 600.0, _seconds, "seconds that a collective waits for the other processes"),
     "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from funcad import config as funcad_config
 from funcad.host import where
-from funcad.jitted import first_calls
+from funcad.jitted import account, first_calls
 from funcad.reads.refusals import forget_warnings
 from tests import workers
 
@@ -73,6 +73,7 @@ def learning_fast() -> Iterator[None]:
     """Jitted functions are traced at their first call, which a test may be about; see tests/jitted/test_first_calls.py."""
     with pytest.MonkeyPatch.context() as m:
         m.setattr(first_calls, "OBSERVES", False)
+        m.setattr(account, "CALL", 0.0)
         yield
 
 

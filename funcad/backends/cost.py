@@ -21,29 +21,31 @@ def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
     if total is None:
         total = {"flops": 0.0, "transcendentals": 0.0, "bytes accessed": 0.0}
         for equation in jaxpr.equations:
-            for key, value in _equation_cost(equation).items():
-                total[key] += value
+            flops, transcendentals, moved = _equation_cost(equation)
+            total["flops"] += flops
+            total["transcendentals"] += transcendentals
+            total["bytes accessed"] += moved
         total = jaxpr.memo.setdefault("cost", total)
     return dict(total)
 
 
-def _bytes(atom: Any) -> float:
-    return float(atom.aval.size or 0) * atom.aval.dtype.itemsize
-
-
-def _equation_cost(equation: Any) -> dict[str, float]:
-    inner = [cost_of(j) for j in subjaxprs(equation.params)]
+def _equation_cost(equation: Any) -> tuple[float, float, float]:
+    inner = [tuple(cost_of(j).values()) for j in subjaxprs(equation.params)] if equation.params else ()
     if inner:
         length = getattr(equation.params.get("loop"), "length", 1)
         times = 1 if length is None else length  # a loop of unknown length counts as one trip
         if equation.primitive.name == "cond":
-            return {k: max(c[k] for c in inner) for k in inner[0]}
-        return {k: times * sum(c[k] for c in inner) for k in inner[0]}
+            return max([c[0] for c in inner]), max([c[1] for c in inner]), max([c[2] for c in inner])
+        return times * sum([c[0] for c in inner]), times * sum([c[1] for c in inner]), times * sum([c[2] for c in inner])
     primitive = equation.primitive
-    out = float(sum(o.aval.size or 0 for o in equation.outputs))
-    largest = max([out, *[float(a.aval.size or 0) for a in equation.inputs]])
-    moved = sum(map(_bytes, (*equation.inputs, *equation.outputs)))
-    transcendentals = 0.0
+    out = largest = moved = transcendentals = 0.0
+    for atom in equation.outputs:
+        size = float(atom.aval.size or 0)
+        out, moved = out + size, moved + size * atom.aval.dtype.itemsize
+    largest = out
+    for atom in equation.inputs:
+        size = float(atom.aval.size or 0)
+        largest, moved = max(largest, size), moved + size * atom.aval.dtype.itemsize
     if primitive.name == "dot_general":
         (lhs, _), _ = equation.params["dimension_numbers"]
         depth = 1
@@ -58,7 +60,7 @@ def _equation_cost(equation: Any) -> dict[str, float]:
         flops, transcendentals = 0.0, out
     else:
         flops = 0.0 if primitive.silent or primitive.may_share else largest
-    return {"flops": flops, "transcendentals": transcendentals, "bytes accessed": moved}
+    return flops, transcendentals, moved
 
 
 def numpy_ns(equation: Any) -> tuple[float, float]:

@@ -17,6 +17,8 @@ import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -60,7 +62,7 @@ class EngineProgram(Program):
 
     __slots__ = (
         *("engine", "fast", "_optimized", "_fused", "generated", "native"),
-        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long", "there"),
+        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long", "there", "turning", "_extent"),
     )
 
     def __init__(self, jaxpr: Jaxpr, engine: str):
@@ -69,6 +71,7 @@ class EngineProgram(Program):
         self.fast: Any = None  # native builtin: leaves in, results out, NotImplemented for operands of another kind
         self._optimized: Jaxpr | None = None
         self._fused: Jaxpr | None = None
+        self._extent: tuple[int, int] | None = None
         self.generated: Any = None  # the NumPy engine's program
         self.native: Any = None  # the whole as native code
         self.kernels: dict[Jaxpr, Any] = {}  # the native code of groups, by their programs
@@ -77,6 +80,7 @@ class EngineProgram(Program):
         self.quiet = False  # does the generated function keep silent of its own accord?
         what = "positions of arguments: the function that may write over these"
         self.donating = Table("engines.donating", what, same=None)
+        self.turning: set[int] = set()  # threads in which it runs, where it is a loop of its own
         self.there: Any = None  # the program on arrays of a device
         seconds = estimate(jaxpr)
         self.long = seconds > LONG_RUN
@@ -113,13 +117,35 @@ class EngineProgram(Program):
         function = self.function
         if function is None:
             self.runs += 1
-            if self.runs <= COLD:
+            if self.runs <= COLD or self._waits():
                 return self._step_by_step(values)
             function = self.written_out()
         elif self.runs_until_native:
             self._settle()
             function = self.function
         return self._called(function, values)
+
+    def _waits(self) -> bool:
+        """Is compiling not repaid yet? The account of the function says so (jitted/account.py), if there is one."""
+        account = self.jaxpr.memo.get("account")
+        if account is None or self.may_compile(account):
+            return False
+        if not self.jaxpr.memo.get("part"):
+            account.called()
+        return True
+
+    def may_compile(self, account: Any) -> bool:
+        """Does an account allow it? First what passes take is spent, which tells what the rest will take."""
+        if self._optimized is None and not account.passes(len(self.jaxpr.equations)):
+            return False
+        return account.compiles(*self.extent)  # type: ignore[no-any-return]
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """How many equations of numbers and of arrays the passes leave."""
+        if self._extent is None:
+            self._extent = _extent(self.optimized)
+        return self._extent
 
     def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
         token = None if self.quiet or function is self.native else suppress_warnings()
@@ -282,6 +308,20 @@ class EngineProgram(Program):
             self.generated.note(error)
 
 
+def _extent(jaxpr: Jaxpr) -> tuple[int, int]:
+    """How many equations of numbers and of arrays a program has, with those of its parts."""
+    numbers = arrays = 0
+    for e in jaxpr.equations:
+        if any([v.aval.shape for v in e.outputs if type(v.aval) is Aval]):
+            arrays += 1
+        else:
+            numbers += 1
+        for part in subjaxprs(e.params):
+            more = _extent(part)
+            numbers, arrays = numbers + more[0], arrays + more[1]
+    return numbers, arrays
+
+
 def _report() -> str:
     """The lines of show_config(): the engine that compiled programs run on, and what is known of the native one."""
     if config.engine in ("numpy", "interpreter"):
@@ -338,11 +378,26 @@ def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) ->
         whole = Jaxpr(inputs, (Equation(primitive, inputs, params, outputs),), outputs)
         program = EngineProgram(between_processes(whole), config.engine)
         program = body.memo.setdefault(key, program)
-    program.runs += 1
-    if program.function is None and program.runs <= COLD and (loop.length or 1) * len(body.equations) < LONG_LOOP:
+    if get_ident() in program.turning:  # who asks is that program, which has no means for the loop but Python
         return None
+    program.runs += 1
+    if program.function is None and program.runs <= COLD:
+        turns = loop.length if type(loop) is Loop else 1
+        if turns is None:  # as long as another loop was
+            turns = int(loop.counted(args)[0][0])
+        if turns * len(body.equations) < LONG_LOOP:
+            return None
     program.written_out()
-    return program.consume
+    return partial(_turning, program)
+
+
+def _turning(program: EngineProgram, values: list[Any]) -> list[Any]:
+    thread = get_ident()
+    program.turning.add(thread)
+    try:
+        return program.consume(values)
+    finally:
+        program.turning.discard(thread)
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:

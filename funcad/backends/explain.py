@@ -54,6 +54,7 @@ class Explanation:
         self.rolled: list[str] = []
         self.blas = self.graphs = ""
         self.outside: list[dict[str, str]] = []  # set by whoever knows the function (jitted/jit_inspect.py)
+        self.cost: Any = None  # and what jit has spent on it
         self.fast_math = bool(program.jaxpr.memo.get("fast_math"))
         size_of = importlib.import_module("funcad.passes.rewrite").size_of
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
@@ -209,6 +210,7 @@ class Explanation:
                 times = f"{count} x " if count > 1 else ""
                 lines.append(f"  {times}{what}  {line}  ({why})")
         lines += [*self._ends(), *filter(None, (self.graphs, self.blas)), *outside_lines(self.outside)]
+        lines += [] if self.cost is None else str(self.cost).splitlines()
         if self.reasons:
             lines += [f"{self._why_not()}:", *[f"  {reason}" for reason in self.reasons]]
         return "\n".join(lines)

@@ -59,6 +59,10 @@ def _impl(xp: Any, *args: Any, loop: Loop) -> list:
     return scan_in_python(xp, args, loop)
 
 
+def _in_python(xp: Any, *args: Any, loop: Loop) -> list:
+    return scan_in_python(xp, args, loop)
+
+
 def _abstract(*avals: Any, loop: Loop) -> list:
     outs = loop.body.out_avals
     return [*map(strip_literal, outs[: loop.n_carry]), *[stacked(a, loop.length) for a in outs[loop.n_carry :]]]
@@ -362,6 +366,6 @@ scan_p = Primitive(
     takes_masks=True,
     batch=_batch,
     multiple=True,
-    ready=lambda *avals, loop: lambda *args: scan_in_python(np, args, loop),
+    ready=lambda *avals, loop: partial(_impl if loop.length is None else _in_python, np, loop=loop),
     may_share=True,
 )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import api, call_as, name_of, own_memory
-from funcad.backends.engines import LONG_LOOP, loop_program, program_of
+from funcad.backends.engines import COLD, LONG_LOOP, loop_program, program_of
 from funcad.backends.interpreter import program_of_turns
 from funcad.control.backward_bodies import linear_operands, masked_forward, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
@@ -57,12 +57,12 @@ def _impl(xp: Any, *args: Any, loop: WhileLoop) -> list:
         compiled = loop_program(while_p, args, loop)
         if compiled is not None:
             return compiled(list(args))
-        return _in_python(loop, args, LONG_LOOP // (1 + len(loop.body.equations) + len(loop.cond.equations)))
     return _in_python(loop, args)
 
 
-def _in_python(loop: WhileLoop, args: Sequence[Any], most: int = -1) -> list:
-    """The loop, a step at a time; after `most` turns it is long enough for a program, which goes on from there."""
+def _in_python(loop: WhileLoop, args: Sequence[Any]) -> list:
+    """The loop, a step at a time; after some turns it is long enough for a program, which goes on from there."""
+    most = LONG_LOOP // (1 + len(loop.body.equations) + len(loop.cond.equations))
     cond_consts, consts, carry = map(list, loop.split(args))
     test, step = program_of(loop.cond), program_of_turns(loop, carry) or program_of(loop.body)
     n_carry = len(carry)
@@ -76,13 +76,23 @@ def _in_python(loop: WhileLoop, args: Sequence[Any], most: int = -1) -> list:
             count += 1
             for stack, value in zip(stacks, outs[n_carry:]):
                 stack.append(own_entry(value, roots))
-            if count == most and not stacks:
-                values = [*cond_consts, *consts, *carry]
-                compiled = loop_program(while_p, values, loop)  # not the first time that it is asked for
+            if count == most:
+                compiled = _compiled(loop, [*cond_consts, *consts, *carry])
                 if compiled is not None:
-                    more, *carry = compiled(values)
-                    return [np.int64(count + more), *carry]
+                    more, *carry = compiled
+                    for stack, others in zip(stacks, carry[n_carry:]):
+                        stack.extend(others)
+                    return [np.int64(count + more), *carry[:n_carry], *stacks]
     return [np.int64(count), *carry, *stacks]
+
+
+def _compiled(loop: WhileLoop, values: list[Any]) -> Any:
+    """The results of the loop by its program, or None; it has turned so often that it is compiled at first sight."""
+    for _ in range(1 + COLD):
+        run = loop_program(while_p, values, loop)
+        if run is not None:
+            return run(values)
+    return None
 
 
 def _abstract(*avals: Any, loop: WhileLoop) -> list:
@@ -331,9 +341,7 @@ while_p = Primitive(
 
 
 @api
-def while_loop(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, policy: Any = None
-) -> Any:
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, policy: Any = None) -> Any:
     """`while cond_fun(val): val = body_fun(val)`, for a condition that is known only when the program runs.
 
     `init_val` is a pytree; body_fun keeps its structure, shapes and dtypes (Python scalars take the dtype that body_fun

@@ -62,11 +62,12 @@ class _State(_local):
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 
-class _Denial(_local):
+class _Remarks(_local):
     text: str = ""  # of the last error because a traced value was to become an array; it stays, as a look-up may fail later
+    rows: int = 0  # of all un-jitted gradients so far: how much work they were, counted
 
 
-noted = _Denial()
+noted = _Remarks()
 
 
 class _Tracing:

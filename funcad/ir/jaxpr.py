@@ -140,7 +140,7 @@ class Jaxpr:
     def _united(self, name: str, of_equation: Callable[[Equation], frozenset[Any]]) -> frozenset[Any]:
         found = self.memo.get(name)
         if found is None:
-            found = self.memo.setdefault(name, frozenset().union(*map(of_equation, self.equations)))
+            found = self.memo.setdefault(name, frozenset().union(*[of_equation(e) for e in self.equations if e.params]))
         return found
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ def may_fail(primitive: Primitive, params: Params) -> bool:
 
 def subjaxprs(params: Params) -> Iterator[Jaxpr]:
     """The programs among an equation's parameters."""
-    for value in params.values():
+    for value in params.values() if params else ():
         if isinstance(value, Jaxpr):
             yield value
         elif isinstance(value, tuple):  # branches, or a loop

@@ -40,7 +40,7 @@ _Made = TypeVar("_Made")
 
 def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
     """Apply a primitive: compute now, or record in the trace that the arguments belong to."""
-    top: Trace | None = None
+    top: Any = None
     mixed = False  # are there buffers among values of other traces?
     for a in args:
         if type(a) is Tracer and a.owner is not top:
@@ -57,16 +57,16 @@ def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
         axis = _axis_trace(primitive, params)
         if axis is not None and (top is None or axis.level > top.level):
             top = axis
-    if top is None:
-        if state.abstract is None or not _has_effect(primitive, params):
-            return compute(primitive, args, params)
-        top = state.abstract
-    inner = state.abstract if state.abstract is not None and _has_effect(primitive, params) else state.staging
-    if inner is not None and inner.level > top.level:
+    abstract = state.abstract
+    acts = abstract is not None and (primitive.effect or primitive.multiple) and _has_effect(primitive, params)
+    if top is None and not acts:
+        return compute(primitive, args, params)
+    inner = abstract if acts else state.staging
+    if inner is not None and (top is None or inner.level > top.level):
         top = inner
     out = top.record(primitive, args, params)
-    if state.abstract is not None and top.level < state.abstract.level:
-        state.abstract.hoisted += out if type(out) is list else [out]
+    if abstract is not None and top.level < abstract.level:
+        abstract.hoisted += out if type(out) is list else [out]
     return out
 
 
@@ -111,7 +111,7 @@ class Trace:
     settled: Sequence[object] | None = None  # the tangents that are told by their numbers, when they are known
     decide: Callable[[Tracer], bool] | None = None  # says whether a condition holds everywhere, where values are at hand
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
-    at_once: Any = None  # computes an operation on values that are known, without a rule (api/lane_trace.py)
+    at_once: Callable[..., Any] | None = None  # computes an operation on known values, without a rule (api/lane_trace.py)
     recorder: Any = None  # who runs what was recorded when Python asks for a value (jitted/path_recording.py)
 
     def __init__(self, name: str):

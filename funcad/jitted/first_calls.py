@@ -24,9 +24,9 @@ import numpy as np
 
 from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
-from funcad.host.where import is_internal, open_traces, outside, state
+from funcad.host.where import is_internal, noted, open_traces, outside, state
 from funcad.jitted.attempts import Attempts
-from funcad.memo import remembers
+from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
 from funcad.reads.code_reads import content
 
@@ -38,7 +38,19 @@ _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
 
 def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) -> bool:
     """Is this call, whose signature has no program, to run f itself? `given`: the arguments that are not static."""
-    if not OBSERVES or not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
+    if not may_run_itself(core, key, given):
+        return False
+    if not core.cache.account.affords_recording():
+        return True
+    small = sum([x.nbytes for x in leaves if type(x) is np.ndarray]) <= LARGE
+    return OBSERVES and small and bool(core.cache.observe(key))
+
+
+def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
+    """May f itself be run in the place of a trace?"""
+    if not config.jit_patience:
+        return False
+    if not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
         return False
     if open_traces or state.before_effect is not None or key.axes or key.device != "cpu" or key.arrays is not np.ndarray:
         return False
@@ -49,9 +61,7 @@ def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) ->
     code = getattr(core.f, "__code__", None)
     if code is not None and (is_internal(code.co_filename) or _traces(core.f, set())):
         return False
-    if not _is_plain(given):
-        return False
-    return sum([x.nbytes for x in leaves if type(x) is np.ndarray]) <= LARGE and bool(core.cache.observe(key))
+    return _is_plain(given)
 
 
 def _is_plain(x: Any) -> bool:
@@ -75,12 +85,18 @@ def _traces(f: Any, met: set[Any]) -> bool:
     return any([_traces(x, met) for x in (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names))])
 
 
-@remembers(512)
+_names = weak_table("jitted.names", "code: the names in it, and whether it warns of a line that is so many calls up")
+
+
 def _names_in(code: CodeType) -> tuple[frozenset[str], bool]:
     """The names in a code and in those nested in it, and whether a keyword `stacklevel` is given in one."""
-    nested = [_names_in(c) for c in code.co_consts if type(c) is CodeType]
-    levels = any([type(c) is tuple and "stacklevel" in c for c in code.co_consts])
-    return frozenset(code.co_names).union(*[names for names, _ in nested]), levels or any([level for _, level in nested])
+    found = _names.get(code)
+    if found is None:
+        nested = [_names_in(c) for c in code.co_consts if type(c) is CodeType]
+        levels = any([type(c) is tuple and "stacklevel" in c for c in code.co_consts])
+        names = frozenset(code.co_names).union(*[names for names, _ in nested])
+        found = _names[code] = names, levels or any([level for _, level in nested])
+    return found  # type: ignore[no-any-return]
 
 
 def _unsaid() -> Callable[[str, int], None]:
@@ -99,6 +115,7 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
     if any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):  # as for a trace: the caller's stay as they are
         args, kwargs = Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
     before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
+    rows = noted.rows
     try:
         with np.errstate(all="call", call=_unsaid()):
             result = core.f(*args, **kwargs)
@@ -107,6 +124,7 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
     except BaseException:
         core.cache.forget(key)
         raise
+    core.cache.account.observed(noted.rows - rows)
     owned = own_memory([x.copy("K") if type(x) is np.ndarray else x for x in outs], leaves)
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
     return structure.unflatten([x if was else own for x, own, was in zip(outs, owned, written)])

@@ -15,40 +15,41 @@ import functools
 import weakref
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any, NoReturn
+from typing import Any
 
 from funcad import tree
 from funcad.api.lane_trace import LaneTrace
 from funcad.backends.engines import program_of
-from funcad.backends.interpreter import counters
 from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
-from funcad.errors import FuncadError, NotCompiledWarning, RandomStateError
+from funcad.errors import FuncadError, NotCompiledWarning
 from funcad.host.devices import device_in_use
 from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
-from funcad.ir.trace import any_tracer, plain_values, trace_function
+from funcad.ir.trace import any_tracer, plain_values
 from funcad.ir.tracer import Tracer, array_type
-from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
-from funcad.jitted.first_calls import is_observed, observed
+from funcad.jitted.account import Abandoned, Cost
+from funcad.jitted.attempts import run_again
+from funcad.jitted.first_calls import is_observed, may_run_itself, observed
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, exported_to_c, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
 from funcad.jitted.jit_writes import commit, may_commit
-from funcad.jitted.path_entries import entry_with_paths, successors
-from funcad.jitted.path_recording import REFUSALS, Recorder
+from funcad.jitted.path_entries import successors
+from funcad.jitted.path_recording import REFUSALS
 from funcad.jitted.path_report import PathsExplanation, UnjittedExplanation, one_program, path_taken
+from funcad.jitted.tracing import Tracing, stored_before
 from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.python_numbers import NotTheSame
-from funcad.reads.places import path_of, value_at
-from funcad.reads.refusals import Raised, Refusal, Unplaced, warn_once
+from funcad.reads.places import value_at
+from funcad.reads.refusals import Raised, Refusal, warn_once
 from funcad.reads.stores import lock, write_back
 from funcad.tree.same import itself
 
@@ -268,7 +269,7 @@ class Jitted(Remade):
         `config.engine = "cuda"` the kernels, registers and bytes, too, and by `.at(bandwidth)` the time; see help(found).
 
         `.outside` lists what the function reads beside its arguments and stores there, with what is done with it at each call
-        ("read", "compared" or "stored") and the line. Of one whose calls run un-jitted, `.reason` says why, and where.
+        ("read", "compared" or "stored") and the line; `.cost` is `cost()`. Where calls run un-jitted, `.reason` says why.
 
         >>> import numpy as np, funcad
         >>> with funcad.config.set(engine="numpy"):
@@ -290,9 +291,10 @@ class Jitted(Remade):
             entry = None
         if refused is not None:  # by what only a call comes to
             return UnjittedExplanation(name, refused, entry.watched.listed() if entry and entry.watched else [])
-        if entry.paths is not None:
-            return PathsExplanation(entry, name)
-        return explained(entry.as_of_now(core.f), leaves, name)
+        paths = entry.paths is not None
+        found = PathsExplanation(entry, name) if paths else explained(entry.as_of_now(core.f), leaves, name)
+        found.cost = core.cache.account.told()
+        return found
 
     @api
     def profile(self, *args: Any, **kwargs: Any) -> Any:
@@ -315,6 +317,20 @@ class Jitted(Remade):
         """Hits, misses and size of the program cache, as functools.lru_cache's, and how many first calls were observed."""
         cache = self._core.cache
         return CacheInfo(cache.hits, cache.misses, MAX_PROGRAMS, len(cache.entries), cache.first_calls)
+
+    @api
+    def cost(self) -> Cost:
+        """What jit has spent on this function, beside what un-jitted calls would have taken, and what it decided and why.
+
+        A Cost, in seconds of counted work: `.calls`, `.recording`, `.compiling`, `.unjitted`, `.decisions`; `print` it. No
+        parameters; it raises nothing and runs nothing. JAX has nothing of the kind.
+
+        >>> import funcad
+        >>> f = funcad.jit(lambda x: 2.0 * x)
+        >>> f(1.0), f(1.0), f.cost().calls  # the first call runs the function itself, the second one traces
+        (2.0, 2.0, 2)
+        """
+        return self._core.cache.account.told()
 
     def clear_cache(self) -> None:
         """Forget this function's programs."""
@@ -437,7 +453,7 @@ class Core:
         try:
             outs = self._run(args, kwargs, entry, key, inputs)
             if entry.written:
-                outs = commit(entry, written, inputs, outs, self._donated_ids(args, kwargs), name_of(self.f))
+                outs = commit(entry, written, inputs, outs, self.donated_ids(args, kwargs), name_of(self.f))
             return entry.out_tree.unflatten(outs)
         except Exception as error:
             if not self._runs_plainly(error, entry, args, kwargs):
@@ -469,7 +485,7 @@ class Core:
         """
         effects = entry.jaxpr.has_effects if entry.paths is None else entry.paths.trie.has_effects
         inside = state.abstract is not None and not isinstance(state.abstract, LaneTrace)  # lanes that raise run apart
-        if effects or state.checked or inside or self._donated_ids(args, kwargs):
+        if effects or state.checked or inside or self.donated_ids(args, kwargs):
             return False
         if entry.stores and entry.paths is None:
             return True  # what f stores before the error is Python's too
@@ -500,7 +516,7 @@ class Core:
                 if self._runs_plainly(error, entry, args, kwargs):
                     return self.f(*args, **kwargs)
                 inside = state.abstract is not None or state.observer is not None
-                if state.checked or inside or not happened and self._donated_ids(args, kwargs):
+                if state.checked or inside or not happened and self.donated_ids(args, kwargs):
                     raise
                 if not happened:  # what the program says, draws or calls comes after the error, which f may catch
                     return self.f(*args, **kwargs)
@@ -511,7 +527,7 @@ class Core:
             if state.observer is None and any_tracer(stored):
                 stored = _apart(entry.jaxpr, n, inputs, name_of(self.f)) or stored
             if entry.written:
-                outs = commit(entry, leaves, inputs, outs, self._donated_ids(args, kwargs), name_of(self.f))
+                outs = commit(entry, leaves, inputs, outs, self.donated_ids(args, kwargs), name_of(self.f))
             write_back(entry.stores, self.f, stored, state.observer, name_of(self.f))
             return entry.out_tree.unflatten(outs)
 
@@ -561,28 +577,23 @@ class Core:
                 if entry.watched is not None and not entry.watched.holds(self.f):  # another thread has stored meanwhile
                     return self._call(args, kwargs, 1)
                 happened: list[Any] = []
-                donated = self._donated_ids(args, kwargs)
+                donated = self.donated_ids(args, kwargs)
                 further = [value_at(place, self.f) for place in entry.given]
                 leaves = [*leaves, *further]
                 try:
                     with setting(happened=(happened, [])):
                         return entry.paths.call(self, leaves, args, kwargs, donated)
                 except Exception as error:
-                    self._stored_before(args, kwargs, happened, error)
+                    stored_before(self, args, kwargs, happened, error)
                     raise
         if state.observer is not None:
             state.observer.also(entry.watched, self.f)
-        donated = self._donated_ids(args, kwargs)
+        donated = self.donated_ids(args, kwargs)
         if not any_tracer(leaves) and not donated:
             entry.runs += 1
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
         return entry.paths.call(self, leaves, args, kwargs, donated)
-
-    def _stored_before(self, args: tuple, kwargs: dict, happened: list, error: Exception) -> None:
-        """A call has raised after effects: f itself runs once more, which stores what it stores before that, and raises it."""
-        if happened and not state.checked and state.abstract is None:
-            run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -669,6 +680,8 @@ class Core:
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
+        if entry is None and result is not None:
+            self.cache.account.called()
         if entry is None and result is not None and is_observed(self, key, leaves, (dynamic, keywords)):
             result.append(observed(self, args, kwargs, in_tree, leaves, key))
             return leaves, entry, key  # type: ignore[return-value]
@@ -679,7 +692,15 @@ class Core:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
                         ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
-                        entry = self._trace(args, kwargs, in_tree, avals, leaves, result, ran)
+                        itself = result is not None and may_run_itself(self, key, (dynamic, keywords))
+                        most = self.cache.account.longest() if itself else None
+                        try:
+                            entry = Tracing(self, args, kwargs, in_tree, avals, leaves, result, most).entry(ran)
+                        except Abandoned:
+                            most = -1
+                        if most == -1:
+                            result.append(observed(self, args, kwargs, in_tree, leaves, key))  # type: ignore[union-attr]
+                            return leaves, entry, key  # type: ignore[return-value]
                         if any_tracer(entry.consts):
                             report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
                         else:
@@ -688,7 +709,7 @@ class Core:
                             self.cache.put(key, entry)
                             successors(self.cache, key, entry)
         elif config.audit and entry.paths is None:
-            self._audit(entry, self._trace(args, kwargs, in_tree, avals, leaves, None), key)
+            self._audit(entry, Tracing(self, args, kwargs, in_tree, avals, leaves).entry(), key)
         return leaves, entry, key
 
     def _audit(self, held: Entry, new: Entry, key: Signature) -> None:
@@ -712,127 +733,6 @@ class Core:
             raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
             raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
-
-    def _trace(
-        self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None, ran: bool = False
-    ) -> Entry:
-        """A program of f. `ran`: f has run on values of the signature, so that what a trace cannot do is no error of f's."""
-        takes = self.guards and result is not None and state.observer is None and has_twin(self.f)
-        while (numbers := self.cache.inputs()) and has_twin(self.f):
-            if takes and (given := self.cache.given(self.f)):
-                return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
-            try:
-                return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves)
-            except Unplaced as error:  # Python needs the value of this one
-                self.cache.refuse({error.label} & numbers or numbers)
-            except Exception:  # of one of them, or the function fails in any case
-                self.cache.refuse(numbers)
-        recorder = Recorder(leaves) if self.guards and result is not None else None
-        try:
-            if takes and (given := self.cache.given(self.f)):
-                return self._taking(given, args, kwargs, in_tree, avals, leaves, result)
-            return self._traced_with(set(), args, kwargs, in_tree, avals, leaves, result, recorder)
-        except (FuncadError, TypeError, AttributeError) as error:  # of who is given a stand-in, and takes numbers
-            happened = recorder is None or recorder.had_effects or recorder.started and isinstance(error, FuncadError)
-            if ran and not happened:
-                raise Raised(error) from error
-            raise
-
-    def _taking(self, given: tuple, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: Any) -> Entry:
-        """Paths that take the numbers at these places as further arguments; a program, if Python asks for no value of them."""
-        n, happened = len(result), []
-        with lock:
-            further = [value_at(place, self.f) for place in given]
-            recorder = Recorder([*leaves, *further])
-            avals_of_all = [*avals, *map(aval_of, further)]
-            try:
-                with setting(happened=(happened, [])):
-                    recorded = result, recorder, given
-                    entry = self._traced_with(set(), args, kwargs, in_tree, avals_of_all, recorder.leaves, *recorded)
-            except Exception as error:
-                self._stored_before(args, kwargs, happened, error)
-                raise
-        if not recorder.started:
-            labels = {place.label for place in given}
-            try:
-                return self._traced_with(labels, args, kwargs, in_tree, avals, leaves)
-            except Unplaced as error:
-                label = error.label or given[0].label
-                raise Refusal(f"{label} advances, and Python needs its value", "") from None
-            except Exception as error:
-                raise Raised(error) from error
-        entry.given = given
-        places = set(map(path_of, given))
-        if len(result) > n and entry.watched is not None:
-            compared = [w for w in entry.watched.places if w.check == "scalar"]
-            if any([path_of(w) in places for w in compared]):
-                label = given[0].label
-                self.refused(Refusal(f"{label} advances, and code that has no source reads it", ""))
-        return entry
-
-    def _traced_with(
-        self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, *recorded: Any
-    ) -> Entry:
-        """`recorded`: where the result goes, and the recorder, if tracing may need values."""
-        result, recorder, given = (*recorded, *(None, None, ())[len(recorded) :])
-        counters["traces"] += 1
-        attempt = Attempts(self, args, kwargs, in_tree, numbers, given)
-        first = attempt(self.f, leaves)
-        failed: Exception | None = None
-        try:
-            jaxpr, consts = self._run_of(first, recorder, avals)
-        except Unplaced:
-            raise
-        except RandomStateError as error:
-            raise Refusal(str(error).partition("\n")[0].rstrip("."), "") from None
-        except Exception as error:
-            if first.run is None or recorder is not None and recorder.started or numbers:
-                raise
-            failed = error
-        if failed is not None:  # here, so that what is raised now has no other error around it than the user's
-            try:
-                self._as_it_is(attempt, leaves, Recorder(leaves) if recorder is not None else None, avals, failed)
-            finally:
-                failed = None  # its traceback holds this frame
-        if recorder is not None and recorder.started:
-            donated = self._donated_ids(args, kwargs)
-            entry = entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)
-        else:
-            if self.fast_math:
-                jaxpr.memo["fast_math"] = True  # read by the passes
-            entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
-        entry.code = getattr(self.f, "__code__", None)
-        entry.ordered = first.sees_orders(jaxpr) or self.ordered and len(kwargs) > 1 or entry.paths is not None
-        entry.watched = first.settle(self.f, self.cache.moved, jaxpr)
-        if first.run is not None:
-            entry.stores = tuple(first.run.stores)
-            label = self.cache.advance(first.run.advancing, first.run.guards, bool(given))
-            if label is not None:
-                refusal = Refusal(f"{label} advances, and Python needs its value", "")
-                if not result:
-                    raise refusal
-                self.refused(refusal)  # this call is done, and what it stored is written
-        self.cache.proven |= numbers
-        if entry.paths is None:
-            entry.let_go()
-        return entry
-
-    def _as_it_is(self, attempt: Attempts, leaves: list, recorder: Recorder | None, avals: list, failed: Exception) -> NoReturn:
-        """Run f without its twin, whose run has failed, so that the error is that of the user's line."""
-        attempt.twinned, again = False, None
-        try:
-            again = attempt(self.f, leaves)
-        except Refusal:  # it cannot be run as it is
-            pass
-        if again is None:
-            raise failed
-        self._run_of(again, recorder, avals)
-        raise Refusal(f"it fails while jit looks at what it reads, {type(failed).__name__}: {failed}", "") from failed
-
-    def _run_of(self, attempt: Attempt, recorder: Recorder | None, avals: list) -> tuple[Jaxpr, list]:
-        flat = attempt.flat if recorder is None else recorder.watching(attempt.flat, attempt.changes)
-        with attempt.looked_after():
-            return trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=attempt.given)
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""
@@ -876,7 +776,7 @@ class Core:
         chosen = [a for i, a in enumerate(args) if i in self.donate_nums or i - n in self.donate_nums]
         return chosen + [v for k, v in kwargs.items() if k in self.donate_names]
 
-    def _donated_ids(self, args: tuple, kwargs: dict) -> frozenset[int]:
+    def donated_ids(self, args: tuple, kwargs: dict) -> frozenset[int]:
         return frozenset(map(id, tree.leaves(self._chosen(args, kwargs))))
 
     def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:

@@ -24,9 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.configuration import config
 from funcad.control.call import forget_interned
 from funcad.errors import FuncadError
 from funcad.ir.jaxpr import Jaxpr
+from funcad.jitted.account import Account
 from funcad.memo import CacheLine, after_switch, further, line_of, weak_table
 from funcad.primitives.axis_env import over_processes
 from funcad.reads.places import Guards, Place, evaluated, held_weakly, is_number, needed, path_of
@@ -197,7 +199,7 @@ class Cache:
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
     __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
-    __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "__weakref__")
+    __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "account", "mixes", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
@@ -205,6 +207,8 @@ class Cache:
         self.concrete: set[str] = set()  # of these: Python needs their values
         self.proven: set[str] = set()  # of these: they were inputs
         self.places: dict[str, Place] = {}  # where programs have read what they advance
+        self.account = Account()
+        self.mixes = True  # may max and min select one of Python's numbers and NumPy's? See reads/selections.py
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
         self.observed: OrderedDict[Signature, None] = OrderedDict()  # signatures whose first call ran un-jitted
@@ -346,6 +350,7 @@ class Cache:
         with self.lock:
             entry.jaxpr.memo.setdefault("siblings", len(self.entries))  # engines are in less of a hurry with later ones
             entry.jaxpr.memo.setdefault("sizes", self.sizes)
+            entry.jaxpr.memo.setdefault("account" if config.jit_patience else "at once", self.account)
             self.entries[key] = entry
             self.entries.move_to_end(key)
             while len(self.entries) > MAX_PROGRAMS:
@@ -389,6 +394,7 @@ class Cache:
             for seen in (self.moved, self.changes, self.concrete, self.proven, self.places):
                 seen.clear()
             self._count_from_zero()
+            self.account = Account()
             derived = list(self.derived.values())
         for cache in derived:
             cache.clear()

@@ -7,7 +7,6 @@ which asks that too, with paths of its own: a thread that has found the older en
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 from funcad.host.where import for_user, interrupted, open_traces
@@ -78,11 +77,12 @@ def successors(cache: Cache, key: Signature, entry: Entry) -> None:
 class Resting:
     """Calls of the function itself, as long as its paths do not repeat: nothing is flattened or looked up."""
 
-    __slots__ = ("core", "entry")
+    __slots__ = ("core", "entry", "kinds")
 
     def __init__(self, core: Any, entry: Entry):
         self.core = core
         self.entry = entry
+        self.kinds: tuple | None = None  # of its arguments
 
     def begin(self) -> None:
         owner, cache = self.core.owner(), self.core.cache
@@ -93,9 +93,13 @@ class Resting:
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
         paths = self.entry.paths
-        if open_traces or perf_counter() > paths.rest_until:
+        kinds = tuple(map(type, args))
+        self.kinds = self.kinds or kinds
+        if open_traces or not paths.rest or kinds != self.kinds:
             self.core.upgrade(self.entry)
             return self.core.enter(*args, **kwargs)
+        paths.rest -= 1
+        self.core.cache.account.called()
         try:
             return paths.plainly(self.core, args, kwargs)
         except Exception as error:

@@ -28,20 +28,22 @@ import numpy as np
 
 from funcad.api.value_reads import plain_value
 from funcad.errors import BufferNeeded, FuncadError, PathError
-from funcad.host.devices import device_in_use, is_device, restore_warnings, suppress_warnings
+from funcad.host.devices import compute, device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
-from funcad.host.where import is_stored, note_source, state, user_source
+from funcad.host.where import is_internal, is_stored, note_source, state, user_source
 from funcad.ir.aval import Params, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.jitted.account import Abandoned, Equations, most_bytes
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.refusals import Raised, Refusal, Unplaced
+from funcad.reads.selections import narrow
 from funcad.tree.same import same_key
 
 
@@ -103,8 +105,14 @@ class Recorder:
         root: Node | None = None,
         chain: Sequence[tuple[Node, Any, Any]] = (),
         env: dict[Var, Any] | None = None,
+        most: int | None = None,
+        mixes: bool = True,
     ):
         self.leaves = leaves
+        self.most = most  # equations, after which it is given up if nothing has happened
+        self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
+        self.n_bytes, self.most_bytes = 0, most_bytes()  # of the values that are kept while it lasts
+        self.reached: Sequence[Equation] = ()  # what was recorded in the end
         self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
         self.chain = list(chain)  # (node, key, answer) of the guards that have been answered
         self.env: dict[Var, Any] = env or {}
@@ -148,13 +156,22 @@ class Recorder:
             trace = state.running
             if self._trace is not None:
                 self._start_again(trace)
+            elif self.most is not None:
+                trace.equations = Equations(self.most, self._may_stop)
             self._trace = trace
+            self.reached = trace.equations
             self._entered = sys._getframe().f_code
             trace.recorder, trace.tries = self, self.record
             failed: BaseException | None = None
             self._inside = True
             try:
                 outs = flat(*tracers)
+                if self.most is not None and len(trace.equations) > self.most and self._may_stop():
+                    raise Abandoned  # the user's `except:` has taken the first one
+            except Abandoned:
+                self._inside = False
+                self._take_back()
+                raise
             except Refusal as refusal:
                 if self.had_effects and type(refusal) is Raised:  # it cannot be run again
                     self._inside = False
@@ -172,6 +189,12 @@ class Recorder:
                 finally:
                     failed = None  # its traceback holds this frame
             self._inside = False
+            if self.mixed and narrow(trace.equations, [x for _, x in trace.captured.values()] + list(self.leaves)):
+                self._take_back()
+                self.mixes = False
+                if self.most is not None and self._may_stop():
+                    raise Abandoned
+                raise Refusal("max or min of a number of Python's and one of NumPy's, beside arrays of fewer bits", "")
             if self.started:
                 with self._said():
                     try:
@@ -203,6 +226,21 @@ class Recorder:
         if self.changes() and not self.had_effects:
             self._take_back()
             raise Raised(error) from error
+
+    def _may_stop(self) -> bool:
+        """May the recording be given up? Not after an effect, which would happen again."""
+        return not self.had_effects
+
+    def ends(self, core: Any) -> None:
+        """The recording has ended, in one way or another: the account of the function hears of it."""
+        equations = self.reached
+        derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
+        whole = self.most is None or len(equations) <= self.most
+        core.cache.account.recorded(equations, derivative, whole)
+        core.cache.mixes = core.cache.mixes and self.mixes
+        if type(equations) is Equations:
+            equations.stops = bool
+        self.reached = ()  # its trace and what it captured are free at once
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -320,7 +358,8 @@ class Recorder:
         trace = self._trace
         if self.inputs is None:
             self.inputs = tuple(trace.inputs)
-        self._names.update(zip(trace.inputs, self.inputs))
+        else:
+            self._names.update(zip(trace.inputs, self.inputs))
         self.env.update(zip(self.inputs, self.leaves))
         for node, _, _ in self.chain:
             self.env.update(self._placed(node.consts))
@@ -348,12 +387,12 @@ class Recorder:
         return known
 
     def _run_to(self, end: int) -> None:
-        equations = self._trace.equations
+        equations, names = self._trace.equations, self._names
         with self._at_once():
             while self._ran < end:
                 equation = equations[self._ran]
                 self._ran += 1  # whatever comes: it is never run twice
-                outputs = [self._name(v) for v in equation.outputs]
+                outputs = [names.get(v, v) for v in equation.outputs] if names else equation.outputs
                 lost = [a for a in equation.inputs if type(a) is Var and self._name(a) in self.failed] if self.failed else ()
                 if lost:  # recorded before it was known that there is no such value
                     self.failed.update([(v, self.failed[self._name(lost[0])]) for v in outputs])
@@ -371,9 +410,12 @@ class Recorder:
 
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation
-        operands = [a.value if type(a) is Literal else self._value(self._name(a)) for a in atoms]
-        state.source, watching = source, ()
-        if equation_has_effects(equation):
+        names, env, operands = self._names, self.env, []
+        for a in atoms:
+            v = names.get(a, a)
+            operands.append(env[v] if v in env else a.value if type(a) is Literal else self._value(v))
+        state.source, watching, acts = source, (), equation_has_effects(equation)
+        if acts:
             call = params.get("call")
             if primitive is debug_callback_p:  # nobody reads what it gives
                 self._later.append(partial(bind, primitive, *operands, **params))
@@ -387,13 +429,20 @@ class Recorder:
         for generators in watching:
             generators.look()
         try:
-            out = bind(primitive, *operands, **params)
+            if acts or Tracer in map(type, operands) or state.axis_env:
+                out = bind(primitive, *operands, **params)
+            else:
+                out = compute(primitive, operands, params)
         except Exception as error:
             note_source(error, source)
             raise
         for generators in watching:
             generators.note()
-        self.env.update(zip(outputs, out if primitive.multiple else [out]))
+        for v, x in zip(outputs, out if primitive.multiple else (out,)):
+            env[v] = x
+            self.n_bytes += getattr(x, "nbytes", 0)
+        if self.n_bytes > self.most_bytes and self.most is not None and self._may_stop():
+            raise Abandoned
 
     def _name(self, v: Var) -> Var:
         return self._names.get(v, v)
@@ -425,10 +474,11 @@ class Recorder:
     def _new_node(self) -> Node:
         trace = self._trace
         names = self._names
-        equations = [
-            e._replace(inputs=tuple([a if type(a) is Literal else names.get(a, a) for a in e.inputs]))
-            for e in trace.equations[self._start : self._done]
-        ]
+        equations = trace.equations[self._start : self._done]
+        if names:
+            equations = [
+                e._replace(inputs=tuple([a if type(a) is Literal else names.get(a, a) for a in e.inputs])) for e in equations
+            ]
         consts = list(trace.captured.values())[self._consts_start : self._consts]
         return Node(equations, consts)
 

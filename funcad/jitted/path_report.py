@@ -60,11 +60,12 @@ class PathsExplanation:
         trie = entry.paths.trie
         self.name = name
         with trie.lock:
-            self.segments = len(trie.segments)
-            leaves = list(_leaves(trie.root)) if trie.root is not None else []
+            leaves = list(_leaves(trie.root))
+            self.segments = len({trie.segments.number(node) for node in _nodes(trie.root)})
             self.paths = sorted([_path(node, leaf) for node, leaf in leaves], key=lambda path: -path.taken)
         self.recorded = entry.paths.unknown
         self.outside = outside(entry)
+        self.cost: Any = None  # what jit has spent on the function
 
     def __str__(self) -> str:
         n = len(self.paths)
@@ -76,6 +77,7 @@ class PathsExplanation:
         if n > MOST_SHOWN:
             lines.append(f"and {n - MOST_SHOWN} more")
         lines += importlib.import_module("funcad.backends.explain").outside_lines(self.outside)
+        lines += [] if self.cost is None else str(self.cost).splitlines()
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -94,13 +96,16 @@ class UnjittedExplanation:
     __repr__ = __str__
 
 
-def _leaves(root: Node) -> Iterator[tuple[Node, Leaf]]:
-    todo = [root]
+def _nodes(root: Node | None) -> Iterator[Node]:
+    todo = [] if root is None else [root]
     while todo:
         node = todo.pop()
-        if node.leaf is not None:
-            yield node, node.leaf
+        yield node
         todo += node.children.values()
+
+
+def _leaves(root: Node | None) -> Iterator[tuple[Node, Leaf]]:
+    return ((node, node.leaf) for node in _nodes(root) if node.leaf is not None)
 
 
 def _path(node: Node, leaf: Leaf) -> Path:

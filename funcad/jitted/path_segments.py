@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from funcad.backends.engines import program_of
+from funcad.configuration import config
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.subprograms import params_key
@@ -52,7 +53,7 @@ class Node:
     """A segment of a path."""
 
     __slots__ = ("equations", "consts", "guard", "kind", "source", "children", "leaf", "parent")
-    __slots__ += ("has_effects", "reads", "number", "error")
+    __slots__ += ("has_effects", "reads", "number", "past")
 
     def __init__(self, equations: Sequence[Equation], consts: Sequence[tuple[Var, Any]] = (), leaf: Leaf | None = None):
         self.equations = tuple(equations)
@@ -67,6 +68,7 @@ class Node:
         inside = {v for e in self.equations for v in e.outputs}
         self.reads = list(dict.fromkeys([a for e in self.equations for a in e.inputs if type(a) is Var and a not in inside]))
         self.number = -1  # of its structure
+        self.past: bool | None = None  # may the path that ends here run past its questions?
 
     @property
     def ends(self) -> list[Var]:
@@ -88,14 +90,12 @@ class _Program:
 class Segments:
     """The programs of one function's segments, by structure."""
 
-    def __init__(self, memo: dict[str, Any]):
+    def __init__(self, memo: dict[str, Any], account: Any):
         self._programs: dict[Any, list[_Program]] = {}
         self._numbers: dict[Any, int] = {}
         self.memo = memo
-
-    def __len__(self) -> int:
-        """How many structures there are."""
-        return len(self._numbers)
+        self.account = account
+        self.made = 0  # programs
 
     def number(self, node: Node) -> int:
         """The number of its structure, whatever its outputs."""
@@ -123,8 +123,11 @@ class Segments:
                 lifted = ()
         made = _Program(literals, lifted, _program(node, outputs, lifted))
         made.jaxpr.memo.update(self.memo)
+        if config.jit_patience:
+            made.jaxpr.memo.update(account=self.account, part=True)
         made.jaxpr.memo["siblings"] = max(0, sum(map(len, self._programs.values())) - EAGER)  # see engines.py
         known.append(made)
+        self.made += 1
         return self._ready(made.jaxpr), [literals[i].value for i in lifted]
 
     def _ready(self, jaxpr: Jaxpr) -> Any:

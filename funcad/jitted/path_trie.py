@@ -19,14 +19,11 @@ from typing import Any
 from funcad.configuration import config
 from funcad.host.devices import on_device
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects
+from funcad.jitted.account import EQUATION_BYTES, Account, most_bytes
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node, Segments
 from funcad.passes.together import APART
 from funcad.tree.treedef import LEAF
-
-MAX_SEGMENTS = 128  # structures of segments, of one signature
-MAX_NODES = 50_000  # segments, of all turns of loops
-MAX_ANSWERS = 8  # of a guard on a number
 
 
 class _NeverFast:
@@ -60,20 +57,21 @@ class Trie:
     """The known paths of one signature."""
 
     __slots__ = ("inputs", "root", "lock", "segments", "has_effects", "cuts", "written", "stores", "consts")
-    __slots__ += ("on_device", "_n_nodes", "_home", "_read", "_places", "_steps", "first", "_generation", "engine")
+    __slots__ += ("on_device", "n_bytes", "full", "_home", "_read", "_places", "_steps", "first", "_generation", "engine")
 
-    def __init__(self, fast_math: bool):
+    def __init__(self, fast_math: bool, account: Account):
         self.inputs: tuple[Var, ...] = ()
         self.root: Node | None = None
         self.lock = threading.RLock()
-        self.segments = Segments({APART: True, "fast_math": True} if fast_math else {APART: True})
+        self.segments = Segments({APART: True, "fast_math": True} if fast_math else {APART: True}, account)
         self.has_effects = False
         self.cuts = False  # does Python ask for numbers, which have no derivative?
         self.written: frozenset[int] = frozenset()  # leaves that some path writes
         self.stores = False  # does some path store in what was there before?
         self.consts: list[Any] = []
         self.on_device = False  # are some of them there?
-        self._n_nodes = 0
+        self.n_bytes = 0  # that the recordings take, roughly
+        self.full = False  # is there no room for more?
         self._home: dict[Var, Node] = {}
         self._read: set[Var] = set()  # variables that are read outside their segment
         self._places: dict[Var, int] = {}  # of inputs and captured values
@@ -100,12 +98,12 @@ class Trie:
                 if known is not None and known is not node:
                     return True  # another thread came by meanwhile
                 if known is None:
-                    if before is not None and before.kind != "bool()" and len(before.children) >= MAX_ANSWERS:
-                        return False
                     new.append((before, key, node))
                 self.cuts = self.cuts or node.kind == "success" and next_key is False  # a program of the whole path would raise
                 before, key = node, next_key
-            if self._n_nodes + len(new) > MAX_NODES or not self._room_for([node for _, _, node in new]):
+            n_bytes = EQUATION_BYTES * sum([1 + len(node.equations) for _, _, node in new])
+            if self.n_bytes + n_bytes > most_bytes():
+                self.full = True
                 return False
             stale = False
             for before, _, node in new:
@@ -116,14 +114,10 @@ class Trie:
                     self.root = node
                 else:
                     before.children[key] = node
-            self._n_nodes += len(new)
+            self.n_bytes += n_bytes
             if stale:
                 self._renew()
             return not new
-
-    def _room_for(self, nodes: Sequence[Node]) -> bool:
-        numbers = {self.segments.number(node) for node in nodes}
-        return len(self.segments) <= MAX_SEGMENTS or not numbers
 
     def _adopt(self, node: Node) -> bool:
         """Note what a new node makes and reads; must an older one give more than it did?"""
@@ -148,7 +142,7 @@ class Trie:
         return stale
 
     def _forget(self) -> None:
-        self.root, self.consts, self._n_nodes, self.inputs = None, [], 0, ()
+        self.root, self.consts, self.n_bytes, self.inputs = None, [], 0, ()
         self._home, self._read, self._places = {}, set(), {}
         self._renew()
 
@@ -173,6 +167,14 @@ class Trie:
             leaf.whole = jaxpr, [x for _, x in consts]
         found: tuple[Jaxpr, list[Any]] = leaf.whole
         return found
+
+    @staticmethod
+    def extent(node: Node) -> tuple[int, int]:
+        """How many equations and questions there are on the way to the end of this node."""
+        n, questions, at = len(node.equations), 0, node.parent
+        while at is not None:
+            n, questions, at = n + len(at.equations), questions + 1, at.parent
+        return n, questions
 
     # -- steps
 

@@ -1,39 +1,44 @@
 """Paths: how a jitted function is called whose Python decides by values.
 
-Idea: the paths of one signature are a trie of segments (path_trie.py). A call goes along it: a segment's compiled program runs,
-its guard is read, the answer leads to the next segment. At an answer that was never met Python starts again from the top,
-recording (path_recording.py), with what has run handed over, and the new path joins the trie. Under derivatives that follow the
-call outside jit, the path is found on the primals, and then runs as one program.
+Idea: the paths of one signature are a trie of segments (path_trie.py). A path that comes again becomes one program, which runs
+past its questions and counts the answers that are as before (path_programs.py); at the first that is not, the call starts from
+the top, on the other path. Else a call goes along the trie: a segment's compiled program runs, its guard is read, the answer
+leads to the next segment. At an answer that was never met Python starts again from the top, recording (path_recording.py), with
+what has run handed over, and the new path joins the trie. Whether there is to be a recording or a program, the account
+says (account.py); if not, the function itself is called. Under derivatives that follow the call outside jit, the path is found
+on the primals, and then runs as one program.
 
-Invariant: nothing of a call runs twice, because it may have effects. Traps: a path that raises is recorded at each visit, so
-that the user's message is made of values; what an operation raises is raised by recording too, inside the user's `try`. What is
-not kept, because there are too many paths, runs by recording, which is slow; so if most calls do, the function itself is called
-for a while.
+Invariant: nothing that has effects runs twice in a call. Traps: a path that raises is recorded at each visit, so that its
+message is made of values; what an operation raises is raised by recording too, inside the user's `try`. A function with long
+paths, whose segments would be too many programs, rests when nothing is repaid: it is called itself so many times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import getrefcount
-from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from funcad.api.border import name_of, own_memory, unaliased
+from funcad.backends.engines import EngineProgram, program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import config
 from funcad.control.call import call_of
 from funcad.errors import SharedMemoryError
 from funcad.host.devices import device_in_use, restore_warnings, suppress_warnings
-from funcad.host.where import state
+from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import concrete_value
+from funcad.jitted import account as books
+from funcad.jitted.account import Abandoned, Account, compile_cost
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
+from funcad.jitted.path_programs import COUNTING, PathProgram, nodes_to, path_program, runs_past
 from funcad.jitted.path_recording import ANSWERS, REFUSALS, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
@@ -43,13 +48,12 @@ from funcad.reads.refusals import Refusal
 from funcad.reads.stores import write_back
 from funcad.unjitted.strides import Given
 
-UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
-NONE_KNOWN = 5  # so many, if no other call came between them,
-REST = 8  # so many times as long as it took to record these, and twice as many each time that no path has come again,
-LONGEST = 10  # but so often only;
-PROBES = 3  # then so many calls look whether one does
-DEAR = 30  # that is, if a recording takes so many times as long as a call of the function itself; else as many look as at first
-MEASURED = 3  # calls of the function itself, of which the shortest counts
+LONG = 64  # questions of a path, from which on other paths share no programs with it: one for each segment is too dear
+MOST_PROGRAMS = 16  # paths that are one program, of one signature
+MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time
+AT_LEAST = 4  # calls that a rest is worth
+LONGEST = 1 << 16  # calls of a rest
+SHORT = 1 << 10  # calls of a rest of what is faster without a program
 HELD_HERE = 2  # references to an array that nobody keeps but who asks: its own and that of the count
 _Missed = tuple  # (the last step, its values, did its segment run?)
 
@@ -57,27 +61,29 @@ _Missed = tuple  # (the last step, its values, did its segment run?)
 class Paths:
     """The paths of one signature."""
 
-    __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends")
-    __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rests", "_since")
-    __slots__ += ("_begun", "_spent", "_shortest", "_plain", "_measured")
+    __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends", "hits", "unknown", "at_rest", "rest")
+    __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool):
         """`attempt(function, leaves)`: one run of the flat function that jit traces."""
         self.name = name_of(core.f)
         self.attempt = attempt
-        self.trie = Trie(core.fast_math)
+        self.trie = Trie(core.fast_math, core.cache.account)
         self.asked = set(given.asked)  # leaves whose strides some path depends on
         self.numbers = numbers  # does one depend on which leaves are arrays of rank 0?
         self.outgrown: Callable[[Any, Given, bool], None] = lambda core, given, numbers: None  # makes room for more
         self.hits = self.unknown = 0  # calls along known paths, along others
-        self.rest_until = 0.0  # by the clock, the function itself is called
         self.depends: Callable[[Any, Guards], None] = lambda core, guards: None  # is told what a recording read
         self.at_rest: Callable[[Any], None] = lambda core: None  # is told when a rest begins
-        self._rests = 0  # since a path has come again
-        self._since = (0, 0)
-        self._begun = self._spent = 0.0  # when the last recording began, the time that those of unknown paths took,
-        self._shortest = np.inf  # and the shortest of them: others compiled, too, or loaded the compiler
-        self._plain, self._measured = 0.0, 0  # the time of a call of the function itself, of how many
+        self.rest = 0  # calls of the function itself that come next
+        self.programs: tuple[PathProgram, ...] = ()  # of whole paths, the one that was right last comes first
+        self.candidate: Node | None = None  # where the path ends that is to be the next of them
+        self.waiting: PathProgram | None = None  # the next of them, when its compilation is not repaid yet
+        self.past: bool | None = None  # may all paths so far run past their questions?
+        self.longest = 0  # questions of the longest of them
+        self.tiny = 0  # recordings in a row of calls that take less than one of a program
+        self.rested = False  # has it rested for that reason?
+        self.missed = self.tried = 0  # calls in a row that no such program was right for; calls since the last one was tried
 
     # -- calls
 
@@ -87,7 +93,7 @@ class Paths:
 
         def consume(leaves: list[Any]) -> list[Any]:
             """Its one output is the function's result."""
-            if self.rest_until or trie.written:
+            if self.rest or trie.written:
                 return [self.call(core, leaves, *self.attempt.arguments(leaves))]
             return [run(core, leaves, nothing, trie.on_device)]  # a written call is not taken under debug_nans
 
@@ -97,10 +103,11 @@ class Paths:
         """The function's result for a call of its signature."""
         if any_tracer(leaves) or state.abstract is not None and self.trie.has_effects:
             return self._under_traces(core, leaves, donated)
-        if self.rest_until:
-            if perf_counter() < self.rest_until and not self.trie.written:
+        if self.rest and not open_traces:
+            self.rest -= 1
+            core.cache.account.called()
+            if not self.trie.written:
                 return self.plainly(core, args, kwargs)
-            self.rest_until = 0.0
         if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
             return core.f(*args, **kwargs)
         return self.run(core, leaves, donated, bool(state.checked) or device_in_use())
@@ -109,13 +116,7 @@ class Paths:
         """The function itself, un-jitted."""
         token = suppress_warnings()
         try:
-            if self._measured == MEASURED:
-                result = core.f(*args, **kwargs)
-            else:
-                begun = perf_counter()
-                result = core.f(*args, **kwargs)
-                self._plain = min(self._plain or np.inf, perf_counter() - begun)
-                self._measured += 1
+            result = core.f(*args, **kwargs)
         finally:
             restore_warnings(token)
         if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
@@ -124,14 +125,29 @@ class Paths:
 
     def run(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], careful: bool) -> Any:
         """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
-        trie = self.trie
+        trie, account = self.trie, core.cache.account
+        account.called()
+        free = not careful and not donated and not trie.has_effects and not open_traces  # may f itself run instead?
+        if free and self.tiny and config.jit_patience and not trie.written and not trie.full:
+            return self._tiny_call(core, leaves)
+        if free and not trie.on_device:
+            found = self._as_whole(account, leaves)
+            if found is not None:
+                return self._result(core, found[0], found[1], leaves, donated)
+        if free and (trie.full or self.past and (not self.programs or self.longest > LONG)):
+            return self._recorded_or_plain(core, leaves, (), None)
         step = trie.first
         if step is None or trie.engine is not config.engine:
             step = trie.prepare()
         values = [*leaves, *step.consts] if step is not None else []
         end = self._go(step, values, careful)
         if type(end) is not PathStep:
+            if free:
+                return self._recorded_or_plain(core, leaves, *_taken_over(end, values))
             return self.record(core, leaves, *_taken_over(end, values), donated=donated)
+        account.comes_again()
+        if free and self.candidate is None and len(self.programs) < MOST_PROGRAMS:
+            self._proposes(end.node)
         leaf: Any = end.leaf
         leaf.visits += 1
         self.hits += 1
@@ -140,6 +156,94 @@ class Paths:
             if type(out) is not np.ndarray or _is_own(out, values):
                 return out
         return self._result(core, leaf, [x if i < 0 else values[i] for i, x in end.outputs], leaves, donated)
+
+    def _as_whole(self, account: Account, leaves: Sequence[Any]) -> tuple[Leaf, list[Any]] | None:
+        """The path and its results, if it is one of those that are one program; None: it is another one, as far as is known."""
+        candidate = self.candidate
+        if self.waiting is not None or candidate is not None and account.affords(self._dearness(candidate)):
+            self._compile(account)
+        programs = self.programs
+        if not programs:
+            return None
+        if self.missed:
+            self.tried += 1
+            if self.tried < 1 << min(self.missed - 1, MOST_SKIPPED):
+                return None
+            self.tried = 0
+        program, others = programs[0], list(programs[1:])
+        while True:
+            try:
+                *outs, right = program.run(leaves)
+            except Exception:  # what it computed past a wrong answer cannot be computed; or Python will raise the same
+                break
+            if right == len(program.keys):
+                program.leaf.visits += 1
+                self.hits += 1
+                self.missed = 0
+                account.comes_again()
+                self._first(program)
+                return program.leaf, outs
+            following = program.after(int(right), others)
+            if following is None:
+                break
+            program = following
+            others.remove(program)
+        self.missed += 1
+        return None
+
+    def _dearness(self, node: Node) -> float:
+        n, questions = self.trie.extent(node)
+        return (n + COUNTING * questions) * books.COSTS["passed"]
+
+    def _compile(self, account: Account) -> None:
+        """Let the path that ends in the candidate be one program, when all of it is repaid."""
+        with self.trie.lock:
+            if self.candidate is not None:
+                self.waiting = path_program(self.candidate, self.trie.inputs, self.trie.segments.memo)
+                self.candidate = None
+            waiting = self.waiting
+            if waiting is None:  # another thread was here
+                return
+            program = program_of(waiting.jaxpr)
+            if not isinstance(program, EngineProgram) or program.may_compile(account):
+                self.programs, self.waiting = (waiting, *self.programs[: MOST_PROGRAMS - 1]), None
+                self.missed = 0
+
+    def _recorded_or_plain(self, core: Any, leaves: Sequence[Any], chain: Sequence[Any], env: Any) -> Any:
+        """A call along an unknown path: recorded, if that is repaid; else of the function itself."""
+        account = core.cache.account
+        candidate, waiting = self.candidate, self.waiting
+        if candidate is not None:  # another recording would only tell that it comes again
+            cost = self._dearness(candidate)
+        elif waiting is not None:
+            cost = compile_cost(*program_of(waiting.jaxpr).extent)  # type: ignore[attr-defined]
+        else:
+            cost = account.size
+            if account.affords(cost) and not self.trie.full:
+                return self.record(core, leaves, chain, env, most=account.longest())
+        if not self.programs or self.missed:
+            calls = min(account.until(cost), LONGEST)
+            if calls >= AT_LEAST and self.past and not self.trie.written:
+                self._rests(core, calls)
+        return self._itself(core, leaves)
+
+    def _tiny_call(self, core: Any, leaves: Sequence[Any]) -> Any:
+        """A call of what is faster without a program; once in a while it is looked whether it still is."""
+        if self.rested and core.cache.account.affords_recording():
+            self.rested = False
+            return self.record(core, leaves, most=core.cache.account.longest())
+        self.rested = True
+        self._rests(core, SHORT << min(self.tiny, MOST_SKIPPED))
+        return self._itself(core, leaves)
+
+    def _rests(self, core: Any, calls: int) -> None:
+        self.rest = calls
+        self.at_rest(core)
+
+    def _itself(self, core: Any, leaves: Sequence[Any]) -> Any:
+        """A call of the function itself; what it has written and returns is the caller's own."""
+        args, kwargs = self.attempt.arguments(leaves)
+        return core.f(*args, **kwargs) if self.trie.written else self.plainly(core, args, kwargs)
 
     def _result(self, core: Any, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
         inputs = [*leaf.consts, *leaves]
@@ -232,22 +336,28 @@ class Paths:
         env: dict[Var, Any] | None = None,
         donated: frozenset[int] = frozenset(),
         keep: bool = True,
+        most: int | None = None,
     ) -> Any:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         counters["traces"] += 1
-        self._begun = perf_counter()
         attempt = self.attempt(core.f, leaves)
-        recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env)
+        recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
         try:
             with attempt.looked_after():
                 flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
                 jaxpr, consts = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
+        except Abandoned:
+            recorder.most = -1
         except Refusal as refusal:
             return core.runs_un_jitted(refusal, *self.attempt.arguments(leaves))
         except Exception as error:
             if keep and recorder.started:
-                self._count(core, self._keep_raised(recorder, error))
+                self._count(core, self._keep_raised(recorder, error), None)
             raise
+        finally:
+            recorder.ends(core)
+        if recorder.most == -1:
+            return self._itself(core, leaves)
         self._depends_on(core, attempt)
         if not recorder.started:  # started again with buffers, it asks for nothing
             outs = call_of(jaxpr, [*consts, *leaves], self.name)
@@ -292,9 +402,9 @@ class Paths:
                 known = node.leaf.out_tree is not None
                 if not known:
                     node.leaf = leaf
-                self._count(core, known or self.trie.keep(recorder, node))
+                self._count(core, known or self.trie.keep(recorder, node), node)
         elif keep:
-            self._count(core, False)
+            self._count(core, False, None)
         return self._result(core, leaf, list(recorder.outs), leaves, donated)
 
     def _keep_raised(self, recorder: Recorder, error: Exception) -> bool:
@@ -309,26 +419,42 @@ class Paths:
             return False
         return self.trie.keep(recorder, Node((), (), Leaf((), type(error).__name__)))
 
-    def _count(self, core: Any, known: bool) -> None:
-        """After a call that was recorded: is it worth while to go on?"""
+    def _count(self, core: Any, known: bool, node: Node | None) -> None:
+        """After a call that was recorded; `node`: the end of its path, if that is kept."""
+        account = core.cache.account
         if known:
             self.hits += 1
+            account.comes_again()
+        else:
+            self.unknown += 1
+            account.unused()
+        if self.trie.full:
+            account.decided("no room for more recordings: those of this signature take as much memory as they may")
+        elif node is not None:
+            self.tiny = self.tiny + 1 if account.latest < books.CALL else 0
+            mine = node is self.trie.root or node.parent is not None  # else another thread has come by
+            if mine and (known or not self.programs or self.longest > LONG):  # else when it comes again
+                self._proposes(node)
+
+    def _proposes(self, node: Node) -> None:
+        """The path that ends here is to be one program, if it may run past its questions."""
+        if node.past is None:
+            node.past = runs_past(nodes_to(node))
+            self.past = node.past and self.past is not False
+            self.longest = max(self.longest, self.trie.extent(node)[1])
+        if not node.past or self.waiting is not None and self.waiting.node is node:
             return
-        self.unknown += 1
-        now = perf_counter()
-        self._spent += now - self._begun
-        self._shortest = min(self._shortest, now - self._begun)
-        hits, unknown = self.hits - self._since[0], self.unknown - self._since[1]
-        dear = self._shortest > DEAR * self._plain
-        if hits > unknown // 3:
-            self._since, self._rests = (self.hits, self.unknown), 0
-        elif unknown >= (PROBES if self._rests and dear else UNKNOWN if self._rests or hits else NONE_KNOWN):
-            self._since = self.hits, self.unknown
-            spent = 2 ** min(self._rests, LONGEST) * self._spent if dear and self._rests else unknown * self._shortest
-            self.rest_until = now + REST * spent
-            self._spent = 0.0
-            self._rests += 1
-            self.at_rest(core)
+        known = next((p for p in self.programs if p.node is node), None)
+        if known is None:
+            self.candidate = node
+        else:
+            self._first(known)
+            self.missed = 0
+
+    def _first(self, program: PathProgram) -> None:
+        """It is tried first from now on."""
+        if program is not self.programs[0]:
+            self.programs = (program, *[p for p in self.programs if p is not program])
 
 
 def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:

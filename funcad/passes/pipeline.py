@@ -28,6 +28,7 @@ from funcad.passes.redundancy import cse, dce, forward, inline
 from funcad.passes.rewrite import size_of
 from funcad.passes.roll import compiles_numbers, roll
 from funcad.passes.scatters import row_scatters, scatters
+from funcad.passes.strong_numbers import strong_numbers
 from funcad.passes.subprograms import called, kind_of, with_subprograms
 from funcad.primitives.arithmetic import sub
 from funcad.primitives.comparison import or_
@@ -61,6 +62,7 @@ def _inside(jaxpr: Jaxpr, fast_math: bool) -> Jaxpr:
 
 PIPELINE: tuple[Pass, ...] = (
     inline,  # calls become part of the program
+    strong_numbers,  # Python's floats among doubles, which loops cannot carry
     roll,  # what repeats itself becomes a loop, before any other work is done on it
     fold,
     inline,  # branches whose index is known now

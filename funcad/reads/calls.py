@@ -49,6 +49,7 @@ from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
 from funcad.reads.refused_calls import named, refusal_of
 from funcad.reads.replays import replayed, spoken, told_key
+from funcad.reads.selections import SELECTIONS
 from funcad.reads.stores import held_before
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
@@ -701,4 +702,5 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     ("numpy.random", "default_rng"): _generator,
     constant: _constant,
     np.datetime64: _datetime64,
+    **SELECTIONS,
 }

@@ -20,7 +20,7 @@ import numpy as np
 from funcad.host.devices import NAMESPACES, on_device
 from funcad.host.locks import Locks
 from funcad.host.real_types import ordinary
-from funcad.host.where import open_traces, user_source
+from funcad.host.where import noted, open_traces, user_source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.trace import bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked
@@ -150,6 +150,7 @@ def linearize_following(
         del touts[box.get("n", len(touts)) :]
         if tape is not None and trace.tape is tape:
             nonzero = [True] * len(touts)
+            noted.rows += len(tape.pulls)
             tape.ends = touts
             if None in touts:
                 nonzero = [t is not None for t in touts]

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 import funcad
 from funcad import tree
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
-from funcad.jitted import paths
 from tests.unseen import Noted
 from tests.whole.control.judged import (
     Recorder,
@@ -106,7 +104,7 @@ def jit_is_warm(program: Program) -> None:
         return f(*args)
 
     compiled = funcad.jit(counted)
-    with patch.object(paths, "REST", 0):  # rests are by the clock
+    with funcad.config.set(jit_patience=0):  # else what costs much is waited for
         for _ in range(6):  # compiled code rounds in its own way, and may so meet a way of its own
             runs.clear()
             for k in range(len(program.inputs)):

@@ -1,0 +1,241 @@
+"""The account of a jitted function: what was spent on its programs, and what un-jitted calls would have taken.
+
+Idea: the old rule of renting and buying. Work is spent on a program when the time that the calls so far have taken without it
+would repay it; a little is free. What was spent and did not help (a path that does not come again) must be repaid twice as well
+the next time. So jitted calls cost at most about twice what un-jitted ones do, whatever is called.
+
+Invariant: everything is counted in equations, bytes, rows and calls, and becomes seconds by one table, `COSTS`: no clock
+decides, so the same calls compile at the same places in every run. What un-jitted calls take is counted from below, what is
+spent as it was measured over benchmarks/never_slower_programs.py. Traps: how long f is, is known when it has been recorded; the
+rows of a gradient tell it before, and else a short recording, which is given up. Where f cannot be run in the place of a
+recording (effects have happened, other traces are open), nothing is limited.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from funcad.configuration import config
+from funcad.show.compile_log import html_table
+
+COSTS = {  # seconds of one core, of what is counted
+    "recording": 4e-4,  # while Python runs on traced values;
+    "recorded": 4.5e-5,  # an equation of numbers of a derivative,
+    "plainly": 2.5e-5,  # or of none,
+    "with array": 1e-4,  # or of arrays
+    "passed": 1.2e-5,  # an equation that the compiler looks at,
+    "program": 3e-3,  # a program that it writes,
+    "scalar": 9e-5,  # each of its equations that is left, of numbers
+    "array": 2e-4,  # or of arrays
+    "un-jitted": 8e-7,  # an equation of numbers of a derivative, as plain Python does it,
+    "un-jitted array": 2e-6,  # or of arrays,
+    "row": 3.5e-6,  # or what is written down for one operation of it
+    "derivative": 1e-5,  # of what is not counted in these
+    "operation": 3e-7,  # an equation of no derivative
+    "number": 3e-8,  # which gives a number of NumPy's
+    "of Python": 1.5e-8,  # or of Python's
+    "byte": 1e-10,  # of results
+}
+CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
+FREE = 0.125  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
+FIRST_LOOK = 0.04  # seconds of a recording of which nothing is known
+ROW = 2.8  # equations of a row, of most functions; some have twice as many
+OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
+MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
+EQUATION_BYTES = 1500  # of a recorded equation
+MOST_PATIENCE = 20  # doublings
+SHOWN = 12  # decisions
+
+
+class Abandoned(BaseException):
+    """Leaves a recording that has become too dear: nothing has happened, and f itself runs. No `except Exception` takes it."""
+
+
+class Cost(NamedTuple):
+    """What jit has spent on a function, in seconds of counted work, and what it decided; `print` it.
+
+    `unjitted` is what the calls so far would have taken at least; calls that go straight to a compiled program are not counted.
+    """
+
+    calls: int
+    recording: float
+    compiling: float
+    unjitted: float
+    decisions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        spent = f"recording {self.recording:.3g} s, compiling {self.compiling:.3g} s"
+        head = f"{self.calls} calls counted: {spent}; un-jitted they take at least {self.unjitted:.3g} s"
+        return "\n".join([head, *[f"  {decision}" for decision in self.decisions]])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._fields[:-1], [tuple([f"{x:.3g}" for x in self[:-1]])], len(self))
+
+
+class Account:
+    """Of one function; its derivatives and signatures share nothing but this."""
+
+    __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "work", "latest", "idle", "decisions")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.earned = self.recording = self.compiling = 0.0
+        self.size = 0.0  # seconds that a recording takes, as far as is known
+        self.rate = COSTS["recorded"]  # and each equation of it
+        self.work = 0.0  # seconds that a call takes un-jitted, at least
+        self.latest = 0.0  # the same, of the call that was recorded last
+        self.idle = 0  # recordings since one has come again
+        self.decisions: deque[str] = deque(maxlen=SHOWN)
+
+    def called(self, times: int = 1) -> None:
+        """So many calls have been made, in one way or another."""
+        self.calls += times
+        self.earned += times * self.work
+
+    @property
+    def free(self) -> float:
+        """Seconds that may be spent now."""
+        patience = config.jit_patience
+        if not patience:
+            return float("inf")
+        return FREE + self.earned / patience - self.recording - self.compiling
+
+    @property
+    def _doubled(self) -> int:
+        """How many times over: the first thing of which nobody knows whether it comes again is not held against the next."""
+        return int(2 ** min(max(0, self.idle - 1), MOST_PATIENCE))
+
+    def affords(self, seconds: float) -> bool:
+        """May so much be spent on something that has not come again for a while?"""
+        return seconds * self._doubled <= self.free
+
+    def affords_recording(self) -> bool:
+        return self.affords(self.size)
+
+    def until(self, seconds: float) -> int:
+        """After how many more calls so much may be spent."""
+        missing = seconds * self._doubled - self.free
+        return 0 if missing <= 0 else int(missing * (config.jit_patience or 1.0) / max(self.work, 1e-9)) + 1
+
+    def longest(self) -> int:
+        """How many equations a recording may have that begins now."""
+        room = self.free / self._doubled
+        if not self.size and config.jit_patience:
+            room = min(room, FIRST_LOOK)
+        room = max(room, OVER * self.size)
+        return int(max(0.0, min(room / self.rate, most_bytes() // EQUATION_BYTES)))
+
+    def observed(self, rows: int) -> None:
+        """A call has run un-jitted, with so many rows of gradients."""
+        self.size = max(self.size, ROW * rows * COSTS["recorded"])
+        self._takes(rows * COSTS["row"])
+
+    def _takes(self, work: float) -> None:
+        if not self.work:
+            self.earned = self.calls * work  # nothing was known of the calls so far
+        self.work = max(self.work, work)
+
+    def recorded(self, equations: Any, derivative: bool, whole: bool) -> None:
+        """A recording of these equations has ended, or was given up."""
+        found = _Extent(equations)
+        seconds = found.recording(derivative)
+        self.recording += seconds
+        self.size = max(self.size, seconds if whole else 2 * seconds)
+        self.rate = seconds / max(found.total, 1)
+        self.latest = found.unjitted(derivative)
+        self._takes(self.latest)
+        self.decided(f"a recording {'' if whole else 'was given up '}of {found.total:,} equations")
+
+    def compiled(self, seconds: float, what: str) -> None:
+        self.compiling += seconds
+        self.decided(what)
+
+    def spends(self, seconds: float, what: str) -> bool:
+        """May so much be spent on compiling? Then it is."""
+        if self.affords(seconds):
+            self.compiled(seconds, what)
+            return True
+        return False
+
+    def passes(self, equations: int) -> bool:
+        """Is a program of so many equations to be looked at by the compiler now?"""
+        return self.spends(equations * COSTS["passed"], f"a program of {equations:,} equations, made shorter")
+
+    def compiles(self, numbers: int, arrays: int) -> bool:
+        """Is a program of so many equations of numbers and of arrays, which are left, to be compiled now?"""
+        return self.spends(compile_cost(numbers, arrays), f"{numbers + arrays:,} equations of it compiled")
+
+    def comes_again(self) -> None:
+        """What was recorded has been used."""
+        self.idle = 0
+
+    def unused(self) -> None:
+        """Something was recorded, or compiled, of which nobody knows whether it comes again."""
+        self.idle += 1
+
+    def decided(self, what: str) -> None:
+        self.decisions.append(f"call {self.calls}: {what}")
+
+    def told(self) -> Cost:
+        return Cost(self.calls, self.recording, self.compiling, self.earned, tuple(self.decisions))
+
+
+def most_bytes() -> int:
+    """Bytes that the recordings of a function may take."""
+    return MOST_BYTES if config.jit_bytes is None else config.jit_bytes
+
+
+def compile_cost(numbers: int, arrays: int) -> float:
+    """Seconds that it takes to compile a program of so many equations, which the passes have left."""
+    return COSTS["program"] + numbers * COSTS["scalar"] + arrays * COSTS["array"]
+
+
+class _Extent:
+    """What equations give: numbers of Python's, numbers of NumPy's, arrays and their bytes."""
+
+    __slots__ = ("total", "python", "numbers", "arrays", "n_bytes")
+
+    def __init__(self, equations: Any):
+        self.total = len(equations)
+        self.python = self.numbers = self.arrays = self.n_bytes = 0
+        for e in equations:
+            for v in e.outputs:
+                aval = v.aval
+                size = getattr(aval, "size", None)
+                if size is None:
+                    continue
+                if aval.shape:
+                    self.arrays, self.n_bytes = self.arrays + 1, self.n_bytes + size * aval.dtype.itemsize
+                elif aval.weak:
+                    self.python += 1
+                else:
+                    self.numbers += 1
+
+    def recording(self, derivative: bool) -> float:
+        """Seconds that it takes to record them."""
+        one = COSTS["recorded" if derivative else "plainly"]
+        return COSTS["recording"] + (self.python + self.numbers) * one + self.arrays * COSTS["with array"]
+
+    def unjitted(self, derivative: bool) -> float:
+        """Seconds that they take un-jitted, from below."""
+        seconds = self.n_bytes * COSTS["byte"]
+        if derivative:
+            seconds += COSTS["derivative"] + self.arrays * COSTS["un-jitted array"]
+            return seconds + (self.python + self.numbers) * COSTS["un-jitted"]
+        return seconds + self.python * COSTS["of Python"] + self.numbers * COSTS["number"] + self.arrays * COSTS["operation"]
+
+
+class Equations(list):  # type: ignore[type-arg]
+    """The equations of a trace that is given up when there are too many; `stops` tells whether it may be."""
+
+    __slots__ = ("most", "stops")
+
+    def __init__(self, most: int, stops: Any):
+        super().__init__()
+        self.most, self.stops = most, stops
+
+    def append(self, equation: Any) -> None:
+        super().append(equation)
+        if len(self) > self.most and self.stops():
+            raise Abandoned

@@ -1,0 +1,62 @@
+"""The first call of a long loop: it turns in Python until it is long enough for a program, which goes on from there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import funcad as fc
+from funcad.backends import engines
+from funcad.backends.engines import made
+from funcad.control import scan_run, while_loop
+from tests.unseen import Noted
+
+FEW, TURNS = 500, 3000
+
+
+@pytest.fixture(autouse=True)
+def soon_long(monkeypatch):
+    for module in (engines, while_loop):
+        monkeypatch.setattr(module, "LONG_LOOP", FEW)
+
+
+def looped(turns, stacked):
+    def body(s):
+        return s[0] + 1, (s[1] * 0.9 * (s[1] if stacked else 1.0) + 0.1) % 1.5
+
+    return lambda x: fc.while_loop(lambda s: s[0] < turns, body, (0, x))[1]
+
+
+def first_calls(f, x):
+    """Of un-jitted and jitted functions and derivatives, each met for the first time."""
+    return [f(x), fc.jit(f)(x), fc.grad(f)(x), fc.jit(fc.grad(f))(x), fc.jvp(f, (x,), (1.0,))[1]]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_what_a_program_goes_on_with_is_the_loop(stacked):
+    with fc.config.set(engine="interpreter"):
+        expected = first_calls(looped(TURNS, stacked), 0.7)
+    found = first_calls(looped(TURNS, stacked), 0.7)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, fc.jit, fc.grad, lambda f: fc.jit(fc.grad(f))])
+def test_few_turns_are_made_in_python(monkeypatch, transform):
+    turns = Noted()
+    for module, name in ((while_loop, "own_entry"), (scan_run, "own_entry")):
+        own = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda value, roots, own=own: turns.note() or own(value, roots))
+    compiled = made["compiled"]
+    transform(looped(TURNS + 1, True))(0.6)
+    assert made["compiled"] > compiled or transform is not fc.jit
+    assert len(turns) < FEW
+
+
+def test_entries_of_arrays_are_handed_on():
+    def f(x):
+        return np.sum(fc.while_loop(lambda s: s[0] < TURNS, lambda s: (s[0] + 1, np.sin(s[1] * 1.5) * s[1]), (0, x))[1])
+
+    x = np.array([0.9, 1.1, 1.2])
+    with fc.config.set(engine="interpreter"):
+        expected = fc.grad(f)(x)
+    np.testing.assert_allclose(fc.grad(f)(x), expected, rtol=1e-7, atol=1e-300)

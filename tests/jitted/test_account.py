@@ -1,0 +1,332 @@
+"""The account of a jitted function: what is spent is counted, so decisions repeat, and it must be repaid."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import funcad as fc
+from funcad.backends.engines import program_of
+from funcad.backends.interpreter import counters
+from funcad.jitted import account, first_calls
+from funcad.jitted.account import COSTS, FREE, Account
+from tests.jitted.test_paths_calls import paths_of
+from tests.unseen import Noted
+
+
+@pytest.fixture
+def much_is_free(monkeypatch):
+    monkeypatch.setattr(account, "FREE", 1.0)
+
+
+def walk(x):
+    s = 0.0
+    for i in range(100):
+        s = s + x[i] if s < 1.0 else 0.9 * s - abs(x[i])
+    return s
+
+
+def long_walk(x):
+    for i in range(2000):
+        x = x * 0.99 + i if x > 0 else -x
+    return x
+
+
+def irregular(x):
+    """No loop of it is rolled."""
+    for i in np.random.default_rng(0).integers(0, 3, 3000):
+        x = [np.sin, np.tanh, np.arctan][i](x) + 1.0
+    return x
+
+
+def decisions_of(f, calls):
+    j = fc.jit(lambda x: f(x))
+    results = [j(x) for x in calls]
+    return j.cost(), results
+
+
+def test_the_same_calls_decide_the_same():
+    calls = [np.random.default_rng(k % 7).normal(size=100) for k in range(300)]
+    (first, results), (second, again) = decisions_of(walk, calls), decisions_of(walk, calls)
+    assert first == second and len(first.decisions) > 1
+    assert np.array(results).tobytes() == np.array(again).tobytes()
+
+
+def test_the_same_calls_decide_the_same_in_another_process():
+    text = "import tests.jitted.test_account as t; print(t.decisions_of(t.long_walk, [1.0 + k for k in range(9)]))"
+    outputs = [subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout for _ in "ab"]
+    assert outputs[0] == outputs[1] and "given up" in outputs[0]
+
+
+def test_nothing_is_spent_beyond_what_is_free_and_what_the_calls_took():
+    j = fc.jit(lambda x: long_walk(x))
+    for k in range(200):
+        j(1.0 + k)
+        cost = j.cost()
+        assert cost.recording + cost.compiling <= account.OVER * (FREE + cost.unjitted)
+    assert cost.calls == 200
+
+
+def test_a_recording_that_is_given_up_leaves_nothing_behind():
+    calls, shared = Noted(), {"n": 0}
+
+    def f(x):
+        shared["n"] += 1
+        calls.note(type(x))
+        try:
+            for i in range(4000):
+                x = x * 0.5 + i if x > -1e9 else x
+        except:  # noqa: E722 takes everything, and the recording is given up all the same
+            x = x * 0.0 - 1.0
+        return x
+
+    j = fc.jit(f)
+    expected = [f(float(k)) for k in range(4)]
+    shared["n"] = 0
+    assert [j(float(k)) for k in range(4)] == expected
+    assert shared["n"] == 4
+    assert "given up" in str(j.cost())
+
+
+def test_a_path_that_comes_again_is_one_program(much_is_free):
+    def f(x):
+        s, n = x[0], 0
+        for i in range(80):
+            if s > 10.0:
+                s, n = s - 10.0, n + 1
+            s = s * 1.01 + x[i % 3]
+        return s * n
+
+    j, x = fc.jit(fc.grad(f)), np.array([1.0, 2.0, 3.0])
+    for _ in range(5):
+        np.testing.assert_allclose(j(x), fc.grad(f)(x), rtol=1e-12)
+    (program,) = paths_of(j).programs
+    assert len(program.keys) == 80 and paths_of(j).trie.segments.made == 0
+    traces, hits = counters["traces"], paths_of(j).hits
+    np.testing.assert_allclose(j(x), fc.grad(f)(x), rtol=1e-12)
+    assert counters["traces"] == traces and paths_of(j).hits == hits + 1
+    for k in range(20):  # another path: its answer is right whatever is run
+        y = np.array([1.0, 2.0, 3.0 + 0.4 * (k % 3)])
+        np.testing.assert_allclose(j(y), fc.grad(f)(y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])
+def test_what_is_met_after_a_wrong_answer_is_dropped(wrong, much_is_free):
+    def f(m, x):
+        total = 0.0
+        for _ in range(70):
+            if x > 0:
+                total = total + np.linalg.inv(m)[0, 0] * np.log(x)
+            else:
+                total = total + 1.0
+        return total
+
+    j, good = fc.jit(f), np.eye(2)
+    for _ in range(4):
+        assert j(good, 2.0) == pytest.approx(f(good, 2.0))
+    assert paths_of(j).programs
+    singular = np.zeros((2, 2))
+    if wrong == np.inf:
+        for _ in range(2):
+            with pytest.raises(np.linalg.LinAlgError):
+                j(singular, 1.0)
+    else:
+        assert j(singular, wrong) == f(singular, wrong)
+
+
+def test_a_path_with_effects_keeps_its_segments():
+    seen = Noted()
+
+    def f(x):
+        for i in range(3):
+            if x > i:
+                fc.debug.callback(seen.note, x)
+            x = x + 1.0
+        return x
+
+    j = fc.jit(f)
+    for _ in range(4):
+        j(1.0)
+    assert paths_of(j).programs == () and len(seen) == 12
+
+
+def test_no_patience_compiles_at_first_sight():
+    with fc.config.set(jit_patience=0):
+        j, traces = fc.jit(lambda x: long_walk(x)), counters["traces"]
+        assert j(3.0) == long_walk(3.0) and counters["traces"] == traces + 1
+        assert j(3.0) == long_walk(3.0) and j.cost().compiling > FREE
+    with pytest.raises(ValueError, match="jit_patience"):
+        fc.config.update("jit_patience", -1)
+
+
+def test_idle_recordings_are_dearer_each_time():
+    books = Account()
+    equations = fc.make_jaxpr(fc.grad(irregular))(1.0).jaxpr.equations
+    books.recorded(equations[:100], True, True)
+    books.called(1000)
+    waits = []
+    for _ in range(6):
+        books.recorded(equations[:2000], True, True)
+        books.unused()
+        waits.append(books.until(books.size))
+    assert all([b > a for a, b in zip(waits[1:], waits[2:])])
+    books.comes_again()
+    assert books.until(books.size) < waits[-1]
+
+
+def test_recordings_are_bounded_by_bytes():
+    j = fc.jit(lambda x: walk(x))
+    x = np.random.default_rng(0).normal(size=100)
+    with fc.config.set(jit_bytes=100 * account.EQUATION_BYTES):
+        for _ in range(4):
+            assert j(x) == walk(x)
+    assert "given up of 1" in str(j.cost())
+
+
+def test_lower_and_compile_compile_now_and_calls_use_it():
+    def f(x):
+        return np.sin(x) * 2.0 + x
+
+    j = fc.jit(f)
+    compiled = j.lower(np.ones(3)).compile()
+    (entry,) = j._core.cache.entries.values()
+    assert program_of(entry.jaxpr).function is not None
+    traces, programs = counters["traces"], counters["programs"]
+    np.testing.assert_allclose(j(np.ones(3)), f(np.ones(3)))
+    np.testing.assert_allclose(compiled(np.ones(3)), f(np.ones(3)))
+    assert (counters["traces"], counters["programs"]) == (traces, programs)
+
+
+def test_a_long_program_is_compiled_when_its_calls_have_repaid_it():
+    f = irregular
+    j = fc.jit(f)
+    j.lower(1.0)  # traces it
+    for k in range(6):
+        assert j(1.0 + k) == pytest.approx(f(1.0 + k))
+    (entry,) = j._core.cache.entries.values()
+    assert program_of(entry.jaxpr).function is None and "account" in entry.jaxpr.memo
+    j.lower(1.0).compile()
+    assert program_of(entry.jaxpr).function is not None and j(2.0) == pytest.approx(f(2.0))
+
+
+def test_a_long_program_of_equal_turns_is_compiled_soon(monkeypatch):
+    def f(x):
+        for i in range(600):
+            x = np.sin(x) + i
+        return x
+
+    j = fc.jit(f)
+    for k in range(4):
+        assert j(1.0 + k) == pytest.approx(f(1.0 + k))
+    assert "1,200 equations, made shorter" in str(j.cost()) and j.cost().compiling < 0.03
+
+
+def test_the_rows_of_a_gradient_tell_how_long_a_recording_is(monkeypatch):
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    j, traces = fc.jit(fc.grad(irregular)), counters["traces"]
+    for k in range(4):
+        np.testing.assert_allclose(j(1.0 + k), fc.grad(irregular)(1.0 + k))
+    cost = j.cost()
+    assert counters["traces"] == traces and cost.recording == 0.0  # where it cannot be repaid yet, nothing is tried
+    assert cost.unjitted == pytest.approx(4 * 6000 * COSTS["row"], rel=0.01)
+
+
+def test_what_takes_less_than_a_call_of_a_program_is_called_itself(monkeypatch):
+    monkeypatch.setattr(account, "CALL", 4e-6)
+
+    def f(x):
+        return x * 3.0 if np.sum(x) > 0.0 else x * 0.1
+
+    j = fc.jit(f)
+    for k in range(8):
+        assert j(1.0 - k) == f(1.0 - k)
+    assert j.cost().compiling == 0.0 and j.cost().calls == 8 and paths_of(j).tiny == 1
+    for k in range(8):  # of another type: a call of that is long enough
+        x = np.full(100_000, 1.0 - k % 2)
+        np.testing.assert_array_equal(j(x), f(x))
+    assert j.cost().compiling > 0.0
+    with fc.config.set(jit_patience=0):
+        for k in range(4):
+            assert j(1.0 - k) == f(1.0 - k)
+
+
+def test_explain_tells_the_cost():
+    j, straight = fc.jit(lambda x: walk(x)), fc.jit(lambda x: x * 2.0)
+    x = np.random.default_rng(0).normal(size=100)
+    for _ in range(3):
+        j(x), straight(1.0)
+    for f, argument in ((j, x), (straight, 1.0)):
+        found = f.explain(argument)
+        assert found.cost == f.cost() and "calls counted" in str(found) and found.cost.recording > 0
+
+
+def writes(x, n):
+    for i in range(80):
+        if x[i % 4] > 0:
+            x[i % 4] = x[i % 4] * 0.5 - 0.01 * n
+        else:
+            x[i % 4] += 1.0
+    return x
+
+
+def aliases(x):
+    s = 0.0
+    for i in range(80):
+        s = s + 1.0 if x[i % 4] > s * 0.01 else s
+    return x, x[::-1], x * s
+
+
+def indexes(x, k):
+    out = 0.0
+    for _ in range(70):
+        k = k * 3 % 7
+        out = out + x[k] if x[k] > 0 else out - x[k] * 2
+    return out
+
+
+def divides(x):
+    s = 1.0
+    for _ in range(70):
+        s = s + 1 / x if x > -0.5 else s * 2
+    return s
+
+
+def outcome(f, arguments):
+    """Results, what became of the arguments, and which results are arguments; or the error."""
+    given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    try:
+        results = fc.tree.leaves(f(*given))
+    except ArithmeticError as error:
+        return type(error)
+    written = f.__name__ == "writes" and [r is given[0] for r in results]
+    return [np.asarray(r).tolist() for r in results], [np.asarray(a).tolist() for a in given], written
+
+
+@pytest.mark.parametrize("free", [0.0, FREE, 5.0])
+@pytest.mark.parametrize(
+    "f, calls",
+    [
+        (writes, [(np.random.default_rng(i % 4).normal(size=4), 1.0 + i % 2) for i in range(12)]),
+        (aliases, [(np.random.default_rng(i % 3).normal(size=4),) for i in range(12)]),
+        (indexes, [(np.arange(7.0) - 3, 1 + i % 5) for i in range(20)]),
+        (divides, [(x,) for x in (1.0, 2.0, 0.0, -1.0, 2.0, 0.0, 1.0, -0.0, np.inf) * 2]),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_results_are_pythons_whatever_is_spent(monkeypatch, f, calls, free):
+    monkeypatch.setattr(account, "FREE", free)
+    j = fc.jit(f)
+    j.clear_cache()
+    for arguments in calls:
+        expected, found = outcome(f, arguments), outcome(j, arguments)
+        if type(expected) is type:
+            assert found is expected
+            continue
+        for a, b in zip(expected[:2], found[:2]):
+            for x, y in zip(a, b):
+                np.testing.assert_allclose(y, x, rtol=1e-12)
+        assert found[2] == expected[2]
+    j.clear_cache()
