@@ -265,9 +265,9 @@ def test_caches_are_listed() -> None:
     lines = {line.name: line for line in funcad.debug.caches()}
     assert [*lines] == sorted(lines) and len(lines) > 60
     assert lines["jitted.programs"].size >= 1 and lines["host.internal"].size == len(internal)
-    assert lines["primitives.contraction.dot_plan"].bound == 1024 and lines["unjitted.structures"].bound == 1024
+    assert lines["primitives.contraction.dot_plan"].bound == 1024 and lines["unjitted.kinds"].bound == 4096
     assert any([name.startswith("of a program: ") for name in lines])
-    assert "unjitted.structures" in repr(funcad.debug.caches()) and "<table" in funcad.debug.caches()._repr_html_()
+    assert "unjitted.kinds" in repr(funcad.debug.caches()) and "<table" in funcad.debug.caches()._repr_html_()
     assert not any([line.differences for line in lines.values()])
 
 
