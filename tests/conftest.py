@@ -70,10 +70,20 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def learning_fast() -> Iterator[None]:
-    """Jitted functions are traced at their first call, which a test may be about; see tests/jitted/test_first_calls.py."""
-    with pytest.MonkeyPatch.context() as m:
+    """Jitted functions are traced at their first call, which a test may be about; see tests/jitted/test_first_calls.py.
+
+    Their programs are compiled at once, however long they are, so that a test of jit is one of what was compiled.
+    """
+    with pytest.MonkeyPatch.context() as m, funcad_config.set(jit_patience=0):
         m.setattr(first_calls, "OBSERVES", False)
         m.setattr(account, "CALL", 0.0)
+        yield
+
+
+@pytest.fixture
+def patient() -> Iterator[None]:
+    """What jit spends is repaid first, as without a setting."""
+    with funcad_config.set(jit_patience=1):
         yield
 
 

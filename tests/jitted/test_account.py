@@ -16,6 +16,8 @@ from funcad.jitted.account import COSTS, FREE, Account
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 @pytest.fixture
 def much_is_free(monkeypatch):

@@ -22,6 +22,8 @@ from funcad.backends.interpreter import counters
 from funcad.ir.tracer import Tracer
 from funcad.jitted import first_calls
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 W = np.arange(4.0)
 
 

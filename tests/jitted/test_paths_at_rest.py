@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import funcad as fc
 from funcad.backends.interpreter import counters
 from funcad.jitted import account
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
+
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def bits(n):

@@ -16,6 +16,8 @@ import pytest
 from funcad import custom_jvp, explain_cache_misses, grad, jit, tree, vmap
 from funcad.jitted import first_calls
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 KEYS = ("b", "a", "c")
 VALUES = {"a": 2.0, "b": 3.0, "c": 5.0}
 ORDERS = [dict(zip(keys, [VALUES[k] for k in keys])) for keys in itertools.permutations(KEYS)]

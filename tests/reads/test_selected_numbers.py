@@ -8,6 +8,8 @@ import pytest
 import funcad as fc
 from tests.jitted.test_paths_calls import paths_of
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 VALUES = [0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf]
 
 
