@@ -537,8 +537,8 @@ def pull_by_elements(
         arrays = [type(p) is np.ndarray or type(p) is Tracer and p.aval.shape != () for p in given]
         size = () if not wide and any([row is not None and not array for row, array in zip(rows, arrays)]) else 2
         for p, value, array in zip(primals, given, arrays):
-            if id(p) not in like:
-                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else value
+            if id(p) not in like:  # new objects: the value of a traced number may be the object that another operand is
+                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else _like(aval_of(value))
         examples = [like[id(p)] for p in primals]
         some = np.ndarray in map(type, examples)
         rule = primitive, examples, rows, [np.empty(size, aval_of(out).dtype) if some else out], params, None

@@ -12,6 +12,7 @@ from funcad import grad, jvp, value_and_grad, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.nn import clamp
 from funcad.unjitted.kinds import kinds
+from tests.forked import in_a_process
 
 
 def loss(w, x, rate=0.5):
@@ -165,3 +166,14 @@ def test_threads_fill_a_full_table_and_empty_it(monkeypatch):
     for t in threads:
         t.join()
     assert not wrong and len(kinds) <= 3
+
+
+@pytest.mark.parametrize("first", ["grad(grad(f))(0.0)", "hessian(f)(0.0)", "jvp(grad(f), (0.0,), (1.0,))"])
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_a_value_that_is_the_object_of_a_constant_is_not_that_constant(name, first):
+    """In code that was compiled together, 0.0 is one object: a rule that looks whether operands are one sees the operands."""
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\nimport numpy as np\nfrom funcad import grad, hessian, jvp\n"
+        f"f = lambda x: np.{name}(x, 0.0)\n{first}\nprint(*[float(grad(f)(x)) for x in (-1.0, 0.0, 1.0)])"
+    )
+    assert in_a_process(code) == ("0.0 0.5 1.0" if name == "maximum" else "1.0 0.5 0.0")
