@@ -18,8 +18,8 @@ MODULES = ["funcad", *sorted(m.name for m in pkgutil.walk_packages(funcad.__path
 
 
 @pytest.fixture(autouse=True)
-def _as_users_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call of a jitted function is observed, which other tests leave out."""
+def _as_users_find_it(monkeypatch: pytest.MonkeyPatch, patient: None) -> None:
+    """The first call of a jitted function is observed, and its account kept, which other tests leave out."""
     monkeypatch.setattr(first_calls, "OBSERVES", True)
 
 

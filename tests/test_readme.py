@@ -20,8 +20,8 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)
-def _as_users_find_it(monkeypatch):
-    """The first call of a jitted function is observed, which other tests leave out."""
+def _as_users_find_it(monkeypatch, patient):
+    """The first call of a jitted function is observed, and its account kept, which other tests leave out."""
     monkeypatch.setattr(first_calls, "OBSERVES", True)
 
 
