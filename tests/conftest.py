@@ -46,6 +46,7 @@ def pytest_collection(session: Any) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # a collection would look at each of the tests again
+    gc.set_threshold(5000, 20, 20)  # programs are many small objects: it would be a tenth of the run
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

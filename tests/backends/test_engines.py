@@ -205,7 +205,7 @@ FEW = [case for i, case in enumerate(CHAINS) if len(case[1]) < 2 and "jit" not i
 config_engines = pytest.mark.parametrize("engine", ["numpy", pytest.param("native", marks=native_only)])
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(12)
 @config_engines
 @composition.parametrize(FEW)
 def test_programs_under_transforms(name: str, chain: tuple[str, ...], engine: str) -> None:

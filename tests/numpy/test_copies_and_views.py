@@ -207,7 +207,7 @@ def seen_in_the_table(name: str) -> int:
     return most
 
 
-@pytest.mark.share(32)
+@pytest.mark.share(64)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_are_the_operand_itself_where_numpys_are(name: str) -> None:

@@ -157,7 +157,7 @@ def _random_program(rng: np.random.Generator, length: int) -> Callable[..., list
     return program
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs_agree_bit_for_bit(seed, dtype):

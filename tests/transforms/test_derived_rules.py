@@ -100,7 +100,7 @@ USES = {
 }
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("use", USES)
 def test_a_rule_that_is_the_jvp_of_the_function(use, program):

@@ -49,7 +49,7 @@ def squared(x: Any) -> Any:
     return s
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("f", [chain, backwards, repeated, of_rows, squared])
 def test_gradients(f: Any) -> None:
     x = RNG.normal(size=N)
