@@ -23,6 +23,7 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 DEFAULTS = type(where.state)
+ACCOUNT = {"FREE": account.FREE, "FIRST_LOOK": account.FIRST_LOOK}
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads them
@@ -46,7 +47,7 @@ def pytest_collection(session: Any) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # a collection would look at each of the tests again
-    gc.set_threshold(5000, 20, 20)  # programs are many small objects: it would be a tenth of the run
+    gc.set_threshold(5000, 20, 20)  # programs are many small objects, and it took a tenth of the run
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -73,19 +74,21 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 def learning_fast() -> Iterator[None]:
     """Jitted functions are traced at their first call, which a test may be about; see tests/jitted/test_first_calls.py.
 
-    Their programs are compiled at once, however long they are, so that a test of jit is one of what was compiled.
+    However long they are, what is spent on their programs is not to be repaid first: a test of jit is one of programs.
     """
-    with pytest.MonkeyPatch.context() as m, funcad_config.set(jit_patience=0):
+    with pytest.MonkeyPatch.context() as m:
+        for free in ("FREE", "FIRST_LOOK"):
+            m.setattr(account, free, float("inf"))
         m.setattr(first_calls, "OBSERVES", False)
         m.setattr(account, "CALL", 0.0)
         yield
 
 
 @pytest.fixture
-def patient() -> Iterator[None]:
-    """What jit spends is repaid first, as without a setting."""
-    with funcad_config.set(jit_patience=1):
-        yield
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What jit spends is repaid first, as outside of the tests."""
+    for name, number in ACCOUNT.items():
+        monkeypatch.setattr(account, name, number)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -90,7 +90,6 @@ def counting():
         (policies.save_from_both_policies(policies.nothing_saveable, policies.save_only_these_names("kept")), 1),
     ],
 )
-@pytest.mark.usefixtures("patient")  # a compiled program keeps what is small
 def test_what_is_kept_does_not_run_again(policy, expected, wrap):
     count, runs = counting()
 

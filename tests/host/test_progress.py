@@ -330,7 +330,6 @@ def test_the_log_says_what_was_traced_and_why() -> None:
     assert found._repr_html_().count("<tr>") == len(text)
 
 
-@pytest.mark.usefixtures("patient")
 def test_a_static_argument_whose_repr_raises_is_traced_as_any_other() -> None:
     class Silent:
         def __init__(self, n: int):
@@ -348,7 +347,6 @@ def test_a_static_argument_whose_repr_raises_is_traced_as_any_other() -> None:
     assert "what 1 dropped programs depended on, such as a static argument, is gone" in (fc.debug.compile_log()[-1].why)
 
 
-@pytest.mark.usefixtures("patient")
 def test_texts_are_made_of_the_nearest_program_only(monkeypatch: pytest.MonkeyPatch) -> None:
     from funcad.jitted import jit_misses
 

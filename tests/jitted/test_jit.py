@@ -135,7 +135,6 @@ def test_results_never_alias_arguments_or_each_other():
     assert x[0] == 1.0 and b[0] == 1.0
 
 
-@pytest.mark.usefixtures("patient")  # compiled programs have memory of their own for results
 def test_donated_buffers_take_results_and_nothing_else_is_written():
     f = fc.jit(lambda x, y: (x + y, x * 1.0), donate_argnums=0)
     g = fc.jit(lambda x, y: x + y, donate_argnums=0)

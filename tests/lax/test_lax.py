@@ -31,7 +31,6 @@ def normal(*shape, seed=0):
         ("abs", np.abs), ("is_finite", np.isfinite),
     ],
 )  # fmt: skip
-@pytest.mark.usefixtures("patient")  # compiled functions are not NumPy's to the last bit
 def test_elementwise_functions_are_numpys(name, ufunc):
     f = getattr(lax, name)
     args = (X, Y)[: ufunc.nin]

@@ -119,10 +119,9 @@ def test_jitted(name):
     expected = [(x, y, expected_of_pair(f, x, y)) for x, y in pairs(name)]
     refused = [(x, y, e) for x, y, e in expected if isinstance(e, type)]
     accepted = [(x, y, e) for x, y, e in expected if not isinstance(e, type)]
-    with funcad.config.set(jit_patience=0):  # so many equations are waited with, else
-        results = funcad.jit(lambda xs, ys: [f(x, y) for x, y in zip(xs, ys)])(
-            [x for x, _, _ in accepted], [y for _, y, _ in accepted]
-        )
+    results = funcad.jit(lambda xs, ys: [f(x, y) for x, y in zip(xs, ys)])(
+        [x for x, _, _ in accepted], [y for _, y, _ in accepted]
+    )
     for (x, y, e), r in zip(accepted, results):
         check(r, e, f"jit {name}({label(x)}, {label(y)})")
     for x, y, e in refused[::5]:

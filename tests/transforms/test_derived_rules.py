@@ -175,7 +175,6 @@ COUNTED = {
 
 
 @pytest.mark.share(3)
-@pytest.mark.usefixtures("patient")  # a compiled program leaves out what is multiplied by zero
 @pytest.mark.parametrize("inner", COUNTED)
 @pytest.mark.parametrize("outer", COUNTED)
 def test_such_a_rule_computes_nothing_twice(outer, inner):
