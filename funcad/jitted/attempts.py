@@ -8,6 +8,7 @@ function with guards is attempted once for each of its paths.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -51,8 +52,7 @@ class Attempt(NamedTuple):
     store: Any  # of the output's structure
     writes: Any
     given: Given
-    in_tree: Any
-    title: str
+    of: Attempts
     found: Found  # what the function may read beside its arguments
     run: TwinRun | None  # where it has a twin: what it reads and stores
 
@@ -111,6 +111,14 @@ class Attempts:
         self.statics = [(label, again(a, of and not i)) for i, (label, a) in enumerate(core.static_values(args, kwargs))]
         self.twinned, self.unseen = has_twin(core.f), core.cache.unseen
 
+    def ordered_as(self, in_tree: Any) -> Attempts:
+        """The same for a call whose dicts may have their keys in another order."""
+        if in_tree.orders == self.in_tree.orders:
+            return self
+        found = copy.copy(self)
+        found.in_tree = in_tree
+        return found
+
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
         """The static arguments beside the others."""
         it = iter(dynamic)
@@ -144,7 +152,7 @@ class Attempts:
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         flat = flat if run is None else run.storing(flat)
         flat = _taking(flat, run, self.given) if self.given else flat
-        return Attempt(flat, store, writes, given, self.in_tree, self.title, found, run)
+        return Attempt(flat, store, writes, given, self, found, run)
 
 
 def _taking(flat: Callable[..., list], run: TwinRun | None, places: Sequence[Place]) -> Callable[..., list]:
