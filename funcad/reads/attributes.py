@@ -186,6 +186,8 @@ def method_of(observer: Observer, kind: type, name: str) -> Any:
     """A method that Python itself looks up in the class of an object, to be called with the object; None if it is no twin's."""
     base, raw = raw_of(kind, name)
     if not is_users_function(raw):
+        if name != "__call__":  # of which the object itself tells more
+            observer.see(raw)
         return None
     passed(observer, kind.__mro__, base, name)
     at = of_class(observer, base, name)
@@ -245,6 +247,8 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
         observer.stores.attribute(x, name)
         x.__dict__[name] = found
         return found
+    if way is property:
+        observer.see(raw.fget)
     if has or way is types.MemberDescriptorType:
         return MISSING
     if way is types.FunctionType:

@@ -47,7 +47,7 @@ from funcad.reads.later import LaterMethod, all_now, is_live, now, text
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
-from funcad.reads.refused_calls import named, refusal_of
+from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
 from funcad.reads.selections import SELECTIONS
 from funcad.reads.stores import held_before
@@ -139,6 +139,7 @@ def _vectorized(observer: Observer, f: np.vectorize) -> LibraryCall:
 
 def _class(observer: Observer, f: type) -> Any:
     """A class of the user's: what its `__init__` does is seen."""
+    observer.see(f)
     begin = f.__init__
     if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
         observer.orders.seen = observer.orders.seen or issubclass(f, CONTAINERS) and bool(observer.orders.dicts)
@@ -168,9 +169,7 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
             return f
     except TypeError:  # what cannot be hashed
         pass
-    reason = refusal_of(f)
-    if reason is not None:
-        observer.refuse(reason)
+    observer.see(f)
     if getattr(f, "__module__", None) == "traceback":  # it looks at its caller, too
         return f
     if id(f) in observer.origin and (type(f) is types.FunctionType or type(f).__module__.partition(".")[0] == "funcad"):
@@ -351,6 +350,9 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
     if is_scalar(x):
         return x
     if callable(x) and not isinstance(x, (type, np.ufunc)):
+        keeps = type(f) in _HASHABLE and f in _KEEPERS or getattr(f, "__name__", "").endswith("callback")
+        if not keeps and _top(kind) != "funcad":
+            observer.see(x)
         door = tracing.door_of(x)
         if door is not x:
             return door

@@ -50,6 +50,7 @@ from funcad.reads.places import (
     reference,
 )  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
+from funcad.reads.refused_calls import refusal_of
 from funcad.tree.same import same
 from funcad.twin.twins import Untwinnable, is_twin
 
@@ -459,6 +460,12 @@ class Observer:
             frame = frame.f_back
         return ("", None) if frame is None else (str(Source(frame.f_code, frame.f_lasti)), tracing.shown_code(frame.f_code))
 
+    def see(self, f: Any) -> None:
+        """Something of a library's, or of the user's that has no code in Python, is about to be called."""
+        reason = refusal_of(f)
+        if reason is not None:
+            self.refuse(reason)
+
     def refuse(self, reason: str, at: tuple[str, types.CodeType | None] | None = None) -> None:
         """`at`: the line to name, where it is not the one that runs."""
         self.refused = self.refused or Refusal(reason, *(at or self.users_line()))
@@ -494,8 +501,12 @@ class Observer:
             return functools.partial(self.runs_as(f.func), *f.args, **f.keywords)
         if not isinstance(f, type) and not is_library(type(f)):
             method = self.method_of(self, type(f), "__call__")
-            return f if method is None else types.MethodType(method, f)
-        return self.twin(f) if type(f) is types.FunctionType and not is_library(f) else f
+            if method is not None:
+                return types.MethodType(method, f)
+        if type(f) is types.FunctionType and not is_library(f):
+            return self.twin(f)
+        self.see(f)
+        return f
 
     def also(self, guards: Guards | None, f: Any) -> list[Any]:
         """What another function's program depends on, which is a part of this one; gives the values of its inputs."""

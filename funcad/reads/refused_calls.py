@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.reads.later import tells_time
+from funcad.reads.code_reads import is_compiled
 
 _READS = "reads what nobody can read again"
 _DOES = "does something outside the program"
@@ -97,10 +97,12 @@ def refusal_of(f: Any) -> str | None:
         return None
     if reason is not None or isinstance(f, type) and issubclass(f, BaseException):
         return reason
+    if is_compiled(f):
+        return f"{getattr(f, '__qualname__', None) or type(f).__qualname__} is compiled (Cython, C), and nobody sees what it reads"
     owner, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
     kind = None if owner is None or type(owner) is types.ModuleType else owner if isinstance(owner, type) else type(owner)
     if kind is not None and issubclass(kind, datetime.date):
-        says_now = kind is owner and name in ("now", "today", "utcnow") and not tells_time(f)
+        says_now = kind is owner and name in ("now", "today", "utcnow") and owner not in (datetime.date, datetime.datetime)
         return f"{kind.__name__}.{name} reads a clock" if says_now else None
     module = str(getattr(f, "__module__", None) or (kind or type(f)).__module__)
     package, _, rest = module.partition(".")
