@@ -129,7 +129,7 @@ _SLOTS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDe
 
 
 def is_compiled(f: Any) -> bool:
-    """Is it a function, a method or a class of the user's that is machine code (Cython, C, C++), so that nobody sees what it does?"""
+    """Is it a function, a method or a class of the user's that is machine code (Cython, C, C++)? Nobody sees what it does."""
     f = f.__func__ if type(f) is types.MethodType else f
     kind = type(f)
     if kind is types.FunctionType or kind is types.ModuleType:
@@ -143,8 +143,8 @@ def is_compiled(f: Any) -> bool:
             return not is_library_module(str(f.__module__))
         bases = (owner if isinstance(owner, type) else type(owner)).__mro__
         return not is_library(next((b for b in bases if type(vars(b).get(f.__name__)) not in _NO_SLOTS), bases[0]))
-    call = None if is_library(kind) or is_library_module(str(getattr(f, "__module__", ""))) else getattr(kind, "__call__", None)
-    return call is not None and is_compiled(call)
+    known = is_library(kind) or is_library_module(str(getattr(f, "__module__", "")))
+    return not known and callable(f) and is_compiled(kind.__call__)
 
 
 _NO_SLOTS = (type(None), types.FunctionType)  # what hides a method that `super()` gives

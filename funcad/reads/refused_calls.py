@@ -98,7 +98,8 @@ def refusal_of(f: Any) -> str | None:
     if reason is not None or isinstance(f, type) and issubclass(f, BaseException):
         return reason
     if is_compiled(f):
-        return f"{getattr(f, '__qualname__', None) or type(f).__qualname__} is compiled (Cython, C), and nobody sees what it reads"
+        what = getattr(f, "__qualname__", None) or type(f).__qualname__
+        return f"{what} is compiled (Cython, C), and nobody sees what it reads"
     owner, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
     kind = None if owner is None or type(owner) is types.ModuleType else owner if isinstance(owner, type) else type(owner)
     if kind is not None and issubclass(kind, datetime.date):

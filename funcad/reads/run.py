@@ -136,17 +136,18 @@ def unplaceable(found: Any) -> str | None:
             what = "a file"
         if what is not None:
             return f"{place.label} is {what}, and the function has no source that could be read"
-        if kind is types.FunctionType and not is_library(owner):
-            for called in _named_in(owner, owner.__code__):
-                reason = _reason(called)
-                if reason is not None:
-                    return reason
+        named = _named_in(owner, owner.__code__) if kind is types.FunctionType and not is_library(owner) else ()
+        for found_there in (x, *named):
+            reason = _reason(found_there)
+            if reason is not None:
+                return reason
     return None
 
 
 def _reason(x: Any) -> str | None:
     try:
-        reason = refusal_of(x) or (f"{_FUNCTIONS[x]} in a function without a source" if x in _FUNCTIONS else None)
+        reason = refusal_of(x) or refusal_of(x if is_library(type(x)) else type(x))  # an object of a class that is compiled
+        reason = reason or (f"{_FUNCTIONS[x]} in a function without a source" if x in _FUNCTIONS else None)
     except TypeError:  # what cannot be hashed
         reason = None
     if reason is None and is_replayed(x):
@@ -163,8 +164,8 @@ def _named_in(f: Any, code: types.CodeType) -> Iterator[Any]:
             now = f.__globals__.get(op.argval, getattr(builtins, op.argval, MISSING))
         elif op.opname == "LOAD_DEREF":
             now = content(cells[op.argval]) if op.argval in cells else MISSING
-        elif op.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(now, (types.ModuleType, type)) and is_library(now):
-            now = getattr(now, op.argval, MISSING)
+        elif op.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(now, (types.ModuleType, type)):
+            now = getattr(now, op.argval, MISSING) if is_library(now) else vars(now).get(op.argval, MISSING)
         elif op.opname not in ("CACHE", "PUSH_NULL"):
             now = MISSING
         if now is not MISSING:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,15 @@ placed = {  # what is read by a name that can be read again
     "attribute": lambda x: c.model.scale * x,
     "field": lambda x: c.extension.scale * x,
 }
+without_source = {"__name__": "made"}
+exec('''
+import compiled as c, time
+from compiled import scaled as own
+calls = [lambda x: c.scaled(x), lambda x: sum(map(c.scaled, [x, x])), lambda x: c.model.times(x),
+         lambda x: len(c.extension) * x,
+         lambda x: own(x), lambda x, h=own: h(x), lambda x: c.Model(2.0).scale * x, lambda x: c.told() * x]
+''', without_source)
+calls.update({f"without a source, {i}": f for i, f in enumerate(without_source["calls"])})
 x = np.arange(1.0, 4.0)
 for name, f in {**calls, **placed}.items():
     with warnings.catch_warnings(record=True) as caught:
@@ -175,16 +185,15 @@ class Numbers(list):
 
 
 @pytest.mark.parametrize("f", [
-    np.sin, np.sum, np.ndarray, np.zeros(3).sum, np.random.default_rng().normal, len, [].append, dict.get, "a".join, object.__init__,
-    Numbers, Numbers().append, Numbers().first, int, float.__add__, (1.0).__add__, type, ValueError, funcad.grad, funcad.jit(len),
+    np.sin, np.sum, np.ndarray, np.zeros(3).sum, np.random.default_rng().normal, len, [].append, dict.get, "a".join, int,
+    object.__init__, Numbers, Numbers().append, Numbers().first, float.__add__, (1.0).__add__, type, ValueError, funcad.grad,
+    funcad.jit(len),
 ], ids=range(20))  # fmt: skip
 def test_libraries_and_pythons_own_code_are_not_the_users(f: Any):
     assert not is_compiled(f)
 
 
 def test_a_function_that_is_handed_over_is_looked_at():
-    import time  # noqa: PLC0415
-
     jitted = funcad.jit(lambda x: [*map(time.sleep, [0.0])] and 2.0 * x, not_compiled="raise")
     with pytest.raises(funcad.NotCompiledWarning, match="time.sleep waits at each call"):
         [jitted(1.0) for _ in range(3)]
