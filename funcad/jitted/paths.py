@@ -9,8 +9,9 @@ says (account.py); if not, the function itself is called. Under derivatives that
 on the primals, and then runs as one program.
 
 Invariant: nothing that has effects runs twice in a call. Traps: a path that raises is recorded at each visit, so that its
-message is made of values; what an operation raises is raised by recording too, inside the user's `try`. A function with long
-paths, whose segments would be too many programs, rests when nothing is repaid: it is called itself so many times.
+message is made of values; what an operation raises is raised by recording too, inside the user's `try`. Where a recording is not
+like the paths, f itself runs, and they are forgotten. A function with long paths, whose segments would be too many programs,
+rests when nothing is repaid: it is called itself so many times.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from funcad.jitted.account import Abandoned, Account, compile_cost
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_programs import COUNTING, PathProgram, nodes_to, path_program, runs_past
-from funcad.jitted.path_recording import ANSWERS, REFUSALS, Recorder
+from funcad.jitted.path_recording import ANSWERS, REFUSALS, Differs, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
 from funcad.primitives.python_numbers import NotTheSame
@@ -51,6 +52,7 @@ from funcad.unjitted.strides import Given
 LONG = 64  # questions of a path, from which on other paths share no programs with it: one for each segment is too dear
 MOST_PROGRAMS = 16  # paths that are one program, of one signature
 MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time
+MOST_ANEW = 2  # recordings that are not like the paths, after which the function is not compiled
 AT_LEAST = 4  # calls that a rest is worth
 LONGEST = 1 << 16  # calls of a rest
 SHORT = 1 << 10  # calls of a rest of what is faster without a program
@@ -62,7 +64,7 @@ class Paths:
     """The paths of one signature."""
 
     __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends", "hits", "unknown", "at_rest", "rest")
-    __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried", "ordered")
+    __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried", "ordered", "anew")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool, ordered: bool):
         """`attempt(function, leaves)`: one run of the flat function that jit traces."""
@@ -82,6 +84,7 @@ class Paths:
         self.waiting: PathProgram | None = None  # the next of them, when its compilation is not repaid yet
         self.past: bool | None = None  # may all paths so far run past their questions?
         self.longest = 0  # questions of the longest of them
+        self.anew = 0  # times that the paths were forgotten, as a recording was not like them
         self.tiny = 0  # recordings in a row of calls that take less than one of a program
         self.rested = False  # has it rested for that reason?
         self.missed = self.tried = 0  # calls in a row that no such program was right for; calls since the last one was tried
@@ -351,7 +354,7 @@ class Paths:
             with attempt.looked_after():
                 flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
                 jaxpr, consts = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
-        except Abandoned:
+        except (Abandoned, Differs):
             recorder.most = -1
         except Refusal as refusal:
             return core.runs_un_jitted(refusal, *attempts.arguments(leaves))
@@ -361,6 +364,9 @@ class Paths:
             raise
         finally:
             recorder.ends(core)
+        if recorder.differs is not None and self.begins_anew() > MOST_ANEW:
+            reason = str(recorder.differs).partition("\n")[0].removeprefix("a jitted function ").partition(":")[0]
+            return core.runs_un_jitted(Refusal(f"it {reason}", ""), *attempts.arguments(leaves))
         if recorder.most == -1:
             return self._itself(core, leaves, attempts)
         self._depends_on(core, attempt)
@@ -368,6 +374,14 @@ class Paths:
             outs = call_of(jaxpr, [*consts, *leaves], self.name)
             return self._result(core, attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
         return self.take(core, recorder, attempt, (jaxpr, consts), donated, keep)
+
+    def begins_anew(self) -> int:
+        """All paths are forgotten, as a recording was not like them; gives how often that has happened."""
+        with self.trie.lock:
+            self.trie.forget()
+            self.programs, self.candidate, self.waiting = (), None, None
+            self.anew += 1
+        return self.anew
 
     def _depends_on(self, core: Any, attempt: Attempt) -> None:
         """What a recording read is compared from now on; where it is a part of a program that is traced, there too."""
