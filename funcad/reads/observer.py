@@ -88,13 +88,13 @@ class Observer:
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
         self.storing = ""  # code of the user's that ran as it is, and stores something
-        self.unseen = False  # did code of the user's run as it is, or may it have?
         self.stores: Any = None  # see stores.py
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
         self.method_of: Callable[..., Any] = lambda observer, kind, name: None  # see attributes.py
         self.defaults_of: Callable[..., None] = lambda observer, f: None  # see attributes.py
         self.untwinned: Callable[..., Any] = lambda observer, f: f  # see jitted/attempts.py
+        self.ran: tuple[tuple[Any, bool], ...] = ()  # the user's codes that ran as they are, see reads/run.py
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()

@@ -39,6 +39,8 @@ from funcad.twin.net import Net
 from funcad.twin.templates import Untwinnable, rewritten_code
 from funcad.twin.twins import Twins
 
+# codes of the user's that ran as they are, and whether they read more than their arguments; None: there was no net
+Ran = dict[types.CodeType | None, bool]
 _FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
 _KINDS = {contextvars.ContextVar: "a context variable", array.array: "an array.array", bytearray: "a bytearray"}
 _KINDS |= {memoryview: "a memoryview", weakref.ref: "a weak reference", threading.local: "a threading.local"}
@@ -101,21 +103,33 @@ def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
     return not (made or is_internal(file) or is_library_module(str(names.get("__name__", ""))))
 
 
+def _reads_outside(frame: types.FrameType) -> bool:
+    """Does a code read a closure variable or a global that is no function, class or module?"""
+    code = frame.f_code
+    names = reads_of(code).globals & frame.f_globals.keys()
+    held = [frame.f_globals[name] for name in names] + [frame.f_locals.get(name) for name in code.co_freevars]
+    return not all([x is None or isinstance(x, _CODES) or is_library(type(x)) and callable(x) for x in held])
+
+
+_CODES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+
+
 @contextmanager
-def under(observer: Observer, known: list[bool]) -> Iterator[Callable[[Any], Any]]:
+def under(observer: Observer, known: list[Ran]) -> Iterator[Callable[[Any], Any]]:
     """A `with` block in which f runs; gives what is called in the place of a function.
 
     `known`: what the net said of the runs of this function before. Where a net costs much, only the first run has one.
     """
-    net = Net(_is_users) if _FREE or not known else None
+    net = Net(_is_users, _reads_outside) if _FREE or not known else None
     try:
         with net if net is not None else nullcontext(), setting(observer=observer):
             yield lambda f: called(observer, f, None)
     finally:
         if net is not None:
             observer.storing = next((code.co_qualname for code in net.seen if _stores(code)), "")
-            known[:] = [any(known) or bool(net.seen) or net.why is not None]
-        observer.unseen = any(known)
+            before = known[0] if known else {}
+            known[:] = [{**before, **{code: code in net.outside for code in net.seen}, **({None: False} if net.why else {})}]
+        observer.ran = tuple(known[0].items())
         observer.twins.close()
 
 
