@@ -161,7 +161,8 @@ class _Work:
 
     __slots__ = (
         *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
-        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest", "met", "in_tree", "outer"),
+        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest", "met", "in_tree"),
+        "outer",
     )
 
     def __init__(

@@ -213,7 +213,7 @@ class Cache:
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
         self.observed: OrderedDict[Signature, None] = OrderedDict()  # signatures whose first call ran un-jitted
-        self.unseen: list[Any] = []  # if a run of the twin has had a net: the user's codes that ran as they are, see reads/run.py
+        self.unseen: list[Any] = []  # if a run has had a net: the user's codes that ran as they are, see reads/run.py
         self.refused: str | None = None  # why the function is not compiled
         self.refuser: Any = None  # the code that does what cannot be compiled
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py

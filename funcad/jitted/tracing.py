@@ -65,7 +65,7 @@ class Tracing:
             if takes and (given := core.cache.given(core.f)):
                 return self._taking(given)
             return self._traced_with(set(), recorder)
-        except (FuncadError, TypeError, AttributeError) as error:  # of who is given a stand-in, and takes numbers
+        except (FuncadError, TypeError, AttributeError, NotImplementedError) as error:  # of who takes numbers
             happened = recorder is None or recorder.had_effects or recorder.started and isinstance(error, FuncadError)
             if ran and not happened:
                 raise Raised(error) from error

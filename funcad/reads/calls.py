@@ -53,6 +53,7 @@ from funcad.reads.selections import SELECTIONS
 from funcad.reads.stores import held_before
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
+_DISPATCHED = functools.singledispatch(lambda x: x).__code__
 _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
     [
         builtins.locals,
@@ -179,12 +180,29 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
         if place is not None:
             observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
         return contextlib.contextmanager(twin_of(f.__wrapped__))
+    if type(f) is types.FunctionType and f.__code__ is _DISPATCHED:
+        return _dispatched(observer, f, caller)
     if f is builtins.globals:
         table = caller.__globals__
         of = observer.found_nowhere(caller, caller.__qualname__)
         observer.known_as(table, observer.place(of, "attribute", "__globals__", "globals()"))
         return lambda: table
     return LibraryCall(observer, f)
+
+
+def _dispatched(observer: Observer, f: Any, caller: Any) -> Any:
+    """A function of functools.singledispatch: what is registered now is a guard, and its twin is called."""
+    place = observer.origin.get(id(f))
+    if place is not None:
+        asked = observer.place(place, "attribute", "dispatch", place.label)
+        i = f.dispatch.__code__.co_freevars.index("registry")
+        cells = observer.place(asked, "attribute", "__closure__", place.label)
+        at = observer.place(cells, "cell", i, f"what is registered for {place.label}")
+        held = f.dispatch.__closure__[i].cell_contents
+        observer.keys(at, held)
+        for kind, function in held.items():
+            observer.read(at, "entry", kind, at.label, function)
+    return lambda *args, **kwargs: called(observer, f.dispatch(args[0].__class__), caller)(*args, **kwargs)
 
 
 class LibraryCall:
@@ -505,6 +523,10 @@ def _entry_of(x: Any) -> tuple[str, Callable[[Any, Any], Any]]:
 
 def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
     place: Any = observer.of(owner)
+    if name == "copy" and issubclass(type(owner), os._Environ):
+        observer.known_as(owner._data, observer.place(place, "attribute", "_data", place.label))
+        observer.content(owner._data)
+        return MISSING
     if name in ("get", "__getitem__") and args and is_scalar(args[0]):
         label = f"{place.label}[{args[0]!r:.40}]"
         if args[0] in owner:

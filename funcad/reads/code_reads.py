@@ -24,7 +24,7 @@ from funcad.memo import remembers
 MISSING: Any = object()
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"])
 _ASKING = frozenset(["getattr", "hasattr", "attrgetter", "vars", "__dict__"])  # whose names are strings
-_LIBRARIES = frozenset(["numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names])
+_LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names}
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -105,7 +105,7 @@ def content(cell: Any) -> Any:
 @remembers(4096)
 def is_library_module(name: str) -> bool:
     top = name.partition(".")[0]
-    if top in _LIBRARIES:
+    if top in _LIBRARIES or name in _LIBRARIES:
         return True
     if top == "__main__":  # also where it is a tool's file, which runs the user's program in its place
         return False
@@ -164,4 +164,4 @@ def is_imported(x: Any, name: str) -> bool:
     if kind is types.BuiltinFunctionType and not isinstance(x.__self__, (types.ModuleType, types.NoneType)):
         return False
     is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
-    return is_code and x.__name__ == name and is_library(x)
+    return is_code and x.__name__ == name and is_library(x) and is_library_module(str(x.__module__))

@@ -58,6 +58,7 @@ LISTS = (list, tuple, collections.deque)
 CONTAINERS = (*LISTS, dict, set, frozenset)
 _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _DEEP = 6  # containers in containers that are told by their contents
 
 
@@ -94,6 +95,7 @@ class Observer:
         self.method_of: Callable[..., Any] = lambda observer, kind, name: None  # see attributes.py
         self.defaults_of: Callable[..., None] = lambda observer, f: None  # see attributes.py
         self.untwinned: Callable[..., Any] = lambda observer, f: f  # see jitted/attempts.py
+        self.alone: list[tuple[types.CodeType, bool]] = []  # codes of functions that have no twin
         self.ran: tuple[tuple[Any, bool], ...] = ()  # the user's codes that ran as they are, see reads/run.py
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
@@ -271,6 +273,8 @@ class Observer:
             self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
             self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
             self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
+        elif kind in _VIEWS:
+            self.refuse(f"{place.label} is a view of a dict, which shows what that holds by then")
         elif issubclass(kind, weakref.ref):
             self.guard(place, *reference(x))
             self.read(place, "call", None, f"{place.label}()", x())

@@ -22,6 +22,7 @@ from funcad.reads.code_reads import is_compiled
 _READS = "reads what nobody can read again"
 _DOES = "does something outside the program"
 _REFUSED: dict[Any, str] = {
+    **{f: f"np.{f.__name__} tells a setting" for f in (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions)},
     builtins.eval: "eval runs code that cannot be seen",
     builtins.exec: "exec runs code that cannot be seen",
     builtins.input: "input reads what nobody can read again",
@@ -70,7 +71,8 @@ _NAMES = _of(  # modules of which these do
     " is_char_device iterdir glob rglob walk absolute resolve read_bytes read_text write_bytes write_text open"
     " touch mkdir chmod lchmod unlink rmdir rename replace symlink_to hardlink_to owner group samefile"
     " expanduser readlink copy move",
-    "sys: displayhook excepthook unraisablehook settrace setprofile setrecursionlimit setswitchinterval audit"
+    "sys: getrecursionlimit getswitchinterval displayhook excepthook unraisablehook settrace setprofile"
+    " setrecursionlimit setswitchinterval audit"
     " set_int_max_str_digits addaudithook getrefcount getallocatedblocks",
     "gc: get_objects get_count get_stats get_referrers enable disable set_threshold collect freeze unfreeze",
     "threading: start join run current_thread active_count enumerate get_ident get_native_id settrace setprofile",
@@ -78,7 +80,8 @@ _NAMES = _of(  # modules of which these do
     "pprint: pprint pp",
     "traceback: print_exc print_exception print_last print_list print_stack print_tb",
     "logging: setLevel addHandler removeHandler addFilter removeFilter disable basicConfig shutdown",
-    "locale: setlocale",
+    "locale: setlocale getlocale localeconv",
+    "decimal: getcontext setcontext localcontext",
 )
 _OF_ARRAYS = frozenset(["tofile", "dump"])
 _OF_PANDAS = ("read_", "to_csv", "to_excel", "to_parquet", "to_pickle", "to_hdf", "to_feather", "to_sql", "to_stata")

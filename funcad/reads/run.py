@@ -104,11 +104,11 @@ def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
 
 
 def _reads_outside(frame: types.FrameType) -> bool:
-    """Does a code read a closure variable or a global that is no function, class or module?"""
-    code = frame.f_code
-    names = reads_of(code).globals & frame.f_globals.keys()
-    held = [frame.f_globals[name] for name in names] + [frame.f_locals.get(name) for name in code.co_freevars]
-    return not all([x is None or isinstance(x, _CODES) or is_library(type(x)) and callable(x) for x in held])
+    """Does a code read a closure variable, or a global that is no function, class or module?"""
+    names = reads_of(frame.f_code).globals & frame.f_globals.keys()
+    held = [frame.f_globals[name] for name in names]
+    data = [x for x in held if not isinstance(x, _CODES) and not (callable(x) and is_library(type(x)))]
+    return bool(data) or not {"__class__"}.issuperset(frame.f_code.co_freevars)
 
 
 _CODES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
@@ -129,7 +129,7 @@ def under(observer: Observer, known: list[Ran]) -> Iterator[Callable[[Any], Any]
             observer.storing = next((code.co_qualname for code in net.seen if _stores(code)), "")
             before = known[0] if known else {}
             known[:] = [{**before, **{code: code in net.outside for code in net.seen}, **({None: False} if net.why else {})}]
-        observer.ran = tuple(known[0].items())
+        observer.ran = (*known[0].items(), *observer.alone)
         observer.twins.close()
 
 

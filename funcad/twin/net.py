@@ -30,7 +30,9 @@ _NUMBERS = (4, 3, 5)  # of tools: those that Python has set aside for nobody, th
 
 
 class Net:
-    """`with Net() as net:` lists in `net.seen` the codes of the user's that ran un-twinned; `net.outside`: those that `reads` says of.
+    """`with Net() as net:` lists in `net.seen` the codes of the user's that ran un-twinned.
+
+    `net.outside` has those of them of which `reads(frame)` is true.
 
     `is_users(code, globals)` says whether a code is the user's; it is not asked for funcad's own. What one net says of a code
     holds for all: what is nobody's is not told of again.
