@@ -10,8 +10,8 @@ on the primals, and then runs as one program.
 
 Invariant: nothing that has effects runs twice in a call. Traps: a path that raises is recorded at each visit, so that its
 message is made of values; what an operation raises is raised by recording too, inside the user's `try`. Where a recording is
-not like the paths, f itself runs, and they are forgotten. A function with long paths, whose segments would be too many programs,
-rests when nothing is repaid: it is called itself so many times.
+not like the paths, f itself runs, and they are forgotten. A function with long paths, whose segments would be too many
+programs, rests when nothing is repaid: it is called itself so many times.
 """
 
 from __future__ import annotations
