@@ -582,7 +582,7 @@ class Core:
                 leaves = [*leaves, *further]
                 try:
                     with setting(happened=(happened, [])):
-                        return entry.paths.call(self, leaves, args, kwargs, donated)
+                        return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
                 except Exception as error:
                     stored_before(self, args, kwargs, happened, error)
                     raise
@@ -593,7 +593,7 @@ class Core:
             entry.runs += 1
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
-        return entry.paths.call(self, leaves, args, kwargs, donated)
+        return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -608,7 +608,7 @@ class Core:
         def is_static(where: Any) -> bool:
             return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
 
-        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self)
+        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self, key.in_tree)
         call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f, self.knows_self)
         if call is None:
             entry.write_at = -1

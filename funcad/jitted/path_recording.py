@@ -95,6 +95,10 @@ class _Escaped(BaseException):
     """An operation that stood in no `try` has failed: leaves those which Python has come to meanwhile."""
 
 
+class Differs(BaseException):
+    """Leaves a recording that is not like earlier ones with the same answers: nothing has happened, and f itself runs."""
+
+
 class Recorder:
     """One run of the user's function with values behind its trace."""
 
@@ -125,6 +129,7 @@ class Recorder:
         self.failed: dict[Var, Exception] = {}
         self.changes: Callable[[], bool] = lambda: False
         self._escaped: Exception | None = None
+        self.differs: PathError | None = None  # what is to be said where it was not like earlier ones
         self._inside = False  # does the user's function run?
         self._at_end = False  # does it, inside a `try`, run now, after what was recorded before?
         self._outside = (state.abstract, state.staging, state.running)
@@ -166,9 +171,11 @@ class Recorder:
             self._inside = True
             try:
                 outs = flat(*tracers)
+                if self.differs is not None:
+                    raise Differs  # the user's `except:` has taken the first one
                 if self.most is not None and len(trace.equations) > self.most and self._may_stop():
-                    raise Abandoned  # the user's `except:` has taken the first one
-            except Abandoned:
+                    raise Abandoned
+            except (Abandoned, Differs):
                 self._inside = False
                 self._take_back()
                 raise
@@ -305,6 +312,8 @@ class Recorder:
         guard = self._name(x.atom)
         if self._place < len(self.chain):
             node, key, answer = self.chain[self._place]
+            if node.kind != how and error is None:
+                ANSWERS[how][0](self._value(guard))  # NumPy asks for an index, is refused, and asks for a whole array
             self._check_end(node, guard, how)
             error = None if how != "success" or key is True else key[0](*key[1])
         else:
@@ -535,14 +544,19 @@ class Recorder:
             return type(old) is Literal and same_key(new.value) == same_key(old.value)
         return self._names.get(new) is old
 
-    def _other(self, equation: Equation | None = None) -> PathError:
+    def _other(self, equation: Equation | None = None) -> PathError | Differs:
         source = equation.source if equation is not None else user_source()
         where = f" at {source}" if source is not None else ""
-        return PathError(
+        error = PathError(
             f"a jitted function did something else than in an earlier call{where}, though all values that it asked for were "
             "the same: it depends on something that is no argument (random numbers, a counter, the time, a list that grows).\n"
             "Remedy: pass it as an argument, or call jit(..., guards=False) and use np.where, funcad.cond or funcad.while_loop."
         )
+        if self.had_effects:
+            return error
+        self._take_back()
+        self.differs = self.differs or error
+        return Differs()
 
 
 def _same_array(new: Any, old: Any) -> bool:

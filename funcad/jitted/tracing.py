@@ -65,7 +65,7 @@ class Tracing:
             if takes and (given := core.cache.given(core.f)):
                 return self._taking(given)
             return self._traced_with(set(), recorder)
-        except (FuncadError, TypeError, AttributeError) as error:  # of who is given a stand-in, and takes numbers
+        except (FuncadError, TypeError, AttributeError, NotImplementedError) as error:  # of who takes numbers
             happened = recorder is None or recorder.had_effects or recorder.started and isinstance(error, FuncadError)
             if ran and not happened:
                 raise Raised(error) from error
@@ -139,7 +139,7 @@ class Tracing:
                 jaxpr.memo["fast_math"] = True  # read by the passes
             entry = Entry(jaxpr, consts, self.in_tree, first.store.tree, first.given, first.writes)
         entry.code = getattr(core.f, "__code__", None)
-        entry.ordered = first.sees_orders(jaxpr) or core.ordered and len(kwargs) > 1 or entry.paths is not None
+        entry.ordered = first.sees_orders(jaxpr) or core.ordered and len(kwargs) > 1 or core.cache.ordered
         entry.watched = first.settle(core.f, core.cache.moved, jaxpr)
         if first.run is not None:
             entry.stores = tuple(first.run.stores)

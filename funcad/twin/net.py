@@ -32,12 +32,19 @@ _NUMBERS = (4, 3, 5)  # of tools: those that Python has set aside for nobody, th
 class Net:
     """`with Net() as net:` lists in `net.seen` the codes of the user's that ran un-twinned.
 
+    `net.outside` has those of them of which `reads(frame)` is true.
+
     `is_users(code, globals)` says whether a code is the user's; it is not asked for funcad's own. What one net says of a code
     holds for all: what is nobody's is not told of again.
     """
 
-    def __init__(self, is_users: Callable[[CodeType, dict[str, Any]], bool] = lambda code, globals_: True) -> None:
-        self._is_users = is_users
+    def __init__(
+        self,
+        is_users: Callable[[CodeType, dict[str, Any]], bool] = lambda code, globals_: True,
+        reads: Callable[[FrameType], bool] = lambda frame: False,
+    ) -> None:
+        self._is_users, self._reads = is_users, reads
+        self.outside: set[CodeType] = set()
         self._known: dict[int, CodeType] = {}  # holds what was looked at, so that no other has its identity
         self.seen: list[CodeType] = []
         self.why: str | None = None  # there is no net
@@ -62,6 +69,8 @@ class Net:
             self._known[id(code)] = code
             if not _comes_at_any_time(code):
                 self.seen.append(code)
+                if self._reads(frame):
+                    self.outside.add(code)
         return users
 
 
