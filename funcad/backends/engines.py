@@ -30,7 +30,7 @@ from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
 from funcad.configuration import show_config as show_config  # `funcad.show_config`, which loads what it reports
 from funcad.host.devices import namespace_of, on_device, restore_warnings, suppress_warnings
-from funcad.host.progress import working
+from funcad.host.progress import many_objects, working
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
@@ -173,7 +173,7 @@ class EngineProgram(Program):
     def optimized(self) -> Jaxpr:
         """The program after the passes."""
         if self._optimized is None:
-            with setting(engine=self.engine):  # another may be set by now
+            with setting(engine=self.engine), many_objects():  # another may be set by now
                 self._optimized = importlib.import_module("funcad.passes.pipeline").pipeline_end(self.jaxpr)
         return self._optimized
 
@@ -212,7 +212,7 @@ class EngineProgram(Program):
         """A block that compiles: it is logged, and it says so if it takes long."""
         start = time.perf_counter()
         what = f"a program of {len(self.jaxpr.equations):,} equations"
-        with working(lambda: f"compiling {what}{self.where()}"):
+        with working(lambda: f"compiling {what}{self.where()}"), many_objects():
             yield
         engine = engine or ("native" if self.native is not None else "numpy with native groups" if self.kernels else "numpy")
         place = self.where().removeprefix(" at ")

@@ -20,14 +20,15 @@ import numpy as np
 from funcad.host.devices import NAMESPACES, on_device
 from funcad.host.locks import Locks
 from funcad.host.real_types import ordinary
-from funcad.host.where import noted, open_traces, user_source
+from funcad.host.where import noted, open_traces, state, user_source
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.trace import bind, plain_values
+from funcad.ir.trace import AbstractTrace, bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import linear_of, linear_program
 from funcad.unjitted.following import FollowingTrace, run_following
+from funcad.unjitted.learned import Learned
 from funcad.unjitted.outside import Protector
 from funcad.unjitted.tape import Tape, among_lanes
 
@@ -49,7 +50,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class LinearizingTrace(FollowingTrace):
     """Reverse mode: writes rows, or runs rules whose tangents it records."""
 
-    __slots__ = ()
+    __slots__ = ("learned",)
     linear = True
 
     def open_recording(self) -> TangentTrace:
@@ -78,6 +79,9 @@ class LinearizingTrace(FollowingTrace):
                 return tape.record(primitive, args, params, shape, known)
             if shape is not None and known is None and self.is_nested(args):
                 return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+            learned = self.learned
+            if learned is not None and known is None:
+                return learned.record(self, primitive, args, params, shape)
             return self.by_rule(primitive, args, params, shape, known)
         finally:
             protector.args = saved
@@ -124,6 +128,7 @@ def linearize_following(
             primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
             break
     trace = LinearizingTrace(name)
+    trace.learned = None
     source = user_source(4)
     tangents: list[Any] = []
     tape = around = None
@@ -142,6 +147,8 @@ def linearize_following(
     else:
         protector = trace.protector = Protector(primals)
         recording = trace.open_recording()
+        if type(state.abstract) is AbstractTrace:
+            trace.learned = Learned(state.abstract)
         for p, d in zip(primals, differentiated):
             tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
     try:
