@@ -30,7 +30,7 @@ from funcad.api.value_reads import plain_value
 from funcad.errors import BufferNeeded, FuncadError, PathError
 from funcad.host.devices import compute, device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
-from funcad.host.where import is_internal, is_stored, note_source, state, user_source
+from funcad.host.where import is_internal, is_stored, note_source, state, unseen, user_source
 from funcad.ir.aval import Params, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
@@ -250,7 +250,8 @@ class Recorder:
         state.observer = None  # what a callback does is done at each call
         token = suppress_warnings()
         try:
-            yield
+            with unseen():
+                yield
         finally:
             restore_warnings(token)
             state.abstract, state.staging, state.running, state.source, state.observer = saved
