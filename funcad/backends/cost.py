@@ -6,13 +6,36 @@ multiply-add, a scan its body times its length, a cond its dearest branch, a whi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of, is_elementary
 
 NUMPY_NS = {atom: 4.0 if atom in ELEMENTARY else 0.4 for atom in ATOMS}  # of NumPy's loops, per element
 NUMPY_NS.update(sin=10.0, cos=10.0, tan=12.0, pow=15.0, integer_pow=15.0, sqrt=1.0, div=0.8)
+
+
+class Extent:
+    """How many equations give numbers, and how many arrays, of so many bytes together."""
+
+    __slots__ = ("python", "numbers", "arrays", "n_bytes")
+
+    def __init__(self, equations: Iterable[Any], inside: bool = False):
+        """`inside`: with those of the programs in their parameters."""
+        self.python = self.numbers = self.arrays = self.n_bytes = 0  # `python`: of the numbers, those of Python's
+        for e in equations:
+            shaped = [v.aval for v in e.outputs if isinstance(v.aval, Aval) and v.aval.shape]
+            if shaped:
+                self.arrays += 1
+                self.n_bytes += sum([aval.size * aval.dtype.itemsize for aval in shaped])
+            else:
+                self.numbers += 1
+                self.python += any([v.aval.weak for v in e.outputs if isinstance(v.aval, Aval)])
+            for part in subjaxprs(e.params) if inside and e.params else ():
+                more = Extent(part.equations, True)
+                self.numbers, self.arrays = self.numbers + more.numbers, self.arrays + more.arrays
 
 
 def cost_of(jaxpr: Jaxpr) -> dict[str, float]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from funcad.backends import interpreter
 from funcad.backends.blas_threads import limited, matters
-from funcad.backends.cost import cost_of
+from funcad.backends.cost import Extent, cost_of
 from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
 from funcad.configuration import show_config as show_config  # `funcad.show_config`, which loads what it reports
@@ -144,7 +144,8 @@ class EngineProgram(Program):
     def extent(self) -> tuple[int, int]:
         """How many equations of numbers and of arrays the passes leave."""
         if self._extent is None:
-            self._extent = _extent(self.optimized)
+            found = Extent(self.optimized.equations, True)
+            self._extent = found.numbers, found.arrays
         return self._extent
 
     def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
@@ -306,20 +307,6 @@ class EngineProgram(Program):
     def note(self, error: Exception) -> None:
         if self.generated is not None:
             self.generated.note(error)
-
-
-def _extent(jaxpr: Jaxpr) -> tuple[int, int]:
-    """How many equations of numbers and of arrays a program has, with those of its parts."""
-    numbers = arrays = 0
-    for e in jaxpr.equations:
-        if any([v.aval.shape for v in e.outputs if type(v.aval) is Aval]):
-            arrays += 1
-        else:
-            numbers += 1
-        for part in subjaxprs(e.params):
-            more = _extent(part)
-            numbers, arrays = numbers + more[0], arrays + more[1]
-    return numbers, arrays
 
 
 def _report() -> str:
