@@ -26,13 +26,16 @@ class Extent:
         """`inside`: with those of the programs in their parameters."""
         self.python = self.numbers = self.arrays = self.n_bytes = 0  # `python`: of the numbers, those of Python's
         for e in equations:
-            shaped = [v.aval for v in e.outputs if isinstance(v.aval, Aval) and v.aval.shape]
+            shaped = False
+            for v in e.outputs:
+                if isinstance(v.aval, Aval) and v.aval.shape:
+                    shaped = True
+                    self.n_bytes += v.aval.size * v.aval.dtype.itemsize
             if shaped:
                 self.arrays += 1
-                self.n_bytes += sum([aval.size * aval.dtype.itemsize for aval in shaped])
             else:
                 self.numbers += 1
-                self.python += any([v.aval.weak for v in e.outputs if isinstance(v.aval, Aval)])
+                self.python += len(e.outputs) == 1 and getattr(e.outputs[0].aval, "weak", False)
             for part in subjaxprs(e.params) if inside and e.params else ():
                 more = Extent(part.equations, True)
                 self.numbers, self.arrays = self.numbers + more.numbers, self.arrays + more.arrays

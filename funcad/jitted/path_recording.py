@@ -91,6 +91,9 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 REFUSALS = (ArithmeticError, ValueError, LookupError)  # by which operations refuse their operands, LinAlgError among them
 
 
+_NUMBERS = frozenset([float, int, bool, np.float64, np.bool_, np.int64])
+
+
 class _Escaped(BaseException):
     """An operation that stood in no `try` has failed: leaves those which Python has come to meanwhile."""
 
@@ -390,9 +393,12 @@ class Recorder:
     def _run_to(self, end: int) -> None:
         equations, names = self._trace.equations, self._names
         with self._at_once():
+            plain = not (device_in_use() or state.checked or state.axis_env)
             while self._ran < end:
                 equation = equations[self._ran]
                 self._ran += 1  # whatever comes: it is never run twice
+                if plain and not self.failed and self._runs_plainly(equation):
+                    continue
                 outputs = [names.get(v, v) for v in equation.outputs] if names else equation.outputs
                 lost = [a for a in equation.inputs if type(a) is Var and self._name(a) in self.failed] if self.failed else ()
                 if lost:  # recorded before it was known that there is no such value
@@ -408,6 +414,29 @@ class Recorder:
                         self._escaped = error
                         raise _Escaped from None
                     raise
+
+    def _runs_plainly(self, equation: Equation) -> bool:
+        """Run what does nothing but give one number of numbers, in few steps; False: it is not of this kind, or has failed."""
+        primitive, atoms, params, outputs, _ = equation
+        if primitive.multiple or primitive.effect or primitive.fails:
+            return False
+        names, env, operands = self._names, self.env, []
+        for a in atoms:
+            if type(a) is Literal:
+                operands.append(a.value)
+                continue
+            x = env.get(names.get(a, a))
+            if type(x) not in _NUMBERS:
+                return False
+            operands.append(x)
+        try:
+            out = primitive.impl(np, *operands, **params)
+        except Exception:  # once more, the general way
+            return False
+        if type(out) not in _NUMBERS:
+            return False
+        env[names.get(outputs[0], outputs[0])] = out
+        return True
 
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation
