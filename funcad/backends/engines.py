@@ -136,8 +136,10 @@ class EngineProgram(Program):
 
     def may_compile(self, account: Any) -> bool:
         """Does an account allow it? First what passes take is spent, which tells what the rest will take."""
-        if self._optimized is None and not account.passes(len(self.jaxpr.equations)):
-            return False
+        if self._optimized is None:
+            if not account.passes(len(self.jaxpr.equations)):
+                return False
+            account.passed(sum(self.extent))
         return account.compiles(*self.extent)  # type: ignore[no-any-return]
 
     @property
@@ -338,7 +340,8 @@ def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
         with compiling:
             program = jaxpr.memo.get(engine)
             if program is None:
-                program = jaxpr.memo.setdefault(engine, EngineProgram(between_processes(jaxpr), engine))
+                with many_objects():
+                    program = jaxpr.memo.setdefault(engine, EngineProgram(between_processes(jaxpr), engine))
     return program
 
 

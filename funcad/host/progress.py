@@ -210,6 +210,7 @@ def working(what: Callable[[], str]) -> Iterator[None]:
 
 
 RARELY = 100_000  # objects that are made and stay, after which Python looks for cycles among them
+_WHILE = RARELY, 1000, 1000  # and old ones are left alone
 _making: dict[int, int] = {}  # thread -> blocks of `many_objects` that it is in
 _before: list[tuple[int, int, int]] = []  # the thresholds that the outermost of them has found
 _guard = threading.RLock()
@@ -222,7 +223,7 @@ def many_objects() -> Iterator[None]:
     with _guard:
         if not _making and 0 < gc.get_threshold()[0] < RARELY:
             _before[:] = [gc.get_threshold()]
-            gc.set_threshold(RARELY, *_before[0][1:])
+            gc.set_threshold(*_WHILE)
         _making[thread] = _making.get(thread, 0) + 1
     try:
         yield
@@ -237,7 +238,7 @@ def _made(thread: int) -> None:
             del _making[thread]
         if not _making and _before:
             before = _before.pop()
-            if gc.get_threshold() == (RARELY, *before[1:]):
+            if gc.get_threshold() == _WHILE:
                 gc.set_threshold(*before)
 
 

@@ -26,9 +26,10 @@ COSTS = {  # seconds of one core, of what is counted
     "recorded": 2.2e-5,  # an equation of numbers in it,
     "recorded array": 4e-5,  # or of arrays
     "passed": 9e-6,  # an equation that the compiler looks at,
+    "left": 2e-5,  # one that is left then,
     "program": 4e-3,  # a program that it writes,
-    "scalar": 5.5e-5,  # each of its equations that is left, of numbers
-    "array": 1.5e-4,  # or of arrays
+    "scalar": 3.5e-5,  # each of its equations, of numbers
+    "array": 1.25e-4,  # or of arrays
     "row": 3.8e-6,  # what is written down, un-jitted, for one operation of a derivative,
     "row array": 1.1e-6,  # and for each equation of arrays in its recording;
     "un-jitted": 8e-7,  # where no rows are known, an equation of numbers of a derivative, as plain Python does it,
@@ -176,6 +177,10 @@ class Account:
     def passes(self, equations: int) -> bool:
         """Is a program of so many equations to be looked at by the compiler now?"""
         return self.spends(equations * COSTS["passed"], f"a program of {equations:,} equations, made shorter")
+
+    def passed(self, left: int) -> None:
+        """It was looked at, and so many are left: this tells what it has taken."""
+        self.compiling += left * COSTS["left"]
 
     def compiles(self, numbers: int, arrays: int) -> bool:
         """Is a program of so many equations of numbers and of arrays, which are left, to be compiled now?"""
