@@ -24,7 +24,8 @@ COSTS = {  # seconds of one core, of what is counted
     "first recording": 8e-3,  # of a function, whose twin is written;
     "recording": 1e-3,  # another one;
     "recorded": 2.2e-5,  # an equation of numbers in it,
-    "recorded array": 4e-5,  # or of arrays
+    "recorded array": 4e-5,  # or of arrays;
+    "made ready": 8e-6,  # an equation of a program that is to run at once, as Python asked for no value
     "passed": 9e-6,  # an equation that the compiler looks at,
     "left": 2e-5,  # one that is left then,
     "program": 4e-3,  # a program that it writes,
@@ -42,7 +43,8 @@ COSTS = {  # seconds of one core, of what is counted
 }
 CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
 FREE = 0.125  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
-FIRST_LOOK = 0.04  # seconds of a recording of which nothing is known
+FIRST_LOOK = 0.12  # seconds of a recording of which nothing is known
+MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like others and cost so much of what the first did
 ROW = 2.8  # equations of a row, of most functions; some have twice as many
 OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
@@ -141,10 +143,14 @@ class Account:
             self.earned = self.calls * work  # nothing was known of the calls so far
         self.work = max(self.work, work)
 
-    def recorded(self, equations: Any, derivative: bool, whole: bool) -> None:
-        """A recording of these equations has ended, or was given up."""
+    def recorded(self, equations: Any, derivative: bool, whole: bool, asked: bool = True) -> None:
+        """A recording of these equations has ended, or was given up; `asked`: did Python ask for values?"""
         found, total = Extent(equations), len(equations)
         each = found.numbers * COSTS["recorded"] + found.arrays * COSTS["recorded array"]
+        if total > MANY:
+            each *= (MANY + AGAIN * (total - MANY)) / total
+        if whole and not asked:
+            each += total * COSTS["made ready"]
         seconds = each + COSTS["recording" if self.recording else "first recording"]
         self.recording += seconds
         self.size = max(self.size, each + COSTS["recording"] if whole else 2 * seconds)
