@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import linear_of, linear_program
 from funcad.unjitted.following import FollowingTrace, run_following
-from funcad.unjitted.learned import Learned
 from funcad.unjitted.outside import Protector
 from funcad.unjitted.tape import Tape, among_lanes
 
@@ -148,7 +148,7 @@ def linearize_following(
         protector = trace.protector = Protector(primals)
         recording = trace.open_recording()
         if type(state.abstract) is AbstractTrace:
-            trace.learned = Learned(state.abstract)
+            trace.learned = import_module("funcad.unjitted.learned").Learned(state.abstract)
         for p, d in zip(primals, differentiated):
             tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
     try:
