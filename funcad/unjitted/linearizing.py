@@ -50,7 +50,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class LinearizingTrace(FollowingTrace):
     """Reverse mode: writes rows, or runs rules whose tangents it records."""
 
-    __slots__ = ("learned",)
+    __slots__ = ()
     linear = True
 
     def open_recording(self) -> TangentTrace:
@@ -128,7 +128,6 @@ def linearize_following(
             primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
             break
     trace = LinearizingTrace(name)
-    trace.learned = None
     source = user_source(4)
     tangents: list[Any] = []
     tape = around = None
