@@ -54,6 +54,10 @@ class ProgramParts:
         self.lines = sum([program.lines for program, *_ in self._parts])
         self.arena_bytes = max([program.arena_bytes for program, *_ in self._parts])
 
+    @property
+    def count(self) -> int:
+        return len(self._parts)
+
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         slots = [*values, *self._template]
         for program, ins, outs, dead in self._parts:
