@@ -211,45 +211,53 @@ def working(what: Callable[[], str]) -> Iterator[None]:
 
 RARELY = 100_000  # objects that are made and stay, after which Python looks for cycles among them
 _WHILE = RARELY, 1000, 1000  # and old ones are left alone
-_making: dict[int, int] = {}  # thread -> blocks of `many_objects` that it is in
-_before: list[tuple[int, int, int]] = []  # the thresholds that the outermost of them has found
-_guard = threading.RLock()
+
+
+class _Collector:
+    """What Python's collector of cycles is set to, while threads make many objects."""
+
+    def __init__(self) -> None:
+        self.making: dict[int, int] = {}  # thread -> blocks of `many_objects` that it is in
+        self.before: tuple[int, int, int] | None = None  # what the outermost of them has found
+        self.lock = threading.RLock()
+
+    def begins(self, thread: int) -> None:
+        with self.lock:
+            found = gc.get_threshold()
+            if not self.making and 0 < found[0] < RARELY:
+                self.before = found
+                gc.set_threshold(*_WHILE)
+            self.making[thread] = self.making.get(thread, 0) + 1
+
+    def ends(self, thread: int) -> None:
+        with self.lock:
+            self.making[thread] -= 1
+            if not self.making[thread]:
+                del self.making[thread]
+            if not self.making and self.before is not None:
+                if gc.get_threshold() == _WHILE:
+                    gc.set_threshold(*self.before)
+                self.before = None
+
+    def in_child(self) -> None:
+        """Of a fork: there are no other threads."""
+        self.lock = threading.RLock()
+        for thread in {*self.making} - {threading.get_ident()}:
+            self.making[thread] = 1
+            self.ends(thread)
+
+
+_collector = _Collector()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_collector.in_child)
 
 
 @contextmanager
 def many_objects() -> Iterator[None]:
     """A block that makes many objects; what the collector was set to holds again at its end, unless others have set it."""
     thread = threading.get_ident()
-    with _guard:
-        if not _making and 0 < gc.get_threshold()[0] < RARELY:
-            _before[:] = [gc.get_threshold()]
-            gc.set_threshold(*_WHILE)
-        _making[thread] = _making.get(thread, 0) + 1
+    _collector.begins(thread)
     try:
         yield
     finally:
-        _made(thread)
-
-
-def _made(thread: int) -> None:
-    with _guard:
-        _making[thread] -= 1
-        if not _making[thread]:
-            del _making[thread]
-        if not _making and _before:
-            before = _before.pop()
-            if gc.get_threshold() == _WHILE:
-                gc.set_threshold(*before)
-
-
-def _in_child() -> None:
-    """Of a fork: there are no other threads."""
-    global _guard
-    _guard = threading.RLock()
-    for thread in {*_making} - {threading.get_ident()}:
-        _making[thread] = 1
-        _made(thread)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+        _collector.ends(thread)

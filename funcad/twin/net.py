@@ -8,8 +8,9 @@ Invariant: nobody else is disturbed. A tool's number is taken only if it is free
 it; a profile function is set only if there is none. Where neither can be had, `why` says so, and nothing is seen. Threads are
 told apart: a net sees those calls only that the thread makes in which it was opened.
 
-Trap: before Python 3.12, hooks and recorders lift the net (`unseen` of host/where.py) where operands show that no code of the
-user's can run: with it, they take three times as long. A generator that was begun before may go on inside; that counts as beginning.
+Trap: before Python 3.12 all takes three times as long within a net, so hooks and recorders lift it (`unseen` of host/where.py)
+where operands show that no code of the user's can run. A generator that was begun before may go on inside; that counts as
+beginning.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _new_tuple = tuple.__new__
 _Steps = Sequence[tuple[Any, Callable[[list], tuple], Any, AnyAval]]
 
 
-class _Step:
+class LearnedStep:
     """What an operation leaves, over places: those of its operands' variables and literals, then those of its equations."""
 
     __slots__ = ("literals", "primal", "out", "read", "tangent", "tangent_out")
@@ -44,7 +44,7 @@ class Learned:
 
     def __init__(self, trace: AbstractTrace):
         self.trace = trace
-        self.steps: dict[tuple, _Step | None] = {}
+        self.steps: dict[tuple, LearnedStep | None] = {}
 
     def record(self, of: Any, primitive: Any, args: Sequence[Any], params: dict, shape: tuple | None) -> Any:
         """What `of.by_rule` gives, `of` being the trace of the derivative."""
@@ -107,7 +107,7 @@ class Learned:
         return of._traced(primitive, args, params, 0, shape, out, found, source)
 
     def _learn(
-        self, key: tuple, of: Any, primitive: Any, args: Sequence[Any], params: dict, shape: Any, variables: list, tangents: list
+        self, key: Any, of: Any, primitive: Any, args: Any, params: dict, shape: Any, variables: list, tangents: list
     ) -> Any:  # fmt: skip
         if len(self.steps) >= MOST:
             return of.by_rule(primitive, args, params, shape, None)
@@ -128,7 +128,9 @@ class Learned:
 _NEW: Any = object()
 
 
-def _step(equations: Sequence[Any], recording: Any, m: int, variables: list, tangents: list, out: Any, found: Any) -> _Step | None:
+def _step(
+    equations: Sequence[Any], recording: Any, m: int, variables: list, tangents: list, out: Any, found: Any
+) -> LearnedStep | None:
     """What was left, over places; None if it is not made of the operands alone."""
     after = recording.equations[m:]
     literals = [a for e in (*equations, *after) for a in e.inputs if type(a) is Literal]
@@ -140,7 +142,7 @@ def _step(equations: Sequence[Any], recording: Any, m: int, variables: list, tan
     tangent = _over(after, others)
     if primal is None or tangent is None or out not in places or found not in others:
         return None
-    return _Step(literals, primal, places.index(out), [before[a] for a in read], tangent, others.index(found))
+    return LearnedStep(literals, primal, places.index(out), [before[a] for a in read], tangent, others.index(found))
 
 
 def _over(equations: Sequence[Any], places: list) -> _Steps | None:

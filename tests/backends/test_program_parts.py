@@ -58,11 +58,11 @@ def test_a_value_dies_with_the_last_part_that_reads_it() -> None:
     jaxpr, _ = traced(mixed, np.arange(1.0, 6.0), 0.3)
     parts = compile_program(jaxpr)
     read_later: set[int] = set()
-    for _, ins, outs, dead in reversed(parts._parts):  # type: ignore[union-attr]
+    for _, ins, _, dead in reversed(parts._parts):  # type: ignore[union-attr]
         assert read_later.isdisjoint(dead) and set(dead) <= set(ins)
         read_later |= set(ins)
     kept = {i for _, i in parts._outputs}  # type: ignore[union-attr]
-    made = {i for _, ins, outs, _ in parts._parts for i in outs}  # type: ignore[union-attr]
+    made = {i for _, _, outs, _ in parts._parts for i in outs}  # type: ignore[union-attr]
     assert made - kept <= {i for _, _, _, dead in parts._parts for i in dead}  # type: ignore[union-attr]
 
 

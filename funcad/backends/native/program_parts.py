@@ -1,10 +1,10 @@
 """A program that is too long for one native function, as several, one after the other.
 
 Idea: the equations are cut where few values live on, into parts of some hundred; each part is a program of its own, which is
-handed what it reads and gives what later parts read. Between parts values are Python's objects, so what crosses costs a tenth of
-a microsecond. Compiling takes longer than in proportion to the length of a function, so parts are short. Invariants: a value dies
-with the last part that reads it; what a part cannot finish as NumPy would, its reference does. Trap: a part of one equation (a
-loop with a long body) that is too long cannot be cut.
+handed what it reads and gives what later parts read. Between parts values are Python's objects: what crosses costs a tenth of a
+microsecond. Compiling takes longer than in proportion to the length of a function, so parts are short. Invariants: a value dies
+with the last part that reads it; what a part cannot finish as NumPy would, its reference does. Trap: one equation that is too
+long, a loop with a long body, cannot be cut.
 """
 
 from __future__ import annotations
