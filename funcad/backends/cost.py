@@ -46,16 +46,16 @@ def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
     total: dict[str, float] | None = jaxpr.memo.get("cost")
     if total is None:
         total = {"flops": 0.0, "transcendentals": 0.0, "bytes accessed": 0.0}
-        of_numbers: dict[Any, Any] = {}  # operations without parameters: each costs the same again
+        known: dict[Any, Any] = {}  # operations without parameters, and their avals by identity: each costs the same again
         for equation in jaxpr.equations:
-            key, avals = None, [a.aval for a in (*equation.outputs, *equation.inputs)]
-            if not equation.params and not any([aval.shape for aval in avals]):
-                key = equation.primitive, *[aval.dtype for aval in avals]
-            found = of_numbers.get(key)
+            key = None
+            if not equation.params:
+                key = equation.primitive, *[id(a.aval) for a in (*equation.outputs, *equation.inputs)]
+            found = known.get(key)
             if found is None:
                 found = _equation_cost(equation)
                 if key is not None:
-                    of_numbers[key] = found
+                    known[key] = found
             flops, transcendentals, moved = found
             total["flops"] += flops
             total["transcendentals"] += transcendentals

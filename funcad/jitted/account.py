@@ -25,8 +25,9 @@ COSTS = {  # seconds of one core, of what is counted
     "recording": 1e-3,  # another one;
     "recorded": 2.2e-5,  # an equation of numbers in it,
     "recorded array": 4e-5,  # or of arrays;
+    "question": 3e-5,  # that Python asks meanwhile;
     "made ready": 8e-6,  # an equation of a program that is to run at once, as Python asked for no value
-    "passed": 9e-6,  # an equation that the compiler looks at,
+    "passed": 1e-5,  # an equation that the compiler looks at,
     "left": 2e-5,  # one that is left then,
     "program": 4e-3,  # a program that it writes,
     "scalar": 3.5e-5,  # each of its equations, of numbers
@@ -143,14 +144,13 @@ class Account:
             self.earned = self.calls * work  # nothing was known of the calls so far
         self.work = max(self.work, work)
 
-    def recorded(self, equations: Any, derivative: bool, whole: bool, asked: bool = True) -> None:
-        """A recording of these equations has ended, or was given up; `asked`: did Python ask for values?"""
+    def recorded(self, equations: Any, derivative: bool, whole: bool, questions: int = 1) -> None:
+        """A recording of these equations has ended, or was given up; `questions`: how many values Python asked for."""
         found, total = Extent(equations), len(equations)
         each = found.numbers * COSTS["recorded"] + found.arrays * COSTS["recorded array"]
         if total > MANY:
             each *= (MANY + AGAIN * (total - MANY)) / total
-        if whole and not asked:
-            each += total * COSTS["made ready"]
+        each += questions * COSTS["question"] if questions or not whole else total * COSTS["made ready"]
         seconds = each + COSTS["recording" if self.recording else "first recording"]
         self.recording += seconds
         self.size = max(self.size, each + COSTS["recording"] if whole else 2 * seconds)

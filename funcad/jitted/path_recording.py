@@ -239,7 +239,7 @@ class Recorder:
         equations = self.reached
         derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
         whole = self.most is None or len(equations) <= self.most
-        core.cache.account.recorded(equations, derivative, whole, self.started)
+        core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
         if type(equations) is Equations:
             equations.stops = bool

@@ -34,7 +34,7 @@ class LearnedStep:
     def __init__(self, literals: list, primal: _Steps, out: int, read: list[int], tangent: _Steps, tangent_out: int):
         self.literals, self.primal, self.out = literals, primal, out
         self.read = read  # places in the program whose values the tangent program reads
-        self.tangent, self.tangent_out = tangent, tangent_out
+        self.tangent, self.tangent_out = tangent, tangent_out  # -1: it has none
 
 
 class Learned:
@@ -90,6 +90,8 @@ class Learned:
             v = Var(aval)
             equations.append(_new_tuple(Equation, (done, places(variables), given, (v,), source)))
             variables.append(v)
+        if step.tangent_out < 0:
+            return Tracer(trace, variables[step.out], None, None, source)
         captured, tangents = recording.captured, [*tangents, *step.literals]
         for place in step.read:
             v = variables[place]
@@ -117,11 +119,16 @@ class Learned:
         self.steps[key] = None
         if len(trace.captured) != captured or trace.looks != looks:
             return result
-        if primitive.multiple or primitive.fails or type(result) is not Tracer or result.owner is not of:
+        if primitive.multiple or primitive.fails or type(result) is not Tracer:
             return result
-        out, found = result.primal, result.tangent[0] if type(result.tangent) is list else result.tangent
-        if type(out) is Tracer and out.owner is trace and type(found) is Tracer and found.owner is recording:
-            self.steps[key] = _step(trace.equations[n:], recording, m, variables, tangents, out.atom, found.atom)
+        out, found = result, None
+        if result.owner is of:
+            out, found = result.primal, result.tangent[0] if type(result.tangent) is list else result.tangent
+            if type(found) is not Tracer or found.owner is not recording:
+                return result
+        if type(out) is Tracer and out.owner is trace and out.box is None:
+            end = None if found is None else found.atom
+            self.steps[key] = _step(trace.equations[n:], recording, m, variables, tangents, out.atom, end)
         return result
 
 
@@ -140,9 +147,10 @@ def _step(
     read = list(dict.fromkeys([a for e in after for a in e.inputs if a in before]))
     others = [*tangents, *literals, *read]
     tangent = _over(after, others)
-    if primal is None or tangent is None or out not in places or found not in others:
+    if primal is None or tangent is None or out not in places or found is not None and found not in others:
         return None
-    return LearnedStep(literals, primal, places.index(out), [before[a] for a in read], tangent, others.index(found))
+    end = -1 if found is None else others.index(found)
+    return LearnedStep(literals, primal, places.index(out), [before[a] for a in read], tangent, end)
 
 
 def _over(equations: Sequence[Any], places: list) -> _Steps | None:
