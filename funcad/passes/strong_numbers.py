@@ -31,14 +31,13 @@ def strong_numbers(jaxpr: Jaxpr) -> Jaxpr:
     if len(jaxpr.equations) < SMALLEST or not any([_is_weak(v) for e in jaxpr.equations for v in e.outputs]):
         return jaxpr
     names: dict[Var, Any] = {}
-    known: dict[tuple, Any] = {}  # primitive and avals, by identity: the aval of the new result
     equations: list[Equation] = []
     for v in jaxpr.inputs:
         if _is_weak(v):
             names[v] = Var(Aval((), DOUBLE))
             equations.append(Equation(convert_p, (v,), {"dtype": DOUBLE}, (names[v],)))
     for e in jaxpr.equations:
-        strengthened = _again(e, names, known) or _strengthened(e, names, known)
+        strengthened = _strengthened(e, names)
         if strengthened is None:
             return jaxpr
         equations.append(strengthened)
@@ -52,24 +51,7 @@ def strong_numbers(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple(equations), tuple(outputs))
 
 
-def _key(e: Equation, inputs: Sequence[Any]) -> tuple:
-    return e.primitive, id(e.outputs[0].aval), *[id(a.aval) for a in inputs]
-
-
-def _again(e: Equation, names: dict[Var, Any], known: dict[tuple, Any]) -> Equation | None:
-    """`_strengthened` of one that is like another; None where there was none."""
-    primitive, atoms, params, outputs, source = e
-    if params or len(outputs) != 1:
-        return None
-    inputs = tuple([a if type(a) is Literal else names.get(a, a) for a in atoms])
-    aval = known.get(_key(e, inputs))
-    if aval is None:
-        return None
-    v = names[outputs[0]] = Var(aval)
-    return Equation(primitive, inputs, params, (v,), source)
-
-
-def _strengthened(e: Equation, names: dict[Var, Any], known: dict[tuple, Any]) -> Equation | None:
+def _strengthened(e: Equation, names: dict[Var, Any]) -> Equation | None:
     """The equation of the new names, whose results get new ones; None if it would have other results."""
     inputs = tuple([a if type(a) is Literal else names.get(a, a) for a in e.inputs])
     weak = any(map(_is_weak, e.outputs))
@@ -83,8 +65,6 @@ def _strengthened(e: Equation, names: dict[Var, Any], known: dict[tuple, Any]) -
         return None
     outputs = tuple([Var(a) if type(a) is Aval and not a.weak else v for a, v in zip(found, e.outputs)])
     names.update([(v, new) for v, new in zip(e.outputs, outputs) if v is not new])
-    if not params and len(outputs) == 1 and outputs[0] is not e.outputs[0]:
-        known[_key(e, inputs)] = outputs[0].aval
     return e._replace(inputs=inputs, params=params, outputs=outputs)
 
 
