@@ -43,7 +43,7 @@ COSTS = {  # seconds of one core, of what is counted
     "byte": 1e-10,  # of results
 }
 CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
-FREE = 0.125  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
+FREE = 0.115  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
 FIRST_LOOK = 0.06  # seconds of a recording of which nothing is known
 MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like others and cost so much of what the first did
 ROW = 2.8  # equations of a row, of most functions; some have twice as many
