@@ -79,9 +79,10 @@ def text(jaxpr: Jaxpr) -> list[Any]:
     def name(a: Any) -> Any:
         return (type(a.value), np.asarray(a.value).tobytes()) if type(a) is Literal else names.setdefault(a, len(names))
 
+    outputs = [[(name(v), v.aval) for v in e.outputs] for e in jaxpr.equations]
     return [
-        (e.primitive.name, [*map(name, e.inputs)], str(e.params), [(name(v), v.aval) for v in e.outputs], e.source and e.source[:2])
-        for e in jaxpr.equations
+        (e.primitive.name, [*map(name, e.inputs)], str(e.params), outs, e.source and e.source[:2])
+        for e, outs in zip(jaxpr.equations, outputs)
     ] + [[name(o) for o in jaxpr.outputs]]
 
 
