@@ -29,7 +29,7 @@ COSTS = {  # seconds of one core, of what is counted
     "made ready": 8e-6,  # an equation of a program that is to run at once, as Python asked for no value
     "passed": 1e-5,  # an equation that the compiler looks at,
     "left": 2e-5,  # one that is left then,
-    "program": 2.5e-3,  # a program that it writes,
+    "program": 3e-3,  # a program that it writes,
     "scalar": 3.5e-5,  # each of its equations, of numbers
     "array": 1.25e-4,  # or of arrays
     "row": 3.8e-6,  # what is written down, un-jitted, for one operation of a derivative,
