@@ -60,6 +60,7 @@ class _State(_local):
     drawing: tuple = ()  # who looks at generators before and after a draw that is replayed (jitted/left_behind.py)
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
+    told: Any = None  # the profile function of a net that is open here (twin/net.py)
 
 
 class _Remarks(_local):
@@ -128,6 +129,21 @@ def setting(**fields: Any) -> Iterator[None]:
             restore()
     finally:
         restore()  # again: Ctrl-C may have come in the midst of the first
+
+
+class unseen:
+    """A `with` block in which no code of the user's runs: a profile function that waits for it makes all three times slower."""
+
+    __slots__ = ("told",)
+
+    def __enter__(self) -> None:
+        self.told = state.told if state.told is not None and sys.getprofile() is state.told else None
+        if self.told is not None:
+            sys.setprofile(None)
+
+    def __exit__(self, *exception: object) -> None:
+        if self.told is not None:
+            sys.setprofile(self.told)
 
 
 # -- where in the user's program an equation was written
@@ -213,7 +229,9 @@ handing: set[CodeType] = set()  # codes that stand between the user's line and w
 def users_frame(depth: int) -> FrameType:
     """The frame of the code that calls, `depth` frames above the caller of this."""
     frame: FrameType = sys._getframe(depth + 1)
-    return frame.f_back if frame.f_code in handing and frame.f_back is not None else frame
+    while frame.f_code in handing and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def outside(depth: int) -> int:

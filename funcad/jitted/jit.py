@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import MethodType
 from typing import Any
 
@@ -24,6 +25,7 @@ from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
 from funcad.errors import FuncadError, NotCompiledWarning
 from funcad.host.devices import device_in_use
+from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
 from funcad.ir.aval import aval_of
@@ -428,8 +430,13 @@ class Core:
     def _call(self, args: tuple, kwargs: dict, tries: int = 0) -> Any:
         if tries > _MOST_TRIES:
             raise Refusal("what it reads changes while it is called", "")
+        with ExitStack() as making:
+            return self._called(args, kwargs, tries, making)
+
+    def _called(self, args: tuple, kwargs: dict, tries: int, making: ExitStack) -> Any:
+        """`making`: a block in which the program is traced, if need be, and runs for the first time."""
         result: list[Any] = []
-        leaves, entry, key = self.traced(args, kwargs, result)
+        leaves, entry, key = self.traced(args, kwargs, result, making)
         if result:
             return result[0]
         if device_in_use():
@@ -656,7 +663,9 @@ class Core:
             owner.__call__ = self.enter
 
     # -- programs
-    def traced(self, args: tuple, kwargs: dict, result: list | None = None) -> tuple[list, Entry, Signature]:
+    def traced(
+        self, args: tuple, kwargs: dict, result: list | None = None, making: ExitStack | None = None
+    ) -> tuple[list, Entry, Signature]:
         """The leaves of a call, its program, traced if need be, and its signature.
 
         `result` is given if it is a call: where it is observed, or tracing needs values, the function runs, and what it gave is
@@ -694,6 +703,8 @@ class Core:
                         ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
                         itself = result is not None and may_run_itself(self, key, (dynamic, keywords))
                         most = self.cache.account.longest() if itself else None
+                        if making is not None:
+                            making.enter_context(many_objects())
                         try:
                             entry = Tracing(self, args, kwargs, in_tree, avals, leaves, result, most).entry(ran)
                         except Abandoned:

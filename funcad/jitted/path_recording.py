@@ -30,7 +30,7 @@ from funcad.api.value_reads import plain_value
 from funcad.errors import BufferNeeded, FuncadError, PathError
 from funcad.host.devices import compute, device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
-from funcad.host.where import is_internal, is_stored, note_source, state, user_source
+from funcad.host.where import is_internal, is_stored, note_source, state, unseen, user_source
 from funcad.ir.aval import Params, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
@@ -89,6 +89,9 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "success": (lambda value: True, lambda value: True),  # of that; the key of an error is its type and what it says
 }
 REFUSALS = (ArithmeticError, ValueError, LookupError)  # by which operations refuse their operands, LinAlgError among them
+
+
+_NUMBERS = frozenset([float, int, bool, np.float64, np.bool_, np.int64])
 
 
 class _Escaped(BaseException):
@@ -243,7 +246,7 @@ class Recorder:
         equations = self.reached
         derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
         whole = self.most is None or len(equations) <= self.most
-        core.cache.account.recorded(equations, derivative, whole)
+        core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
         if type(equations) is Equations:
             equations.stops = bool
@@ -257,7 +260,8 @@ class Recorder:
         state.observer = None  # what a callback does is done at each call
         token = suppress_warnings()
         try:
-            yield
+            with unseen():
+                yield
         finally:
             restore_warnings(token)
             state.abstract, state.staging, state.running, state.source, state.observer = saved
@@ -398,9 +402,12 @@ class Recorder:
     def _run_to(self, end: int) -> None:
         equations, names = self._trace.equations, self._names
         with self._at_once():
+            plain = not (device_in_use() or state.checked or state.axis_env)
             while self._ran < end:
                 equation = equations[self._ran]
                 self._ran += 1  # whatever comes: it is never run twice
+                if plain and not self.failed and self._runs_plainly(equation):
+                    continue
                 outputs = [names.get(v, v) for v in equation.outputs] if names else equation.outputs
                 lost = [a for a in equation.inputs if type(a) is Var and self._name(a) in self.failed] if self.failed else ()
                 if lost:  # recorded before it was known that there is no such value
@@ -416,6 +423,29 @@ class Recorder:
                         self._escaped = error
                         raise _Escaped from None
                     raise
+
+    def _runs_plainly(self, equation: Equation) -> bool:
+        """Run what does nothing but give one number of numbers, in few steps; False: it is not of this kind, or has failed."""
+        primitive, atoms, params, outputs, _ = equation
+        if primitive.multiple or primitive.effect or primitive.fails:
+            return False
+        names, env, operands = self._names, self.env, []
+        for a in atoms:
+            if type(a) is Literal:
+                operands.append(a.value)
+                continue
+            x = env.get(names.get(a, a))
+            if type(x) not in _NUMBERS:
+                return False
+            operands.append(x)
+        try:
+            out = primitive.impl(np, *operands, **params)
+        except Exception:  # once more, the general way
+            return False
+        if type(out) not in _NUMBERS:
+            return False
+        env[names.get(outputs[0], outputs[0])] = out
+        return True
 
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation

@@ -30,6 +30,7 @@ from funcad.configuration import config
 from funcad.control.call import call_of
 from funcad.errors import SharedMemoryError
 from funcad.host.devices import device_in_use, restore_warnings, suppress_warnings
+from funcad.host.progress import many_objects
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Jaxpr, Var
@@ -204,7 +205,7 @@ class Paths:
 
     def _compile(self, account: Account) -> None:
         """Let the path that ends in the candidate be one program, when all of it is repaid."""
-        with self.trie.lock:
+        with self.trie.lock, many_objects():
             if self.candidate is not None:
                 self.waiting = path_program(self.candidate, self.trie.inputs, self.trie.segments.memo)
                 self.candidate = None
@@ -351,7 +352,7 @@ class Paths:
         attempt = attempts(core.f, leaves)
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
         try:
-            with attempt.looked_after():
+            with attempt.looked_after(), many_objects():
                 flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
                 jaxpr, consts = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
         except (Abandoned, Differs):

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from funcad.api.border import name_of
 from funcad.backends.interpreter import counters
 from funcad.errors import FuncadError, RandomStateError
+from funcad.host.progress import many_objects
 from funcad.host.where import setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
@@ -49,6 +50,10 @@ class Tracing:
 
     def entry(self, ran: bool = False) -> Entry:
         """A program of f. `ran`: f has run on values of the signature, so that what a trace cannot do is no error of f's."""
+        with many_objects():
+            return self._entry(ran)
+
+    def _entry(self, ran: bool) -> Entry:
         core, result = self.core, self.result
         takes = core.guards and result is not None and state.observer is None and has_twin(core.f)
         while (numbers := core.cache.inputs()) and has_twin(core.f):

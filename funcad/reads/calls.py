@@ -38,7 +38,7 @@ import numpy as np
 
 from funcad.api.border import Remade, of_method
 from funcad.host.real_types import is_a
-from funcad.host.where import handing, tracing
+from funcad.host.where import handing, state, tracing, unseen
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
@@ -214,6 +214,12 @@ class LibraryCall:
         self.observer, self.f = observer, f
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if state.told is None or not _is_numpys(self.f) or not all(map(_is_plain, (*args, *kwargs.values()))):
+            return self._called(*args, **kwargs)
+        with unseen():
+            return self._called(*args, **kwargs)
+
+    def _called(self, /, *args: Any, **kwargs: Any) -> Any:
         observer, f = self.observer, self.f
         if type(f) is np.ufunc and not kwargs and _NUMBERS.issuperset(map(type, args)):  # which it computes with, and no more
             return tracing.door_of(f)(*args)
@@ -295,6 +301,20 @@ _IN_PLACE = frozenset("iadd iconcat imul isub iand ior ixor itruediv ifloordiv i
 
 
 handing.add(LibraryCall.__call__.__code__)
+handing.add(LibraryCall._called.__code__)
+_PLAIN = frozenset([float, int, bool, complex, str, type(None), np.float64, np.ndarray, Tracer])
+
+
+def _is_plain(x: Any) -> bool:
+    """Is it nothing that a function of NumPy's would call?"""
+    return type(x) in _PLAIN or (type(x) is tuple or type(x) is list) and all(map(_is_plain, x))
+
+
+def _is_numpys(f: Any) -> bool:
+    return type(f) in _NUMPYS and getattr(np, getattr(f, "__name__", ""), None) is f
+
+
+_NUMPYS = frozenset([np.ufunc, type(np.sum), type(np.array)])
 
 
 def _writes(observer: Observer, f: Any, args: tuple, kwargs: dict) -> None:

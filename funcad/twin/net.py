@@ -8,7 +8,9 @@ Invariant: nobody else is disturbed. A tool's number is taken only if it is free
 it; a profile function is set only if there is none. Where neither can be had, `why` says so, and nothing is seen. Threads are
 told apart: a net sees those calls only that the thread makes in which it was opened.
 
-Trap: a generator that was begun before may go on inside; that counts as beginning.
+Trap: before Python 3.12 all takes three times as long within a net, so hooks and recorders lift it (`unseen` of host/where.py)
+where operands show that no code of the user's can run. A generator that was begun before may go on inside; that counts as
+beginning.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from types import CodeType, FrameType
 from typing import Any
 from weakref import WeakSet
 
-from funcad.host.where import is_internal
+from funcad.host.where import is_internal, state
 from funcad.twin.templates import origin_of
 
 _NUMBERS = (4, 3, 5)  # of tools: those that Python has set aside for nobody, then that of optimisers
@@ -97,15 +99,17 @@ class _Profiled:
             return "another profile function is set"
         nets.add(net)
         if sys.getprofile() is None:  # the calls here may have been the last that an old one heard of
-            self._here.told = _teller(nets)
+            state.told = self._here.told = _teller(nets)
             sys.setprofile(self._here.told)
         return None
 
     def close(self, net: Net) -> None:
         nets = self._nets()
         nets.discard(net)
-        if not nets and sys.getprofile() is self._here.__dict__.get("told"):
-            sys.setprofile(None)
+        if not nets:
+            state.told = None
+            if sys.getprofile() is self._here.__dict__.get("told"):
+                sys.setprofile(None)
 
     def after_fork(self) -> None:
         """A profile function belongs to its thread."""

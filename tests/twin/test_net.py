@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from funcad.host.where import state, unseen
 from funcad.twin.net import Net
 from funcad.twin.twins import Twins
 
@@ -106,6 +107,21 @@ def test_a_generator_that_goes_on_is_seen() -> None:
     with Net(is_here) as net:
         next(running)
     assert names(net) == ["numbers"]
+
+
+@pytest.mark.skipif(MONITORED, reason="a net costs next to nothing there, and is not lifted")
+def test_where_it_is_lifted_nothing_is_seen_and_then_it_is_there_again() -> None:
+    with Net(is_here) as net:
+        with pytest.raises(ZeroDivisionError), unseen():
+            assert sys.getprofile() is None
+            with unseen():
+                calls(1)
+            raise ZeroDivisionError
+        assert net.seen == []
+        helper(1)
+    assert names(net) == ["helper"] and state.told is None
+    with unseen():
+        assert sys.getprofile() is None
 
 
 def test_other_threads_are_not_seen() -> None:
