@@ -346,10 +346,10 @@ def interrupted(stop: BaseException) -> BaseException:
     It is raised on without our frames, and without what was handled when it came: in a notebook these are a hundred lines.
     """
     state.source = None
-    for recover in after_interrupts:
+    stop.with_traceback(strip_traceback(stop.__traceback__)).__suppress_context__ = True
+    for recover in after_interrupts:  # what our frames held is gone
         recover()
-    stop.__suppress_context__ = True
-    return stop.with_traceback(strip_traceback(stop.__traceback__))
+    return stop
 
 
 def is_locked(error: BaseException) -> bool:

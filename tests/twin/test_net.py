@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from funcad.host.where import after_interrupts
+from funcad.twin import net as net_module
 from funcad.twin.net import Net
 from funcad.twin.twins import Twins
 
@@ -256,6 +258,48 @@ def test_the_next_tool_of_the_number_is_told_of_everything() -> None:
     monitoring.set_events(4, 0)
     monitoring.free_tool_id(4)
     assert "calls" in told
+
+
+def is_interrupted(before: int) -> bool:
+    """Does Ctrl-C come while a net is opened, told or closed, if it comes after so many of its instructions?"""
+    left = before
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != net_module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        left -= event == "opcode"
+        if left < 0:
+            raise KeyboardInterrupt
+        return trace
+
+    set_before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with Net(is_here):
+            calls(1)
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(set_before)
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_an_interrupt_anywhere_leaves_no_tool_and_no_blind_net(recovers: bool) -> None:
+    free, came = others(), 0
+    assert not is_interrupted(10**9)  # Python 3.12 tells of the first frames' lines alone
+    while is_interrupted(came):
+        came += 1
+        if recovers:  # as where an interrupt leaves funcad
+            for recover in after_interrupts:
+                recover()
+            assert others() == free
+        with Net(is_here) as net:
+            calls(1)
+        assert net.why is None and names(net) == ["calls", "helper"] and others() == free
+    assert came > 100
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="a profile function is what Python 3.11 needs")
