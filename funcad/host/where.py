@@ -327,17 +327,17 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it."""
     if os.environ.get("FUNCAD_TRACEBACK") == "full":
         return traceback
-    kept = []
+    kept: list[TracebackType] = []
     entry = traceback
     while entry is not None:
         filename = entry.tb_frame.f_code.co_filename
         if not filename.startswith(_PACKAGE) and filename != GENERATED:
             kept.append(entry)
         entry = entry.tb_next
-    result: TracebackType | None = None
-    for item in reversed(kept):
-        result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
-    return result
+    for item, following in zip(kept, [*kept[1:], None]):
+        if item.tb_next is not following:  # in place: code may tell entries, and `except*` whole tracebacks, by identity
+            item.tb_next = following
+    return kept[0] if kept else None
 
 
 def note_source(error: BaseException, source: Source | None) -> None:
@@ -364,10 +364,10 @@ def interrupted(stop: BaseException) -> BaseException:
     It is raised on without our frames, and without what was handled when it came: in a notebook these are a hundred lines.
     """
     state.source = None
-    for recover in after_interrupts:
+    stop.with_traceback(strip_traceback(stop.__traceback__)).__suppress_context__ = True
+    for recover in after_interrupts:  # what our frames held is gone
         recover()
-    stop.__suppress_context__ = True
-    return stop.with_traceback(strip_traceback(stop.__traceback__))
+    return stop
 
 
 def is_locked(error: BaseException) -> bool:

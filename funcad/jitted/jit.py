@@ -172,9 +172,9 @@ class Jitted(Remade):
         return self._core.f, functools.partial(jit, **self._core.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        core = self._core
-        if instance is None or not hasattr(type(core.f), "__get__"):  # as of f, which binds to nothing
-            return self
+        core, f = self._core, self._core.f
+        if instance is None or not hasattr(type(f), "__get__") or f.__get__(instance, owner) is f:
+            return self  # as f, which binds to nothing
         own = 0 not in core.static_nums and is_no_argument(instance, core.f)
         return MethodType(core.of_objects() if own else self, instance)
 

@@ -23,9 +23,9 @@ import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
-from funcad.host.where import is_internal, state
+from funcad.host.where import after_interrupts, is_internal, state
 from funcad.twin.templates import origin_of
 
 _NUMBERS = (4, 3, 5)  # of tools: those that Python has set aside for nobody, then that of optimisers
@@ -103,9 +103,10 @@ class _Profiled:
             sys.setprofile(self._here.told)
         return None
 
-    def close(self, net: Net) -> None:
+    def close(self, net: Net | None = None) -> None:
         nets = self._nets()
-        nets.discard(net)
+        if net is not None:
+            nets.discard(net)
         if not nets:
             state.told = None
             if sys.getprofile() is self._here.__dict__.get("told"):
@@ -133,55 +134,61 @@ def _teller(nets: WeakSet[Net]) -> Callable[[FrameType, str, Any], None]:
 
 
 class _Monitored:
-    """Python 3.12 and later: a tool of `sys.monitoring`, one for all threads."""
+    """Python 3.12 and later: a tool of `sys.monitoring`, one for all threads.
+
+    Trap: an interrupt may come between any two steps here. So whether there is a tool is asked of `sys.monitoring`, never
+    remembered, and its events are set last and taken first: where they are set, all is.
+    """
 
     def __init__(self) -> None:
-        self._nets: dict[int, list[Net]] = {}  # by thread
+        self._nets: dict[int, list[ref[Net]]] = {}  # by thread; weakly: an interrupt may come before a net is closed
         self._lock = threading.RLock()
-        self._tool: int | None = None
+        self._name = str(b"funcad", "ascii")  # told by identity
 
     def open(self, net: Net) -> str | None:
         with self._lock:
-            if self._tool is None:
-                self._tool = self._taken()
-            if self._tool is None:
-                return "no number of a tool is free in sys.monitoring"
-            self._nets.setdefault(threading.get_ident(), []).append(net)
-            return None
+            here = threading.get_ident()
+            self._nets[here] = [*self._nets.get(here, ()), ref(net)]
+            if self._watch():
+                return None
+            self.close(net)
+            return "no number of a tool is free in sys.monitoring"
 
-    def close(self, net: Net) -> None:
+    def close(self, net: Net | None = None) -> None:
         with self._lock:
             for thread, nets in list(self._nets.items()):
-                if net in nets:
-                    nets.remove(net)
-                if not nets:
-                    del self._nets[thread]
-            if not self._nets and self._tool is not None:
-                self._give_back(self._tool)
-                self._tool = None
+                self._nets[thread] = [known for known in nets if known() not in (None, net)]
+                if not self._nets[thread]:
+                    self._nets.pop(thread, None)
+            if not self._nets:
+                self._give_back()
 
-    def _taken(self) -> int | None:
+    def _watch(self) -> bool:
         monitoring = sys.monitoring  # type: ignore[attr-defined]
-        free = [number for number in _NUMBERS if monitoring.get_tool(number) is None]
-        if not free:
-            return None
-        events = monitoring.events
-        monitoring.use_tool_id(free[0], "funcad")
-        for event in (events.PY_START, events.PY_RESUME):
-            monitoring.register_callback(free[0], event, self._told)
-        monitoring.set_events(free[0], events.PY_START | events.PY_RESUME)
-        return free[0]
+        ours, free = [[n for n in _NUMBERS if monitoring.get_tool(n) is tool] for tool in (self._name, None)]
+        if not ours and not free:
+            return False
+        number = [*ours, *free][0]
+        if not ours:
+            monitoring.use_tool_id(number, self._name)
+        events = monitoring.events.PY_START, monitoring.events.PY_RESUME
+        if monitoring.get_events(number) != sum(events):
+            for event in events:
+                monitoring.register_callback(number, event, self._told)
+            monitoring.set_events(number, sum(events))
+        return True
 
-    def _give_back(self, number: int) -> None:
+    def _give_back(self) -> None:
         monitoring = sys.monitoring  # type: ignore[attr-defined]
-        monitoring.set_events(number, 0)
-        for event in (monitoring.events.PY_START, monitoring.events.PY_RESUME):
-            monitoring.register_callback(number, event, None)
-        monitoring.restart_events()  # else the next tool of this number would not be told of what was of no interest here
-        monitoring.free_tool_id(number)
+        for number in [n for n in _NUMBERS if monitoring.get_tool(n) is self._name]:
+            monitoring.set_events(number, 0)
+            for event in (monitoring.events.PY_START, monitoring.events.PY_RESUME):
+                monitoring.register_callback(number, event, None)
+            monitoring.restart_events()  # else the next tool of this number would not be told of what was of no interest here
+            monitoring.free_tool_id(number)
 
     def _told(self, code: CodeType, offset: int) -> Any:
-        nets = self._nets.get(threading.get_ident(), ())
+        nets = [net for known in self._nets.get(threading.get_ident(), ()) if (net := known()) is not None]
         if _is_ours(code) or nets and not any([net.began(code, sys._getframe(1)) for net in nets]):
             return sys.monitoring.DISABLE  # type: ignore[attr-defined]
         return None
@@ -190,10 +197,11 @@ class _Monitored:
         """The other threads, whose nets these are, are gone."""
         self._lock = threading.RLock()
         for thread in set(self._nets) - {threading.get_ident()}:
-            for net in list(self._nets[thread]):
-                self.close(net)
+            del self._nets[thread]
+        self.close()
 
 
 _monitor: Any = _Monitored() if sys.version_info >= (3, 12) else _Profiled()
+after_interrupts.append(_monitor.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_monitor.after_fork)
