@@ -63,18 +63,28 @@ def value_and_grad(
     ----------
     f : callable
         As for `grad`: its output is one real number of shape ().
-    argnums, has_aux, holomorphic, allow_int, argnames
+    argnums : int or sequence of ints, optional
+        Which positional arguments to differentiate with respect to; 0 by default. A sequence gives a tuple of
+        gradients.
+    has_aux : bool
+        f returns `(output, aux)`; the result is then `((value, aux), gradient)`.
+    holomorphic, allow_int, argnames
         As for `grad`.
 
     Returns
     -------
     callable
-        It takes the arguments of f and returns `(value, gradient)`, or `((value, aux), gradient)` with `has_aux`.
+        It takes the arguments of f and returns `(value, gradient)`, or `((value, aux), gradient)` with `has_aux`. The
+        value is what f returns; the gradient has the structure, shapes and dtypes of the argument.
 
     Raises
     ------
     NonScalarOutputError, NonDifferentiableInputError
         When it is called, as for `grad`.
+
+    Notes
+    -----
+    The order is JAX's: value first. `torch.func.grad_and_value` has it the other way round.
 
     Examples
     --------
@@ -82,6 +92,9 @@ def value_and_grad(
     >>> value, g = funcad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
     >>> float(value), g
     (5.0, array([2., 4.]))
+    >>> (value, aux), g = funcad.value_and_grad(lambda x: (x**2, "any value"), has_aux=True)(3.0)
+    >>> float(value), aux, float(g)
+    (9.0, 'any value', 6.0)
 
     See also
     --------
