@@ -28,6 +28,8 @@ from funcad.commands import manual
 PAGES = Path(__file__).parent / "api"
 DIRECTIVE = re.compile(r"^```\{(public-names|public-table|foreign-table)\} ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LISTED = ",\n"  # between the items of long lists: docutils takes no line of ten thousand letters
+NAME = re.compile(r"[a-zA-Z_][\w.]*\w")
+AMBIGUOUS = {"map", "config", "constant", "rules", "devices", "set", "print", "all", "any"}  # Python's, or words of the text
 COMMON = re.compile(r"(Parameters, shapes, dtypes, what it returns|Else parameters, results and errors are those of) ")
 
 
@@ -98,7 +100,7 @@ def body(doc: str) -> list[str]:
         if first.startswith(">>>"):
             lines += [".. code-block:: pycon", "", *[f"   {line}" for line in block]]
         elif len(block) > 1 and re.fullmatch(r"-{3,}|={3,}", block[1]):
-            lines += [f".. rubric:: {escaped(first)}", "", *entries(block[2:])]
+            lines += [f".. rubric:: {escaped(first)}", "", *entries(block[2:], first)]
         elif re.match(r"[*-] ", first):
             lines += ["* " + escaped(" ".join([first[2:], *[line.strip() for line in block[1:]]]))]
         elif all(line.startswith("    ") for line in block) or first.lstrip().startswith("|"):
@@ -109,16 +111,22 @@ def body(doc: str) -> list[str]:
     return lines
 
 
-def entries(lines: list[str]) -> list[str]:
+def entries(lines: list[str], title: str) -> list[str]:
     """The lines of a section: names, and what stands indented below each."""
+    if title == "See also":
+        return [escaped(", ".join(f"`{name}`" for name in re.split(r",\s*", " ".join(lines))))]
     if not any(line.startswith(" ") for line in lines):
         return [escaped(" ".join(lines))]
     written: list[str] = []
     for line in lines:
+        names, colon, kind = line.partition(" : ")
         if line.startswith(" "):
             written.append(f"   {escaped(line.strip())}")
+        elif title in ("Raises", "Warns"):
+            written.append(escaped(", ".join(f"`{name}`" for name in line.split(", "))))
         else:
-            written.append(escaped(line).strip() if line.strip() else "")
+            bold = title == "Parameters" or colon
+            written.append((f"**{escaped(names)}**" if bold else escaped(names)) + escaped(colon + kind))
     return written
 
 
@@ -188,7 +196,7 @@ def summary(value: Any) -> str:
 
 def table(heads: list[str], rows: list[list[str]], widths: str) -> list[str]:
     """A table, as lines of reStructuredText."""
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", *["   :class: stacked"][: len(heads) - 2], ""]
     for row in [heads, *rows]:
         for i, cell in enumerate(row):
             first, *rest = cell.split("\n")
