@@ -14,11 +14,11 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 
 
-HIDDEN = re.compile(r"^```\{code-cell\}\n:tags: \[hide-input\]\n.*?^```\n", re.DOTALL | re.MULTILINE)  # they draw and take times
+HIDDEN = re.compile(r"^```\{code-cell\}\n:tags: \[hide-input\]\n.*?^```\n", re.DOTALL | re.MULTILINE)  # these draw
 
 
 def packed_manual(docs):
-    """The sources of the pages, each below its name, without the cells that the pages hide: a third of what they are one by one."""
+    """The sources of the pages, each below its name, without the cells that the pages hide."""
     pages = [page for page in sorted(docs.rglob("*.md")) if page.relative_to(docs).parts[0] not in ("_build", "api")]
     named = [(page.relative_to(docs).with_suffix("").as_posix(), page.read_text(encoding="utf-8")) for page in pages]
     return bz2.compress("\f".join([f"{name}\n{HIDDEN.sub('', text)}" for name, text in named]).encode())

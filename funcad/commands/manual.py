@@ -7,6 +7,7 @@ words besides that people type and the page does not say (`keywords` in its fron
 
 from __future__ import annotations
 
+import bz2
 import re
 import sys
 import webbrowser
@@ -35,8 +36,6 @@ def sources() -> list[tuple[str, str]]:
     """Name and source of each page: of the package's own file, or of docs/ beside it."""
     packed = PACKAGE / "manual.bz2"
     if packed.is_file():
-        import bz2
-
         parts = bz2.decompress(packed.read_bytes()).decode().split("\f")
         return [(name, text) for name, _, text in [part.partition("\n") for part in parts]]
     paths = sorted(DOCS.rglob("*.md"))
