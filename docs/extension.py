@@ -10,6 +10,7 @@ first picture of its page, with its description, and the title as a link.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import reference
@@ -73,13 +74,13 @@ def link_names(app: Any, doctree: nodes.document, page: str) -> None:
     entries = app.env.get_domain("py").objects
     places = [f"{module}." for module, home in reference.modules().items() if home == page]
     for word in list(doctree.findall(nodes.literal)):
-        name = word.astext().removesuffix("()")
+        name = re.sub(r"\(.*\)$", "", word.astext())
         taken = isinstance(word.parent, (nodes.reference, nodes.title, addnodes.pending_xref)) or word["ids"]
         if taken or not reference.NAME.fullmatch(name):
             continue
         full = [*[place + name for place in places], name, f"funcad.{name}", f"funcad.errors.{name}"]
         found = next((known for known in full if known in entries), "")
-        if found and (places or name not in reference.AMBIGUOUS):
+        if found and name not in reference.AMBIGUOUS and not name.startswith(("numpy.", "scipy.")):
             target = f"{app.builder.get_relative_uri(page, entries[found].docname)}#{entries[found].node_id}"
             word.replace_self(nodes.reference("", "", word.deepcopy(), refuri=target, internal=True, reftitle=found))
 

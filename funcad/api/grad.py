@@ -386,6 +386,11 @@ class Gradient(Remade):
             try:
                 aval = aval_of(x)
             except TypeError:
+                if list(positional_names(self.f))[:1] == ["self"]:
+                    raise TypeError(
+                        f"grad of {name_of(self.f)}: argument 0 is self, {said(x)}, which has no derivative.\n"
+                        f"Remedy: argnums counts self: the argument after it is argnums=1."
+                    ) from None
                 check_leaves(leaves, "grad: argument", selected)
                 raise
             kind = aval.dtype.kind
@@ -393,11 +398,13 @@ class Gradient(Remade):
                 steps = tree.flatten_with_path(selected)[0][i][0][1:]
                 path = tree.keystr(steps)
                 remedy = f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
+                others = [leaf for leaf in leaves if leaf is not x]  # of integers alone there is an integer
+                zeros = "; or allow_int=True for float0 zeros" if others else ""
                 if any([type(step) is tree.GetAttrKey for step in steps]):
                     remedy += "; or make the field static, field(metadata={'static': True})"
                 raise NonDifferentiableInputError(
                     f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {said(x)}, and integers and "
-                    f"bools have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."
+                    f"bools have no derivative.\nRemedy: {remedy}{zeros}."
                 )
             if self.holomorphic and kind == "f":
                 raise NonDifferentiableInputError(

@@ -163,7 +163,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(
             f"jvp: primals and tangents must be tuples or lists with one entry per argument, got "
-            f"{type(primals).__name__} and {type(tangents).__name__}"
+            f"{type(primals).__name__} and {type(tangents).__name__}.\nRemedy: jvp(f, (x,), (v,)) instead of jvp(f, x, v)."
         )
     compiled = derivative_of(f, ("jvp", has_aux), lambda g: lambda ps, ts: jvp(g, ps, ts, has_aux), same=False)
     if compiled is not None:

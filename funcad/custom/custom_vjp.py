@@ -508,7 +508,10 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
         return fun(*args)[0]
 
     def fwd(*args: Any) -> tuple[Any, Any]:
-        out, pullback = fun(*args)
+        found = fun(*args)
+        if not (isinstance(found, (tuple, list)) and len(found) == 2):
+            raise TypeError(f"custom_gradient: {name_of(fun)} must return a pair (output, pullback), not {said(found)}.")
+        out, pullback = found
         outs, out_tree = flat_values(out)
         store = OutTree()
 

@@ -357,6 +357,12 @@ def is_locked(error: BaseException) -> bool:
     return isinstance(error, ValueError) and str(error) in _READ_ONLY
 
 
+FOREIGN = {  # what others say when they get a traced value or an array, and what to do
+    "is not JSON serializable": "return the value, and write it outside; or write it in funcad.debug.callback.",
+    "can be converted to Python scalars": "np.sin(x) takes arrays, math.sin(x) one number; and so for the others of math.",
+}
+
+
 def for_user(error: Exception) -> Exception:
     """The error without our frames; what NumPy says of traced elements (`a[i] = x`) and shapes explained."""
     traceback = strip_traceback(error.__traceback__)
@@ -379,6 +385,9 @@ def for_user(error: Exception) -> Exception:
             else "funcad has locked the array until the call of grad, jit or their kind returns: the function has read it."
         )
         error.add_note("Remedy: K = np.array(K) inside the function makes a copy that can be written, with traced values too.")
+    for told, remedy in FOREIGN.items():
+        if type(error) is TypeError and told in str(error) and not has_notes:
+            error.add_note(f"Remedy: {remedy}")
     if type(error) is AttributeError and error.name == "at" and type(error.obj) is np.ndarray and not has_notes:
         error.add_note("Remedy: funcad.numpy.at(x)[i].set(v), which takes NumPy's arrays too.")
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):

@@ -14,6 +14,7 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
+from funcad.api.border import api
 from funcad.ir.aval import aval_of, said, shape_of
 from funcad.primitives.conversion import conj, convert, real
 from funcad.show.graph import axes_of
@@ -66,7 +67,8 @@ def described(constructor: Callable[P, GradientTransformation]) -> Callable[P, G
 
     @functools.wraps(constructor)
     def make(*args: P.args, **kwargs: P.kwargs) -> GradientTransformation:
-        made = constructor(*args, **kwargs)
+        init, update = constructor(*args, **kwargs)
+        made = GradientTransformation(init, api(update))
         given = [*map(_text, args), *[f"{name}={_text(value)}" for name, value in kwargs.items()]]
         _texts[made.update] = f"{constructor.__name__}({', '.join(given)})"
         return made
@@ -160,6 +162,8 @@ def apply_updates(params: Params, updates: Any) -> Params:
     """
 
     def added(p: Any, u: Any) -> Any:
+        if tree.is_tree_node(type(u)) or shape_of(u) != shape_of(p):
+            raise ValueError(f"apply_updates: an update is {said(u)}, and its parameter is {said(p)}.")
         out = p + u
         dtype = aval_of(p).dtype
         return out if aval_of(out).dtype == dtype or dtype.kind not in "fc" else convert(out, dtype)
