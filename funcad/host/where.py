@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
+from funcad.errors import BufferNeeded, FuncadError, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.locks import locked_arrays
 from funcad.memo import table
 
@@ -305,8 +305,19 @@ def users_call() -> Any:
     return callee()[1] if found is None else found
 
 
-def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it."""
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def is_installed(filename: str) -> bool:
+    """Whether it is a file of somebody's library."""
+    return any([part in filename for part in _INSTALLED])
+
+
+def strip_traceback(traceback: TracebackType | None, within: bool = True) -> TracebackType | None:
+    """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it.
+
+    `within=False`: without those of the library that the user called last, either.
+    """
     if os.environ.get("FUNCAD_TRACEBACK") == "full":
         return traceback
     kept = []
@@ -316,6 +327,9 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
         if not filename.startswith(_PACKAGE) and filename != GENERATED:
             kept.append(entry)
         entry = entry.tb_next
+    ends = [i for i, item in enumerate(kept, 1) if not is_installed(item.tb_frame.f_code.co_filename)]
+    if not within and ends:
+        del kept[ends[-1] :]
     result: TracebackType | None = None
     for item in reversed(kept):
         result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
@@ -365,8 +379,10 @@ FOREIGN = {  # what others say when they get a traced value or an array, and wha
 
 def for_user(error: Exception) -> Exception:
     """The error without our frames; what NumPy says of traced elements (`a[i] = x`) and shapes explained."""
-    traceback = strip_traceback(error.__traceback__)
-    cause = error.__cause__
+    traceback = strip_traceback(error.__traceback__, not isinstance(error, FuncadError))
+    cause, context = error.__cause__, error.__context__
+    if isinstance(error, FuncadError) and type(context) is AttributeError and "a traced " in str(context):
+        error.__suppress_context__ = True  # a library asked for an attribute first
     while type(error) is SystemError and isinstance(cause, Exception):  # code in C went on calling in spite of our error
         error, cause = cause, cause.__cause__
     if type(error) is AttributeError and noted.text and type(error.obj).__module__.startswith("funcad."):

@@ -523,3 +523,14 @@ def test_pages_of_the_manual_that_errors_name_are_there() -> None:
     docs = Path(funcad.__file__).parents[1] / "docs"
     if (docs / "start.md").exists():  # where the manual is: an installed package has none
         assert {page for page in PAGES if not (docs / f"{page}.md").exists()} == set()
+
+
+def test_a_traced_value_in_another_library_ends_at_the_user_s_line() -> None:
+    """matplotlib's frames, and what it tried before, say nothing to those who called it."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    with pytest.raises(FuncadError, match="debug.callback") as info:
+        vmap(lambda x: plt.plot(x) and x)(np.ones((2, 3)))
+    text = "".join(traceback.format_exception(info.value))
+    assert "site-packages" not in text.partition("FuncadError")[0].partition("conversion to")[0]
+    assert len(text.splitlines()) < 25
