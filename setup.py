@@ -14,18 +14,27 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 
 
-HIDDEN = re.compile(r"^```\{code-cell\}\n:tags: \[hide-input\]\n.*?^```\n", re.DOTALL | re.MULTILINE)  # these draw
+HIDDEN = re.compile(r"^```\{(?:code-cell\}\n:tags: \[hide-input\]|toctree\}|glue:figure\}).*?^```\n", re.DOTALL | re.MULTILINE)
+FRONT = re.compile(r"\A---\n(?:.*?^( *\"keywords\".*?\n))?.*?^---\n", re.DOTALL | re.MULTILINE)
 
 
 def packed_manual(docs):
-    """The sources of the pages, each below its name, without the cells that the pages hide."""
+    """The sources of the pages, each below its name, without the cells that the pages hide, and with keywords only before it."""
     pages = [page for page in sorted(docs.rglob("*.md")) if page.relative_to(docs).parts[0] not in ("_build", "api")]
     named = [(page.relative_to(docs).with_suffix("").as_posix(), page.read_text(encoding="utf-8")) for page in pages]
-    return bz2.compress("\f".join([f"{name}\n{HIDDEN.sub('', text)}" for name, text in named]).encode())
+    texts = [FRONT.sub(lambda found: f"---\n{found[1] or ''}---\n", HIDDEN.sub("", text)) for _, text in named]
+    return bz2.compress("\f".join([f"{name}\n{text}" for (name, _), text in zip(named, texts)]).encode())
+
+
+FOR_DEVELOPERS = ["writing"]  # funcad/unjitted/writing.py, which writes files of the package anew
 
 
 class BuildWithManual(build_py):
     """The package, and in it the sources of docs/ (funcad/commands/manual.py reads them)."""
+
+    def find_package_modules(self, package, package_dir):
+        found = super().find_package_modules(package, package_dir)
+        return [module for module in found if self.editable_mode or module[1] not in FOR_DEVELOPERS]
 
     def run(self):
         super().run()

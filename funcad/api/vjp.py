@@ -249,6 +249,7 @@ def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callab
 
     @api
     def f_jvp(*tangents: Any) -> Any:
+        """The tangent of the output at this point, for one tangent of each argument."""
         held = locks  # the residuals stay locked as long as this function lives
         held.check()
         _, ts, _ = check_tangents(tuple(primals), tangents, f"derivative of {name_of(f)}", "primals", "tangents")
