@@ -19,7 +19,7 @@ FRONT = re.compile(r"\A---\n(?:.*?^( *\"keywords\".*?\n))?.*?^---\n", re.DOTALL 
 
 
 def packed_manual(docs):
-    """The sources of the pages, each below its name, without the cells that the pages hide, and with keywords only before it."""
+    """The sources of the pages, each below its name, without cells that it hides, and with keywords only before it."""
     pages = [page for page in sorted(docs.rglob("*.md")) if page.relative_to(docs).parts[0] not in ("_build", "api")]
     named = [(page.relative_to(docs).with_suffix("").as_posix(), page.read_text(encoding="utf-8")) for page in pages]
     texts = [FRONT.sub(lambda found: f"---\n{found[1] or ''}---\n", HIDDEN.sub("", text)) for _, text in named]
