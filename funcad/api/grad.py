@@ -32,8 +32,8 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_of, name_of,
-    normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
+    Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_method, is_of,
+    name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -191,6 +191,7 @@ class Gradient(Remade):
         what = "Value and gradient" if with_value else "Gradient"
         dress_as(self, f, f"{what} of {called(f)} with respect to {_chosen(f, argnums, argnames)}.")
         self.f = f
+        self.owners = (type,) if is_method(f) else ()  # @classmethod hands a class over and says nothing before
         self.given = argnums
         if argnums is None and argnames is None:
             argnums = 0

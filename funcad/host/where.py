@@ -60,6 +60,7 @@ class _State(_local):
     drawing: tuple = ()  # who looks at generators before and after a draw that is replayed (jitted/left_behind.py)
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
+    told: Any = None  # the profile function of a net that is open here (twin/net.py)
 
 
 class _Remarks(_local):
@@ -128,6 +129,21 @@ def setting(**fields: Any) -> Iterator[None]:
             restore()
     finally:
         restore()  # again: Ctrl-C may have come in the midst of the first
+
+
+class unseen:
+    """A `with` block in which no code of the user's runs: a profile function that waits for it makes all three times slower."""
+
+    __slots__ = ("told",)
+
+    def __enter__(self) -> None:
+        self.told = state.told if state.told is not None and sys.getprofile() is state.told else None
+        if self.told is not None:
+            sys.setprofile(None)
+
+    def __exit__(self, *exception: object) -> None:
+        if self.told is not None:
+            sys.setprofile(self.told)
 
 
 # -- where in the user's program an equation was written
@@ -213,7 +229,9 @@ handing: set[CodeType] = set()  # codes that stand between the user's line and w
 def users_frame(depth: int) -> FrameType:
     """The frame of the code that calls, `depth` frames above the caller of this."""
     frame: FrameType = sys._getframe(depth + 1)
-    return frame.f_back if frame.f_code in handing and frame.f_back is not None else frame
+    while frame.f_code in handing and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def outside(depth: int) -> int:
@@ -320,7 +338,7 @@ def strip_traceback(traceback: TracebackType | None, within: bool = True) -> Tra
     """
     if os.environ.get("FUNCAD_TRACEBACK") == "full":
         return traceback
-    kept = []
+    kept: list[TracebackType] = []
     entry = traceback
     while entry is not None:
         filename = entry.tb_frame.f_code.co_filename
@@ -330,10 +348,10 @@ def strip_traceback(traceback: TracebackType | None, within: bool = True) -> Tra
     ends = [i for i, item in enumerate(kept, 1) if not is_installed(item.tb_frame.f_code.co_filename)]
     if not within and ends:
         del kept[ends[-1] :]
-    result: TracebackType | None = None
-    for item in reversed(kept):
-        result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
-    return result
+    for item, following in zip(kept, [*kept[1:], None]):
+        if item.tb_next is not following:  # in place: code may tell entries, and `except*` whole tracebacks, by identity
+            item.tb_next = following
+    return kept[0] if kept else None
 
 
 def note_source(error: BaseException, source: Source | None) -> None:
@@ -360,10 +378,10 @@ def interrupted(stop: BaseException) -> BaseException:
     It is raised on without our frames, and without what was handled when it came: in a notebook these are a hundred lines.
     """
     state.source = None
-    for recover in after_interrupts:
+    stop.with_traceback(strip_traceback(stop.__traceback__)).__suppress_context__ = True
+    for recover in after_interrupts:  # what our frames held is gone
         recover()
-    stop.__suppress_context__ = True
-    return stop.with_traceback(strip_traceback(stop.__traceback__))
+    return stop
 
 
 def is_locked(error: BaseException) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import MethodType
 from typing import Any
 
@@ -24,6 +25,7 @@ from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
 from funcad.errors import FuncadError, NotCompiledWarning
 from funcad.host.devices import device_in_use
+from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
 from funcad.ir.aval import aval_of
@@ -230,9 +232,9 @@ class Jitted(Remade):
         return self._core.f, functools.partial(jit, **self._core.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        core = self._core
-        if instance is None or not hasattr(type(core.f), "__get__"):  # as of f, which binds to nothing
-            return self
+        core, f = self._core, self._core.f
+        if instance is None or not hasattr(type(f), "__get__") or f.__get__(instance, owner) is f:
+            return self  # as f, which binds to nothing
         own = 0 not in core.static_nums and is_no_argument(instance, core.f)
         return MethodType(core.of_objects() if own else self, instance)
 
@@ -488,8 +490,13 @@ class Core:
     def _call(self, args: tuple, kwargs: dict, tries: int = 0) -> Any:
         if tries > _MOST_TRIES:
             raise Refusal("what it reads changes while it is called", "")
+        with ExitStack() as making:
+            return self._called(args, kwargs, tries, making)
+
+    def _called(self, args: tuple, kwargs: dict, tries: int, making: ExitStack) -> Any:
+        """`making`: a block in which the program is traced, if need be, and runs for the first time."""
         result: list[Any] = []
-        leaves, entry, key = self.traced(args, kwargs, result)
+        leaves, entry, key = self.traced(args, kwargs, result, making)
         if result:
             return result[0]
         if device_in_use():
@@ -642,7 +649,7 @@ class Core:
                 leaves = [*leaves, *further]
                 try:
                     with setting(happened=(happened, [])):
-                        return entry.paths.call(self, leaves, args, kwargs, donated)
+                        return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
                 except Exception as error:
                     stored_before(self, args, kwargs, happened, error)
                     raise
@@ -653,7 +660,7 @@ class Core:
             entry.runs += 1
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
-        return entry.paths.call(self, leaves, args, kwargs, donated)
+        return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -668,7 +675,7 @@ class Core:
         def is_static(where: Any) -> bool:
             return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
 
-        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self)
+        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self, key.in_tree)
         call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f, self.knows_self)
         if call is None:
             entry.write_at = -1
@@ -716,7 +723,9 @@ class Core:
             owner.__call__ = self.enter
 
     # -- programs
-    def traced(self, args: tuple, kwargs: dict, result: list | None = None) -> tuple[list, Entry, Signature]:
+    def traced(
+        self, args: tuple, kwargs: dict, result: list | None = None, making: ExitStack | None = None
+    ) -> tuple[list, Entry, Signature]:
         """The leaves of a call, its program, traced if need be, and its signature.
 
         `result` is given if it is a call: where it is observed, or tracing needs values, the function runs, and what it gave is
@@ -754,6 +763,8 @@ class Core:
                         ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
                         itself = result is not None and may_run_itself(self, key, (dynamic, keywords))
                         most = self.cache.account.longest() if itself else None
+                        if making is not None:
+                            making.enter_context(many_objects())
                         try:
                             entry = Tracing(self, args, kwargs, in_tree, avals, leaves, result, most).entry(ran)
                         except Abandoned:
