@@ -520,10 +520,27 @@ further.append(_lines)
 def clear_caches() -> None:
     """Forget every traced and compiled program of every jitted function.
 
-    Returns nothing and raises nothing; the next calls trace again. As jax.clear_caches.
+    Returns
+    -------
+    None
 
+    Notes
+    -----
+    The next calls trace and compile again. Code that was kept on disk stays: `python -m funcad cache clear` takes that
+    away. As `jax.clear_caches`. It raises nothing.
+
+    Examples
+    --------
     >>> import funcad
+    >>> f = funcad.jit(lambda x: 2.0 * x)
+    >>> y = f(1.0), f(1.0)
     >>> funcad.clear_caches()
+    >>> f.cache_info().currsize
+    0
+
+    See also
+    --------
+    jit, funcad.debug.caches, disable_jit
     """
     with _guard:
         caches = _every_cache()
