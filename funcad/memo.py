@@ -19,11 +19,11 @@ import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache, partial, wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from funcad.configuration import config, listeners
+from funcad.configuration import NamedTuple, config, listeners
 from funcad.errors import CacheAuditError
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -15,10 +15,11 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from inspect import cleandoc
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import NamedTuple
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings

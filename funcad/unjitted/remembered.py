@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import NamedTuple
 from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
 from funcad.host.where import GENERATED, open_traces, state, user_source
 from funcad.ir.aval import aval_of
