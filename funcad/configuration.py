@@ -32,7 +32,19 @@ def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[]
     return __dir__
 
 
-# -- what few calls need: modules of Python's that are loaded with them, not by `import funcad`
+# -- what few calls need: modules that are loaded with them, not by `import funcad`
+
+
+class OnDemand:
+    """A module of funcad's, which is loaded when something of it is first asked for."""
+
+    def __init__(self, name: str):
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Any:
+        module = importlib.import_module(self.__name__)
+        self.__dict__ = vars(module)  # its own, so what is set there is seen here
+        return getattr(module, name)
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
 from funcad.host.where import internal, open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
-from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import prune
 from funcad.ir.trace import bind, next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
@@ -40,12 +40,14 @@ from funcad.primitives.comparison import select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
-from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
-from funcad.unjitted.kinds import ByProgram, has_rows, kind_of, kinds, pull_by_elements, pull_of
+from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_by_elements, pull_of
 from funcad.unjitted.outside import COPIED, NO_LOCKS, Outside, Protector
 
+derived_pulls: Any = OnDemand("funcad.unjitted.derived_pulls")
+interpret: Any = OnDemand("funcad.ir.interpret")
+partial_eval: Any = OnDemand("funcad.transforms.partial")
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
 _new: Any = object.__new__
@@ -843,7 +845,7 @@ class ByRule:
     def __init__(self, tape: Any, bound: bool = False):
         self.tape = tape
         self.bound = bound  # do outer traces know the results?
-        self.recording = TangentTrace(tape.trace.name, protect=tape)
+        self.recording = partial_eval.TangentTrace(tape.trace.name, protect=tape)
         self.rows: list[int] = []  # of the operands
         self.tangents: list[Tracer] = []
 
@@ -882,8 +884,8 @@ class ByRule:
             return [None] * len(outs), touts
         rest, kept = self.recording.jaxpr([touts[i] for i in there])
         self.recording.closed = True
-        rest, kept = drop_unused_residuals(prune(rest), kept)
-        pull = ByProgram(rest, len(kept), there)
+        rest, kept = partial_eval.drop_unused_residuals(prune(rest), kept)
+        pull = derived_pulls.ByProgram(rest, len(kept), there)
         tape.outer = tape.outer or Tracer in map(type, kept)
         rows = tape.rows(pull, tuple(self.rows), tuple(kept), primitive, args, primals, params, shape, outs, source)
         return rows, touts
@@ -893,5 +895,5 @@ class ByRule:
         there = [i for i, t in enumerate(touts) if t is not None]
         rest, kept = self.recording.jaxpr([touts[i] for i in there])
         self.recording.closed = True
-        found = dict(zip(there, eval_jaxpr(rest, [*kept, *tangents])))
+        found = dict(zip(there, interpret.eval_jaxpr(rest, [*kept, *tangents])))
         return [found.get(i) for i in range(len(touts))]
