@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-# -- what a module shows to `dir`
+# -- what a module shows to `dir`, and what docstrings of many functions say
+
+REST = "Else parameters, results and errors are those of"
 
 
 def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[], list[str]]:

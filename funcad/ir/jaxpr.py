@@ -13,16 +13,15 @@ import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from funcad.configuration import NamedTuple
+from funcad.configuration import NamedTuple, OnDemand
 from funcad.ir.aval import AnyAval, Atom, LiteralAval, Location, Number, Params, aval_of
 from funcad.memo import Derived, compared_by
-from funcad.show.pretty import format_equation, format_jaxpr
 
 if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
     from funcad.show.graph import Graph
 
-
+pretty: Any = OnDemand("funcad.show.pretty")
 _Item = TypeVar("_Item")
 
 
@@ -68,7 +67,7 @@ class Equation(NamedTuple):
     source: Location = None
 
     def __repr__(self) -> str:
-        return format_equation(self)
+        return str(pretty.format_equation(self))
 
 
 _NO_MODES: dict[int, Any] = {}
@@ -145,7 +144,7 @@ class Jaxpr:
         return found
 
     def __str__(self) -> str:
-        return format_jaxpr(self)
+        return str(pretty.format_jaxpr(self))
 
     __repr__ = __str__
 

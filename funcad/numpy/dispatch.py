@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.configuration import NamedTuple
+from funcad.configuration import REST, NamedTuple
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
@@ -33,7 +33,6 @@ from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_wh
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
-from funcad.show.pretty import REST
 from funcad.unjitted.following import with_value
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import doubt, layout_of, layouts_of
@@ -384,20 +383,16 @@ def elementwise_ufunc(
         return ufunc(*args, **kwargs)
 
     for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
-        setattr(public, method, _ufunc_method(ufunc, method))
+        setattr(public, method, functools.partial(_ufunc_method, ufunc, method))
     public.numpy_function = ufunc  # type: ignore[attr-defined]
     return public
 
 
-def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if is_traced(args, kwargs) or device_in_use() and namespace_of(args) is not np:
-            return array_ufunc(ufunc, method, args, kwargs)
-        return getattr(ufunc, method)(*args, **kwargs)
-
-    call.__name__ = method
-    call.__doc__ = f"`numpy.{ufunc.__name__}.{method}`, on traced values too."
-    return call
+def _ufunc_method(ufunc: np.ufunc, method: str, /, *args: Any, **kwargs: Any) -> Any:
+    """`np.add.reduce` and other methods of ufuncs, on traced values too."""
+    if is_traced(args, kwargs) or device_in_use() and namespace_of(args) is not np:
+        return array_ufunc(ufunc, method, args, kwargs)
+    return getattr(ufunc, method)(*args, **kwargs)
 
 
 def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -418,6 +413,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
         return add_at(ufunc, *inputs)
     if method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
+    if ufunc not in TABLE and getattr(np, ufunc.__name__, None) is ufunc:
+        _of_later_modules(ufunc)
     implementation = _METHODS.get((ufunc, method))
     if implementation is None:
         if ufunc.nin != 2 or ufunc.nout != 1:
@@ -626,6 +623,26 @@ def _of_objects(ufunc: Any, *operands: Any) -> Any:
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
 LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is first asked for
     "i0": "rare",
+    **dict.fromkeys("absolute add allclose angle arccos arccosh arcsin arcsinh arctan arctan2".split(), "elementwise"),
+    **dict.fromkeys("around divmod min_scalar_type round".split(), "elementwise"),
+    **dict.fromkeys("arctanh array_equal array_equiv bitwise_and bitwise_or bitwise_xor can_cast".split(), "elementwise"),
+    **dict.fromkeys("cbrt ceil choose clip common_type conjugate copysign cos cosh deg2rad degrees".split(), "elementwise"),
+    **dict.fromkeys("divide equal exp exp2 expm1 fabs fix float_power floor floor_divide fmax fmin".split(), "elementwise"),
+    **dict.fromkeys("fmod frexp greater greater_equal heaviside hypot imag invert isclose iscomplex".split(), "elementwise"),
+    **dict.fromkeys("iscomplexobj isfinite isinf isnan isneginf isposinf isreal isrealobj isscalar".split(), "elementwise"),
+    **dict.fromkeys("ldexp left_shift less less_equal log log10 log1p log2 logaddexp logaddexp2".split(), "elementwise"),
+    **dict.fromkeys("logical_and logical_not logical_or logical_xor maximum minimum modf multiply".split(), "elementwise"),
+    **dict.fromkeys("nan_to_num ndim negative nextafter not_equal piecewise positive power rad2deg".split(), "elementwise"),
+    **dict.fromkeys("radians real real_if_close reciprocal remainder result_type right_shift rint".split(), "elementwise"),
+    **dict.fromkeys("select shape sign signbit sin sinc sinh size sqrt square subtract tan tanh".split(), "elementwise"),
+    **dict.fromkeys("trunc".split(), "elementwise"),
+    **dict.fromkeys("arange array asanyarray asarray ascontiguousarray asfortranarray astype copy empty".split(), "creation"),
+    **dict.fromkeys("empty_like eye fromfunction frompyfunc full full_like geomspace identity indices".split(), "creation"),
+    **dict.fromkeys("ix_ linspace logspace meshgrid ones ones_like tri zeros zeros_like".split(), "creation"),
+    **dict.fromkeys("atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to diag diagflat".split(), "shaping"),
+    **dict.fromkeys("diagonal expand_dims fill_diagonal flip fliplr flipud matrix_transpose moveaxis".split(), "shaping"),
+    **dict.fromkeys("permute_dims ravel reshape rollaxis rot90 squeeze swapaxes trace transpose tril".split(), "shaping"),
+    **dict.fromkeys("triu".split(), "shaping"),
     **dict.fromkeys("convolve correlate diff ediff1d gradient interp trapezoid unwrap".split(), "calculus"),
     **dict.fromkeys("polyadd polyder polyint polymul polysub polyval vander".split(), "calculus"),
     **dict.fromkeys("apply_along_axis apply_over_axes c_ diag_indices_from r_ ravel_multi_index".split(), "mapping"),
@@ -657,7 +674,7 @@ def whole_table() -> dict[Any, Callable[..., Any]]:
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:
     """The implementation from the modules that are not loaded yet; the one named as the function's own module comes first."""
-    named = LATER_NAMES.get(function.__name__)
+    named = "elementwise" if function is np.where else LATER_NAMES.get(function.__name__)  # searching.py adds options to it
     likely = f"funcad.{getattr(function, '__module__', '')}" if named is None else f"funcad.numpy.{named}"
     for name in sorted(LATER, key=lambda name: name != likely):
         if function in TABLE:

@@ -19,8 +19,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
-from funcad.numpy.creation import library
-from funcad.numpy.dispatch import QUICK, TABLE, checked_options, elementwise_ufunc, implements, laid_out, refuse, where_am_i
+from funcad.numpy.dispatch import TABLE, checked_options, elementwise_ufunc, implements, laid_out, refuse, where_am_i
 from funcad.numpy.reductions import truth
 from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.conversion import convert, stop_gradient
@@ -29,8 +28,8 @@ from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import doubt
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, as_array, as_array_of_rank_0, as_number, broadcast, fresh, numbers, promote, promote_dtype,
-    promote_for, result_dtype, same_aval, strong,
+    apart, array_of, arrays, as_array, as_array_of_rank_0, as_number, broadcast, fresh, library, numbers, promote,
+    promote_dtype, promote_for, result_dtype, same_aval, strong,
 )
 
 ARITHMETIC = "iufc"
@@ -89,15 +88,6 @@ arccosh = elementwise_ufunc("arccosh", transcendental.arccosh)
 arctanh = elementwise_ufunc("arctanh", transcendental.arctanh)
 logaddexp = elementwise_ufunc("logaddexp", transcendental.logaddexp, FLOAT)
 logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
-
-_UNARY = "sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p".split()
-QUICK.update({getattr(np, n): (getattr(transcendental, n), None) for n in _UNARY})
-QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt, arithmetic.square_p, arithmetic.reciprocal)})
-_OTHERS = (arithmetic.abs_, arithmetic.maximum, arithmetic.minimum, transcendental.logaddexp, transcendental.arctan2)
-QUICK.update({p.ufunc: (p, p.ufunc) for p in _OTHERS})
-QUICK.update({np.add: (arithmetic.add, operator.add), np.subtract: (arithmetic.sub, operator.sub)})
-QUICK.update({np.power: (transcendental.pow_p, operator.pow)})  # of constant exponents the operators know more
-QUICK.update({np.multiply: (arithmetic.mul, operator.mul), np.divide: (arithmetic.div, operator.truediv)})
 
 
 def _to_radians(x: Any) -> Any:
