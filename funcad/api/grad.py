@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad import tree
+from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.conversions import conversion_of
 from funcad.host.devices import NAMESPACES, device_in_use
@@ -35,6 +35,8 @@ from funcad.api.border import (  # isort: skip
     Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_of, name_of,
     normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
 )
+
+tree = OnDemand("funcad.tree")
 
 _FLOATS = frozenset([float, np.float64])
 _ONE = np.float64(1.0)

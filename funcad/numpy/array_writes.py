@@ -28,7 +28,7 @@ from funcad.primitives.shape import reshape
 from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked
 from funcad.writes.held import Held
 
-elementwise: Any = OnDemand("funcad.numpy.elementwise")
+elementwise = OnDemand("funcad.numpy.elementwise")
 
 
 def setitem(x: Any, index: Any, value: Any) -> None:

@@ -21,6 +21,7 @@ from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.jaxpr import params_key
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
@@ -29,7 +30,6 @@ from funcad.numpy.array_writes import in_place, setitem
 from funcad.numpy.dispatch import QUICK, function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
 from funcad.numpy.indexing import getitem
 from funcad.numpy.views import with_out
-from funcad.passes.subprograms import params_key
 from funcad.primitives import arithmetic, comparison, transcendental
 from funcad.primitives.arithmetic import add as add_p
 from funcad.primitives.arithmetic import div
@@ -46,8 +46,8 @@ from funcad.numpy.promote import (  # isort: skip
     result_dtype, same_aval, with_integer,
 )
 
-elementwise: Any = OnDemand("funcad.numpy.elementwise")
-shaping: Any = OnDemand("funcad.numpy.shaping")
+elementwise = OnDemand("funcad.numpy.elementwise")
+shaping = OnDemand("funcad.numpy.shaping")
 
 
 @aliased("same")

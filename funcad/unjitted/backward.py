@@ -25,8 +25,8 @@ from funcad.ir.jaxpr import Jaxpr, prune
 from funcad.ir.tracer import Tracer
 from funcad.unjitted.kinds import RowCotangents
 
-masks: Any = OnDemand("funcad.masks.masks")
-partial_eval: Any = OnDemand("funcad.transforms.partial")
+masks = OnDemand("funcad.masks.masks")
+partial_eval = OnDemand("funcad.transforms.partial")
 
 
 class Rows:

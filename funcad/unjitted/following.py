@@ -34,9 +34,9 @@ from funcad.primitives.families import keeps_operands
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import broadcast_to
 
-masks: Any = OnDemand("funcad.masks.masks")
-masked_rules: Any = OnDemand("funcad.masks.masked_rules")
-jvp: Any = OnDemand("funcad.transforms.jvp")
+masks = OnDemand("funcad.masks.masks")
+masked_rules = OnDemand("funcad.masks.masked_rules")
+jvp = OnDemand("funcad.transforms.jvp")
 _NOTHING: frozenset = frozenset()
 _new: Any = object.__new__
 

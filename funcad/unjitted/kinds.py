@@ -26,8 +26,8 @@ from funcad.primitives.families import add, reduce_sum
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.unjitted.pulls import BY_ONES, FIRST, WrittenAhead, is_elementwise, ones_of, reads_of, recording, written_ahead
 
-derived_pulls: Any = OnDemand("funcad.unjitted.derived_pulls")
-loop: Any = OnDemand("funcad.primitives.loop")
+derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
+loop = OnDemand("funcad.primitives.loop")
 _MOST = 4096
 kinds = table(
     "unjitted.kinds",

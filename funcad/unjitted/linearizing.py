@@ -31,7 +31,7 @@ from funcad.unjitted.following import FollowingTrace, run_following
 from funcad.unjitted.outside import Protector
 from funcad.unjitted.tape import Tape, among_lanes
 
-partial_eval: Any = OnDemand("funcad.transforms.partial")
+partial_eval = OnDemand("funcad.transforms.partial")
 
 _FLOATS, _ndarray = (float, np.float64), np.ndarray
 

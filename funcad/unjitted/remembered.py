@@ -24,9 +24,9 @@ from funcad.configuration import NamedTuple
 from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
 from funcad.host.where import GENERATED, open_traces, state, user_source
 from funcad.ir.aval import aval_of
+from funcad.ir.jaxpr import params_key
 from funcad.ir.tracer import Tracer
 from funcad.memo import alike, remembers, table
-from funcad.passes.subprograms import params_key
 from funcad.unjitted.element_rows import READ
 from funcad.unjitted.following import with_value
 from funcad.unjitted.kinds import Pull

@@ -23,7 +23,7 @@ from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
 
-partial_eval: Any = OnDemand("funcad.transforms.partial")
+partial_eval = OnDemand("funcad.transforms.partial")
 
 _UNKNOWN: tuple = None, {}  # also of what was made so long ago that its equation is gone (api/lane_trace.py)
 _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value

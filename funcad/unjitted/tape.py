@@ -28,11 +28,10 @@ from funcad.configuration import OnDemand
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
 from funcad.host.where import internal, open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
-from funcad.ir.jaxpr import prune
+from funcad.ir.jaxpr import params_key, prune
 from funcad.ir.trace import bind, next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers, table
-from funcad.passes.subprograms import params_key
 from funcad.primitives import conversion
 from funcad.primitives.arithmetic import add, neg, square_p, sub
 from funcad.primitives.basic_indexing import basic_index_p, basic_update_p
@@ -45,9 +44,9 @@ from funcad.unjitted.following import bind_known, plain_result
 from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_by_elements, pull_of
 from funcad.unjitted.outside import COPIED, NO_LOCKS, Outside, Protector
 
-derived_pulls: Any = OnDemand("funcad.unjitted.derived_pulls")
-interpret: Any = OnDemand("funcad.ir.interpret")
-partial_eval: Any = OnDemand("funcad.transforms.partial")
+derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
+interpret = OnDemand("funcad.ir.interpret")
+partial_eval = OnDemand("funcad.transforms.partial")
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
 _new: Any = object.__new__

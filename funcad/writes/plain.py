@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad import tree
-from funcad.configuration import config
+from funcad.configuration import OnDemand, config
 from funcad.host.conversions import needs_buffers
 from funcad.host.devices import compute
 from funcad.host.where import state, tracing
@@ -25,6 +24,8 @@ from funcad.primitives.shape import broadcast_in_dim
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.strides import made_like
 from funcad.writes.boxes import Box, refresh
+
+tree = OnDemand("funcad.tree")
 
 
 class _PlainTrace(Trace):

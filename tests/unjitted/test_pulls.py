@@ -20,7 +20,7 @@ from funcad.primitives.families import add, elementwise, reduce_sum_p, reshape
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted import kinds, pulls, pulls_core, writing
 from funcad.unjitted.deriving import WORDS, linear_of, source_of, text_of_pull
-from funcad.unjitted.kinds import RowCotangents, WrittenPull, has_rows
+from funcad.unjitted.kinds import RowCotangents, has_rows
 from funcad.unjitted.pulls import Unprintable, is_elementwise
 from tests import standin
 
