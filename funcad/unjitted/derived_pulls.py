@@ -90,19 +90,11 @@ class DerivedPull(Pull):
         numbers: Sequence[int],
         kept: Sequence[Any],
     ) -> None:
-        self.transpose(cts, (ct,), numbers, kept)
-
-    def transpose(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
         """The linear part transposed as it is, on values of any kind."""
         n, m = len(kept), len(numbers)
         flags = [False] * n + [True] * m
-        found = _transpose().transpose_eval(self.rest, flags, [*kept, *[None] * m], list(given), all_linear=True)
+        given = list(ct) if self.many else [ct]
+        found = _transpose().transpose_eval(self.rest, flags, [*kept, *[None] * m], given, all_linear=True)
         for number, c in zip(numbers, found):
             if c is not None:
                 cts.add(number, c)
@@ -232,16 +224,7 @@ class ByProgram(DerivedPull):
     def __init__(self, rest: Jaxpr, n_kept: int, there: Sequence[int]):
         super().__init__(rest, None, range(n_kept), there)
         self.stacks = StackAval in map(type, (*rest.in_avals, *rest.out_avals))
-        self.run = self.transpose if self.many else self._transpose
-
-    def traced(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
-        self.transpose(cts, given, numbers, kept)
+        self.run = self._transpose
 
 
 def begins_in(rest: Jaxpr) -> bool:

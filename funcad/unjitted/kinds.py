@@ -152,7 +152,7 @@ class Pull:
         kept: Sequence[Any],
     ) -> None:
         """The same where outer traces have a part in the values: the operations are recorded there."""
-        if Tracer not in map(type, given) and Tracer not in map(type, kept):
+        if self.alone or Tracer not in map(type, given) and Tracer not in map(type, kept):
             self.run(cts, given if self.many else given[0], numbers, kept)
             return
         run, one_shape = self._recording(given, len(numbers))
