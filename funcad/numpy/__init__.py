@@ -22,9 +22,6 @@ from funcad.numpy.methods import METHODS as _METHODS
 
 # isort: off
 from funcad.numpy.indexing import at
-from funcad.numpy.linear import (
-    cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
-)  # fmt: skip
 from funcad.numpy.reductions import (
     all_ as all, any_ as any, argmax, argmin, count_nonzero, cumprod, cumsum, cumulative_prod, cumulative_sum, max_ as max,
     mean, min_ as min, prod, ptp, sum_ as sum,
@@ -47,6 +44,9 @@ if _TYPE_CHECKING:
         not_equal, piecewise, positive, power, rad2deg, radians, real, real_if_close, reciprocal, remainder,
         result_type, right_shift, rint, round_ as round, select, shape, sign, signbit, sin, sinc, sinh, size, sqrt,
         square, subtract, tan, tanh, trunc,
+    )  # fmt: skip
+    from funcad.numpy.linear import (
+        cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
     )  # fmt: skip
     from funcad.numpy.shaping import (
         atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, diag, diagflat, diagonal, expand_dims,

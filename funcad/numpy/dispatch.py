@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.configuration import REST, NamedTuple
+from funcad.configuration import REST, NamedTuple, OnDemand
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
@@ -32,10 +32,11 @@ from funcad.numpy.promote import aliased, as_array, overrides, promote_for, same
 from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_where, with_out, write_out
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
-from funcad.primitives.special_rules import ufunc_behind
 from funcad.unjitted.following import with_value
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.strides import doubt, layout_of, layouts_of
+
+special_rules = OnDemand("funcad.primitives.special_rules")
+strides = OnDemand("funcad.unjitted.strides")
 
 # -- what derivatives are where a function has none, or an infinite one: ties, kinks, ends of domains
 #
@@ -521,7 +522,7 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
     name = ufunc.__name__
-    if ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
+    if special_rules.ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
         found = getattr(Tracer.namespace.scipy.special, name, None)
         if found is not None:
             return getattr(found, "__wrapped__", found)  # the part of it for traced values
@@ -623,6 +624,8 @@ def _of_objects(ufunc: Any, *operands: Any) -> Any:
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
 LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is first asked for
     "i0": "rare",
+    **dict.fromkeys("cross dot einsum einsum_path inner kron matmul matvec outer".split(), "linear"),
+    **dict.fromkeys("tensordot vdot vecdot vecmat".split(), "linear"),
     **dict.fromkeys("absolute add allclose angle arccos arccosh arcsin arcsinh arctan arctan2".split(), "elementwise"),
     **dict.fromkeys("around divmod min_scalar_type round".split(), "elementwise"),
     **dict.fromkeys("arctanh array_equal array_equiv bitwise_and bitwise_or bitwise_xor can_cast".split(), "elementwise"),
@@ -721,7 +724,7 @@ def order_of(order: Any, allowed: str, default: str) -> str:
 
 
 def _known_layout(x: Any, what: str, order: str) -> np.ndarray:
-    layout = layout_of(x)
+    layout = strides.layout_of(x)
     if layout is None:
         raise TypeError(
             f"{what} with order={order!r}{where_am_i()} reads a traced {aval_of(x)} as it lies in memory, and how NumPy would "
@@ -760,17 +763,18 @@ def laid_out(x: Any, order: str) -> Any:
         order = "C"
     value = concrete_value(x)
     if type(value) is np.ndarray:
-        if _lies_in(value, order) or order in "KA" and layout_of(x, ask=False) is None:
+        if _lies_in(value, order) or order in "KA" and strides.layout_of(x, ask=False) is None:
             return x
         return with_value(x, np.array(value, order=order, copy=True))
     if type(value) is not Tracer:
         return x
-    own = layout_of(x)  # asked for: what is recorded depends on it, and calls with other strides have a program of their own
+    # asked for: what is recorded depends on it, and calls with other strides have a program of their own
+    own = strides.layout_of(x)
     if order in "KA" if own is None else _lies_in(own, order):
         return x
     made = reshape(x, shape=aval.shape)
     inner = concrete_value(made)
-    layouts_of(inner.owner)[inner.atom] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
+    strides.layouts_of(inner.owner)[inner.atom] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
     return made
 
 
@@ -782,7 +786,7 @@ def anew(x: Any) -> Any:
     value = concrete_value(x)
     if type(x) is Tracer and type(value) is np.ndarray and not (value.flags.c_contiguous or device_in_use()):
         x = with_value(x, np.ascontiguousarray(value))
-    return doubt(x)
+    return strides.doubt(x)
 
 
 def _lies_in(layout: np.ndarray, order: str) -> bool:

@@ -25,7 +25,7 @@ from funcad.ir.jaxpr import params_key
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
-from funcad.numpy import array_writes, indexing, linear, reductions
+from funcad.numpy import array_writes, indexing, reductions
 from funcad.numpy.array_writes import in_place, setitem
 from funcad.numpy.dispatch import QUICK, function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
 from funcad.numpy.indexing import getitem
@@ -38,8 +38,6 @@ from funcad.primitives.arithmetic import neg as neg_p
 from funcad.primitives.arithmetic import sub as sub_p
 from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.placement import put
-from funcad.primitives.python_numbers import OPERATORS, checked
-from funcad.unjitted.strides import layout_of
 
 from funcad.numpy.promote import (  # isort: skip
     aliased, apart, as_array, as_number, broadcast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
@@ -47,7 +45,10 @@ from funcad.numpy.promote import (  # isort: skip
 )
 
 elementwise = OnDemand("funcad.numpy.elementwise")
+linear = OnDemand("funcad.numpy.linear")
+python_numbers = OnDemand("funcad.primitives.python_numbers")
 shaping = OnDemand("funcad.numpy.shaping")
+strides = OnDemand("funcad.unjitted.strides")
 
 
 @aliased("same")
@@ -164,7 +165,7 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum,
     "diagonal": _later("shaping", "diagonal", "view"),
-    "dot": linear.dot,
+    "dot": _later("linear", "dot"),
     "flatten": _flatten,
     "item": lambda x, *args: np.asarray(plain_value(x, "item")).item(*args),
     "max": reductions.max_,
@@ -233,7 +234,7 @@ class _MemoryFlags:
 
 
 def _layout(x: Any, name: str) -> np.ndarray:
-    layout = layout_of(x)
+    layout = strides.layout_of(x)
     if layout is None:
         raise TypeError(
             f"x.{name} of a traced {aval_of(x)}{where_am_i()} asks how it lies in memory, which is not known here: only of "
@@ -334,8 +335,8 @@ def _as_python(name: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -
         return function(x, y)
     p, q = concrete_value(x), concrete_value(y)
     if type(p) is Tracer or type(q) is Tracer:
-        return checked(function(x, y), x, y, function=name)
-    if type(OPERATORS[name](p, q)) is complex and type(p) is not complex:  # a negative number to a broken power
+        return python_numbers.checked(function(x, y), x, y, function=name)
+    if type(python_numbers.OPERATORS[name](p, q)) is complex and type(p) is not complex:  # a negative number to a broken power
         x = convert_p(x, dtype=_COMPLEX, weak=True) if type(x) is Tracer else complex(x)
     return function(x, y)
 
