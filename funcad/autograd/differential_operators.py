@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad import tree
 from funcad.api.border import Transformed, name_of, zeros_for
 from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
@@ -29,6 +28,7 @@ from funcad.ir.aval import aval_of, said
 from funcad.primitives.shape import reshape
 
 pullbacks = OnDemand("funcad.api.vjp")
+tree = OnDemand("funcad.tree")
 
 __all__ = [
     "grad", "elementwise_grad", "deriv", "jacobian", "hessian", "holomorphic_grad", "grad_named", "make_vjp", "make_jvp",

@@ -190,7 +190,8 @@ def vectorized(name: str, original: Callable[..., Any]) -> Answer:
         try:
             return ours("numpy.vectorize")(self.pyfunc, **options)(*args, **kwargs)
         except (TracerBoolConversionError, TracerIntegerConversionError):
-            if self.signature is not None or not all(has_value(x) or index_plan.can_count(x) for x in (*args, *kwargs.values())):
+            given = [*args, *kwargs.values()]
+            if self.signature is not None or not all([has_value(x) or index_plan.can_count(x) for x in given]):
                 raise
         return _one_by_one(self, args, kwargs)
 

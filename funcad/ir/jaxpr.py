@@ -246,7 +246,7 @@ def used_inputs(jaxpr: Jaxpr) -> list[bool]:
 _PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
 
 
-def params_key(params: dict[str, Any], program: Callable[[Jaxpr], Any] | None = None) -> Any:
+def params_key(params: Params, program: Callable[[Jaxpr], Any] | None = None) -> object:
     """The key of an equation's parameters. Without `program` it is made fast, and None if they hold more than plain data."""
     if program is not None:
         known = lambda value: program(value) if isinstance(value, Jaxpr) else None

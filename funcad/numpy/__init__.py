@@ -29,29 +29,29 @@ from funcad.numpy.reductions import (
 
 if _TYPE_CHECKING:
     from funcad.numpy.creation import (
-        arange, array, asanyarray, asarray, ascontiguousarray, asfortranarray, astype, copy, empty, empty_like, eye,
-        fromfunction, frompyfunc, full, full_like, geomspace, identity, indices, ix_, linspace, logspace, meshgrid,
-        ones, ones_like, tri, zeros, zeros_like,
+        arange, array, asanyarray, asarray, ascontiguousarray, asfortranarray, astype, copy, empty, empty_like,
+        eye, fromfunction, frompyfunc, full, full_like, geomspace, identity, indices, ix_, linspace, logspace,
+        meshgrid, ones, ones_like, tri, zeros, zeros_like,
     )  # fmt: skip
     from funcad.numpy.elementwise import (
         absolute, add, allclose, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, array_equal,
-        array_equiv, bitwise_and, bitwise_or, bitwise_xor, can_cast, cbrt, ceil, choose, clip, common_type, conjugate,
-        copysign, cos, cosh, deg2rad, degrees, divide, divmod_ as divmod, equal, exp, exp2, expm1, fabs, fix,
-        float_power, floor, floor_divide, fmax, fmin, fmod, frexp, greater, greater_equal, heaviside, hypot, imag,
-        invert, isclose, iscomplex, iscomplexobj, isfinite, isinf, isnan, isneginf, isposinf, isreal, isrealobj,
-        isscalar, ldexp, left_shift, less, less_equal, log, log10, log1p, log2, logaddexp, logaddexp2, logical_and,
-        logical_not, logical_or, logical_xor, maximum, minimum, modf, multiply, nan_to_num, ndim, negative, nextafter,
-        not_equal, piecewise, positive, power, rad2deg, radians, real, real_if_close, reciprocal, remainder,
-        result_type, right_shift, rint, round_ as round, select, shape, sign, signbit, sin, sinc, sinh, size, sqrt,
-        square, subtract, tan, tanh, trunc,
+        array_equiv, bitwise_and, bitwise_or, bitwise_xor, can_cast, cbrt, ceil, choose, clip, common_type,
+        conjugate, copysign, cos, cosh, deg2rad, degrees, divide, divmod_ as divmod, equal, exp, exp2, expm1,
+        fabs, fix, float_power, floor, floor_divide, fmax, fmin, fmod, frexp, greater, greater_equal, heaviside,
+        hypot, imag, invert, isclose, iscomplex, iscomplexobj, isfinite, isinf, isnan, isneginf, isposinf,
+        isreal, isrealobj, isscalar, ldexp, left_shift, less, less_equal, log, log10, log1p, log2, logaddexp,
+        logaddexp2, logical_and, logical_not, logical_or, logical_xor, maximum, minimum, modf, multiply,
+        nan_to_num, ndim, negative, nextafter, not_equal, piecewise, positive, power, rad2deg, radians, real,
+        real_if_close, reciprocal, remainder, result_type, right_shift, rint, round_ as round, select, shape,
+        sign, signbit, sin, sinc, sinh, size, sqrt, square, subtract, tan, tanh, trunc,
     )  # fmt: skip
     from funcad.numpy.linear import (
         cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
     )  # fmt: skip
     from funcad.numpy.shaping import (
-        atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, diag, diagflat, diagonal, expand_dims,
-        fill_diagonal, flip, fliplr, flipud, matrix_transpose, moveaxis, permute_dims, ravel, reshape, rollaxis,
-        rot90, squeeze, swapaxes, trace, transpose, tril, triu,
+        atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, diag, diagflat, diagonal,
+        expand_dims, fill_diagonal, flip, fliplr, flipud, matrix_transpose, moveaxis, permute_dims, ravel,
+        reshape, rollaxis, rot90, squeeze, swapaxes, trace, transpose, tril, triu,
     )  # fmt: skip
 # isort: on
 

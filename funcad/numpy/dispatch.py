@@ -623,47 +623,63 @@ def _of_objects(ufunc: Any, *operands: Any) -> Any:
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
 LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is first asked for
-    "i0": "rare",
-    **dict.fromkeys("cross dot einsum einsum_path inner kron matmul matvec outer".split(), "linear"),
-    **dict.fromkeys("tensordot vdot vecdot vecmat".split(), "linear"),
-    **dict.fromkeys("absolute add allclose angle arccos arccosh arcsin arcsinh arctan arctan2".split(), "elementwise"),
-    **dict.fromkeys("around divmod min_scalar_type round".split(), "elementwise"),
-    **dict.fromkeys("arctanh array_equal array_equiv bitwise_and bitwise_or bitwise_xor can_cast".split(), "elementwise"),
-    **dict.fromkeys("cbrt ceil choose clip common_type conjugate copysign cos cosh deg2rad degrees".split(), "elementwise"),
-    **dict.fromkeys("divide equal exp exp2 expm1 fabs fix float_power floor floor_divide fmax fmin".split(), "elementwise"),
-    **dict.fromkeys("fmod frexp greater greater_equal heaviside hypot imag invert isclose iscomplex".split(), "elementwise"),
-    **dict.fromkeys("iscomplexobj isfinite isinf isnan isneginf isposinf isreal isrealobj isscalar".split(), "elementwise"),
-    **dict.fromkeys("ldexp left_shift less less_equal log log10 log1p log2 logaddexp logaddexp2".split(), "elementwise"),
-    **dict.fromkeys("logical_and logical_not logical_or logical_xor maximum minimum modf multiply".split(), "elementwise"),
-    **dict.fromkeys("nan_to_num ndim negative nextafter not_equal piecewise positive power rad2deg".split(), "elementwise"),
-    **dict.fromkeys("radians real real_if_close reciprocal remainder result_type right_shift rint".split(), "elementwise"),
-    **dict.fromkeys("select shape sign signbit sin sinc sinh size sqrt square subtract tan tanh".split(), "elementwise"),
-    **dict.fromkeys("trunc".split(), "elementwise"),
-    **dict.fromkeys("arange array asanyarray asarray ascontiguousarray asfortranarray astype copy empty".split(), "creation"),
-    **dict.fromkeys("empty_like eye fromfunction frompyfunc full full_like geomspace identity indices".split(), "creation"),
-    **dict.fromkeys("ix_ linspace logspace meshgrid ones ones_like tri zeros zeros_like".split(), "creation"),
-    **dict.fromkeys("atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to diag diagflat".split(), "shaping"),
-    **dict.fromkeys("diagonal expand_dims fill_diagonal flip fliplr flipud matrix_transpose moveaxis".split(), "shaping"),
-    **dict.fromkeys("permute_dims ravel reshape rollaxis rot90 squeeze swapaxes trace transpose tril".split(), "shaping"),
-    **dict.fromkeys("triu".split(), "shaping"),
-    **dict.fromkeys("convolve correlate diff ediff1d gradient interp trapezoid unwrap".split(), "calculus"),
-    **dict.fromkeys("polyadd polyder polyint polymul polysub polyval vander".split(), "calculus"),
-    **dict.fromkeys("apply_along_axis apply_over_axes c_ diag_indices_from r_ ravel_multi_index".split(), "mapping"),
-    **dict.fromkeys("tril_indices_from triu_indices_from unravel_index vectorize".split(), "mapping"),
-    **dict.fromkeys("poly polydiv polyfit roots".split(), "polynomials"),
-    **dict.fromkeys("bitwise_count gcd lcm packbits spacing unpackbits".split(), "rare"),
-    **dict.fromkeys("histogram histogram2d histogram_bin_edges histogramdd".split(), "histograms"),
-    **dict.fromkeys("intersect1d isin setdiff1d setxor1d trim_zeros union1d unique".split(), "sets"),
-    **dict.fromkeys("unique_all unique_counts unique_inverse unique_values".split(), "sets"),
-    **dict.fromkeys("append array_split block column_stack concat concatenate delete dsplit".split(), "joining"),
-    **dict.fromkeys("dstack hsplit hstack insert pad repeat resize roll split stack tile".split(), "joining"),
-    **dict.fromkeys("unstack vsplit vstack".split(), "joining"),
-    **dict.fromkeys("argpartition argsort argwhere bincount compress digitize extract".split(), "searching"),
-    **dict.fromkeys("flatnonzero lexsort nonzero partition place put put_along_axis".split(), "searching"),
-    **dict.fromkeys("searchsorted sort sort_complex take take_along_axis where".split(), "searching"),
-    **dict.fromkeys("average corrcoef cov median nanargmax nanargmin nancumprod nancumsum".split(), "statistics"),
-    **dict.fromkeys("nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd".split(), "statistics"),
-    **dict.fromkeys("nansum nanvar percentile quantile std var".split(), "statistics"),
+    name: module
+    for module, names in {
+        "calculus": """
+            convolve correlate diff ediff1d gradient interp polyadd polyder polyint polymul polysub
+            polyval trapezoid unwrap vander
+        """,
+        "creation": """
+            arange array asanyarray asarray ascontiguousarray asfortranarray astype copy empty
+            empty_like eye fromfunction frompyfunc full full_like geomspace identity indices ix_
+            linspace logspace meshgrid ones ones_like tri zeros zeros_like
+        """,
+        "elementwise": """
+            absolute add allclose angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh around
+            array_equal array_equiv bitwise_and bitwise_or bitwise_xor can_cast cbrt ceil choose clip
+            common_type conjugate copysign cos cosh deg2rad degrees divide divmod equal exp exp2 expm1
+            fabs fix float_power floor floor_divide fmax fmin fmod frexp greater greater_equal heaviside
+            hypot imag invert isclose iscomplex iscomplexobj isfinite isinf isnan isneginf isposinf
+            isreal isrealobj isscalar ldexp left_shift less less_equal log log10 log1p log2 logaddexp
+            logaddexp2 logical_and logical_not logical_or logical_xor maximum min_scalar_type minimum
+            modf multiply nan_to_num ndim negative nextafter not_equal piecewise positive power rad2deg
+            radians real real_if_close reciprocal remainder result_type right_shift rint round select
+            shape sign signbit sin sinc sinh size sqrt square subtract tan tanh trunc
+        """,
+        "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
+        "joining": """
+            append array_split block column_stack concat concatenate delete dsplit dstack hsplit hstack
+            insert pad repeat resize roll split stack tile unstack vsplit vstack
+        """,
+        "linear": """
+            cross dot einsum einsum_path inner kron matmul matvec outer tensordot vdot vecdot vecmat
+        """,
+        "mapping": """
+            apply_along_axis apply_over_axes c_ diag_indices_from r_ ravel_multi_index tril_indices_from
+            triu_indices_from unravel_index vectorize
+        """,
+        "polynomials": "poly polydiv polyfit roots",
+        "rare": "bitwise_count gcd i0 lcm packbits spacing unpackbits",
+        "searching": """
+            argpartition argsort argwhere bincount compress digitize extract flatnonzero lexsort nonzero
+            partition place put put_along_axis searchsorted sort sort_complex take take_along_axis where
+        """,
+        "sets": """
+            intersect1d isin setdiff1d setxor1d trim_zeros union1d unique unique_all unique_counts
+            unique_inverse unique_values
+        """,
+        "shaping": """
+            atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to diag diagflat diagonal
+            expand_dims fill_diagonal flip fliplr flipud matrix_transpose moveaxis permute_dims ravel
+            reshape rollaxis rot90 squeeze swapaxes trace transpose tril triu
+        """,
+        "statistics": """
+            average corrcoef cov median nanargmax nanargmin nancumprod nancumsum nanmax nanmean
+            nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar percentile quantile
+            std var
+        """,
+    }.items()
+    for name in names.split()
 }
 LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", *sorted(set(LATER_NAMES.values())))])
 
