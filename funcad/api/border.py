@@ -126,19 +126,22 @@ def flat_values(value: Any) -> tuple[list[Any], Any]:
     return (plain_values(leaves) if Tracer in kinds else leaves), structure
 
 
-def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of: str = "") -> Callable[..., list]:
+def flat_function(
+    f: Callable[..., Any], in_tree: Any, store: OutTree, output_of: str = "", arrays: bool = False
+) -> Callable[..., list]:
     """`flat(*leaves) -> leaves` for `f(*args, **kwargs)` whose `(args, kwargs)` has structure `in_tree`.
 
-    `output_of` says whose output must be arrays and numbers, for functions that are traced into a program.
+    `output_of` says whose output must be arrays and numbers, for functions that are traced into a program; `arrays`: the
+    leaves are the arguments.
     """
 
     def flat(*leaves: Any) -> list[Any]:
-        args, kwargs = in_tree.unflatten(leaves)
+        args, kwargs = (leaves, {}) if arrays else in_tree.unflatten(leaves)
         result = runs(f)(*args, **kwargs)
         out, store.tree = flat_values(result)
         if output_of:
             check_leaves(out, f"{output_of}: output", result)
-            changed = tree_functions.changed_object(in_tree, (args, kwargs), leaves, result)
+            changed = "" if arrays else tree_functions.changed_object(in_tree, (args, kwargs), leaves, result)
             if changed:
                 raise TypeError(
                     f"{output_of}: the function changed an argument and did not return it: {changed} It works on a copy, so "
