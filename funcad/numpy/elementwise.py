@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.errors import TracerBoolConversionError
 from funcad.host.conversions import given
 from funcad.host.real_types import is_a
@@ -25,13 +26,13 @@ from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.strides import doubt
 
 from funcad.numpy.promote import (  # isort: skip
     apart, array_of, arrays, as_array, as_array_of_rank_0, as_number, broadcast, fresh, library, numbers, promote,
     promote_dtype, promote_for, result_dtype, same_aval, strong,
 )
 
+strides = OnDemand("funcad.unjitted.strides")
 ARITHMETIC = "iufc"
 REAL = "iuf"
 FLOAT = "f"
@@ -209,7 +210,7 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     own = concrete_value(a)
     if type(result) is np.ndarray and type(own) is np.ndarray and own.ndim > 1:  # as NumPy lays it out
         result = np.asarray(result, order="F" if own.flags.fnc else "C")
-    return doubt(given(result))
+    return strides.doubt(given(result))
 
 
 @implements("fix")
@@ -235,7 +236,7 @@ def imag(val: Any) -> Any:
 def angle(z: Any, deg: bool = False) -> Any:
     z = as_array(z)
     result = arctan2(imag(z), real(z))
-    return doubt(rad2deg(result) if deg else result)
+    return strides.doubt(rad2deg(result) if deg else result)
 
 
 @implements("nan_to_num", alias="same")
@@ -539,7 +540,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     result = default
     for condition, chosen in zip(reversed(condlist), reversed(choicelist)):
         result = choice(condition, chosen, result)
-    return np.asarray(result, order="C") if type(result) is np.ndarray else doubt(result)
+    return np.asarray(result, order="C") if type(result) is np.ndarray else strides.doubt(result)
 
 
 @implements("piecewise")
@@ -562,7 +563,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     for condition, function in zip(conditions, functions):
         value = function(_inside(x, condition), *args, **kw) if callable(function) else function
         result = choice(condition, convert(array_of(value), dtype), result)
-    return doubt(result)
+    return strides.doubt(result)
 
 
 def _inside(x: Any, condition: Any) -> Any:
@@ -586,4 +587,4 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     result = options[-1]
     for i in range(n - 2, -1, -1):
         result = choice(np.equal(index, i), options[i], result)
-    return doubt(broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result))))
+    return strides.doubt(broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result))))

@@ -19,6 +19,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.real_types import without_nan
 from funcad.host.where import Source, note_source, state
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Jaxpr, prune
@@ -151,7 +152,7 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
         if pulls:
             restore_warnings(token)
     found = list(cts[:first])
-    if tape.begins and not all([c is None or masks.has_no_nan(c) for c in found]):
+    if tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found]):
         return _masked(tape, cotangents, keep)
     if not keep:
         tape.forget()
@@ -273,7 +274,8 @@ def _columns(tape: Any, rows: list[Any], size: int, seeds: Sequence[Any]) -> lis
     finally:
         restore_warnings(token)
     found = list(cts[:first])
-    return None if tape.begins and not all([c is None or masks.has_no_nan(c) for c in found]) else found
+    begun = tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found])
+    return None if begun else found
 
 
 def linear_program(tape: Any, recording: Any = None) -> tuple[list[Any], Any]:
