@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced, users_call
 from funcad.doors.codes import Answer, Maker
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.where import caller, user_source
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.dispatch import find
-from funcad.numpy.index_plan import can_count
 from funcad.numpy.promote import values_of
+
+index_plan = OnDemand("funcad.numpy.index_plan")
 
 
 def ours(name: str) -> Callable[..., Any]:
@@ -188,7 +190,8 @@ def vectorized(name: str, original: Callable[..., Any]) -> Answer:
         try:
             return ours("numpy.vectorize")(self.pyfunc, **options)(*args, **kwargs)
         except (TracerBoolConversionError, TracerIntegerConversionError):
-            if self.signature is not None or not all(has_value(x) or can_count(x) for x in (*args, *kwargs.values())):
+            given = [*args, *kwargs.values()]
+            if self.signature is not None or not all([has_value(x) or index_plan.can_count(x) for x in given]):
                 raise
         return _one_by_one(self, args, kwargs)
 

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from opcode import opname
 from types import CodeType, FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import NamedTuple
 from funcad.errors import BufferNeeded, FuncadError, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.locks import locked_arrays
 from funcad.memo import table

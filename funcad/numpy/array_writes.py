@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.host.real_types import is_a, of_reshape
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
-from funcad.numpy import elementwise
 from funcad.numpy.dispatch import implements
 from funcad.numpy.indexing import Index, store, stored, stored_by
 from funcad.numpy.promote import array_of
@@ -27,6 +27,8 @@ from funcad.primitives.conversion import imag, make_complex, real
 from funcad.primitives.shape import reshape
 from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked
 from funcad.writes.held import Held
+
+elementwise = OnDemand("funcad.numpy.elementwise")
 
 
 def setitem(x: Any, index: Any, value: Any) -> None:

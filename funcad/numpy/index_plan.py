@@ -19,25 +19,25 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import to_close_up
+from funcad.configuration import OnDemand
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.devices import is_device
 from funcad.host.locks import is_constant
 from funcad.host.real_types import is_a
 from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.ir.jaxpr import Equation, Literal, Var, params_key
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import table
 from funcad.numpy.promote import as_array, is_labelled, values_of
-from funcad.passes.subprograms import params_key
 from funcad.primitives.basic_indexing import basic_index_p, basic_update, gather, gather_p, scatter
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, transpose
-from funcad.tree.same import same_key
 from funcad.unjitted.tape import moving_plan
 from funcad.writes.plain import lent
 
+same = OnDemand("funcad.tree.same")
 _BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
 
 
@@ -717,7 +717,7 @@ def _equal(equations: list[Equation], x: Any, y: Any, depth: int) -> bool:
     if x is y:
         return True
     if type(x) is Literal and type(y) is Literal:
-        return x.aval == y.aval and same_key(x.value) == same_key(y.value)
+        return x.aval == y.aval and bool(same.same_key(x.value) == same.same_key(y.value))
     if type(x) is not Var or type(y) is not Var or x.aval != y.aval or depth == 0:
         return False
     found = [next((e for e in reversed(equations) if operator.contains(e.outputs, v)), None) for v in (x, y)]
