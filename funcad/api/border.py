@@ -71,8 +71,9 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
 
 
 def runs(f: Callable[..., Any]) -> Callable[..., Any]:
-    """What is called in the place of a function of the user's: its twin, where somebody looks at what it reads (reads/)."""
-    return f if state.observer is None else state.observer.runs_as(f)
+    """What is called in the place of a function of the user's: its twin, where somebody looks at what it reads, or lends what it makes (reads/)."""
+    who = state.observer or state.lender
+    return f if who is None else who.runs_as(f)
 
 
 def call_as(how: str, f: Callable[..., Any], *args: Any) -> Any:

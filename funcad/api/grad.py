@@ -231,7 +231,7 @@ class Gradient(Remade):
 
         def flat(x: Any) -> list[Any]:
             if len(args) == 1 and not kwargs:
-                out = f(x) if state.observer is None else runs(f)(x)
+                out = f(x) if state.observer is None and state.lender is None else runs(f)(x)
             else:
                 others, named = lent_to(f, [*args[:at], None, *args[at + 1 :]], kwargs)
                 out = runs(f)(*others[:at], x, *others[at + 1 :], **named)

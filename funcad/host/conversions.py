@@ -54,6 +54,8 @@ _known = weak_table(  # which f refers to anew is learned when it writes into a 
     same=None,
 )
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
+makers: set[Any] = set()  # of these, codes to which is lent whatever they make, by operators and methods too (reads/lending.py)
+SELDOM = frozenset(["arange", "linspace", "tri"])  # seldom written, and often handed to compiled code: only where learned
 _writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
 
@@ -63,16 +65,28 @@ def starts_again(trace: Any, error: Exception) -> bool:
     if isinstance(first, TracerArrayConversionError) and first.learned and not trace.writes_outside:
         first.learned, trace.missed = False, None
         return True
-    if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded) and not is_locked(error):
-        return False  # NumPy raises a ValueError of its own, because of ours
-    users, marks = _functions(trace.function), marks_of(trace.function)
-    if trace.writes_outside or marks <= _learned:
+    met = [isinstance(e, BufferNeeded) for e in (error, error.__cause__, trace.missed)]  # NumPy's own ValueError may hide ours
+    if not any(met) and not is_locked(error):
         return False
+    users, marks = _functions(trace.function), marks_of(trace.function)
+    if trace.writes_outside or marks <= makers:
+        return False
+    if marks <= _learned or needs_buffers(trace.function) and not _names_seldom(users):  # and yet it has met a plain array
+        makers.update(marks)
     _learned.update(marks)
     trace.lends, trace.missed = True, None
     if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
         tracing.learned(np.ndarray)
     return True
+
+
+def run(f: Any, inputs: Any) -> Any:
+    """`f(*inputs)`, the function of a trace, where some function has been learned in `makers`."""
+    return tracing.lending(f, inputs) if config.doors and marks_of(f) <= makers else f(*inputs)
+
+
+def _names_seldom(users: list[Any]) -> bool:
+    return any([not SELDOM.isdisjoint(code.co_names) for user in users for code in _codes(user, set())])
 
 
 def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = False) -> bool:
@@ -388,6 +402,8 @@ def no_array(
     }.get(how, "conversion to a NumPy array")
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""
+    if library == "numpy" and name in _WRITING_NAMES:  # np.fill_diagonal(K, x)
+        library = "store"
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
     if library == "subscript" and how == "array":
         remedy = _of_index()

@@ -59,6 +59,7 @@ class _State(_local):
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
     drawing: tuple = ()  # who looks at generators before and after a draw that is replayed (jitted/left_behind.py)
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
+    lender: Any = None  # who lends what the user's function makes to it, while its twin runs (reads/lending.py)
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 
@@ -74,6 +75,7 @@ class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
     __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of", "code_of", "shown_code", "own_code", "own_answer")
+    __slots__ += ("lending",)
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
@@ -85,6 +87,7 @@ class _Tracing:
         self.shown_code: Callable[[Any], Any] = lambda code: code  # the user's code, of a twin's (twin/)
         self.own_code: Callable[[Any], CodeType] = lambda f: f.__code__  # of a function, also of one that has a door's
         self.own_answer: Callable[[Any], Any] = lambda f: None  # who answers for a function without a rule: its own code
+        self.lending: Callable[[Any, Any], Any] = lambda f, inputs: f(*inputs)  # runs f, to which is lent whatever it makes
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
 
     @contextmanager

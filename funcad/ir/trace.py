@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.host.conversions import starts_again
+from funcad.host.conversions import makers, run, starts_again
 from funcad.host.devices import compute, error_mode
 from funcad.host.locks import Locks
 from funcad.host.where import open_traces, state, tracing, user_source
@@ -342,7 +342,7 @@ def run_in(
                 given.stand_behind(trace, tracers)
             while True:
                 try:
-                    outs = f(*tracers)
+                    outs = run(f, tracers) if makers else f(*tracers)
                     if trace.missed is None:
                         break
                     raise trace.missed

@@ -38,12 +38,13 @@ import numpy as np
 
 from funcad.api.border import Remade, of_method
 from funcad.host.real_types import is_a
-from funcad.host.where import handing, tracing
+from funcad.host.where import handing, state, tracing
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.later import LaterMethod, all_now, is_live, now, text
+from funcad.reads.lending import lend_called
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
@@ -244,7 +245,8 @@ class LibraryCall:
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
-        return tracing.door_of(f)(*args, **kwargs)
+        out = tracing.door_of(f)(*args, **kwargs)
+        return out if state.lender is None else lend_called(f, out, args, kwargs)
 
 
 def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:

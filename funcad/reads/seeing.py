@@ -26,6 +26,7 @@ from funcad.reads.attributes import attribute, delete_attribute, is_users_functi
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
+from funcad.reads.lending import lend_item, lend_new
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
 from funcad.reads.places import Place, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
@@ -147,7 +148,8 @@ class Seen(Hooks):
     # -- items
 
     def load_item(self, owner: Any, key: Any) -> Any:
-        return item(owner, key)
+        out = item(owner, key)
+        return out if state.lender is None else lend_item(owner, out)
 
     def store_item(self, owner: Any, key: Any, value: Any) -> None:
         observer, key = state.observer, all_now(key)
@@ -288,7 +290,8 @@ class Seen(Hooks):
         observer = state.observer
         if observer is None or type(a) is Tracer and not observer.tracers and type(b) in _PLAIN:
             return op(a, b)
-        return binary(observer, op, a, b)
+        out = binary(observer, op, a, b)
+        return lend_new(out, (a, b)) if type(out) is np.ndarray and state.lender is not None else out
 
     def unary(self, op: Any, a: Any) -> Any:
         observer = state.observer
@@ -300,7 +303,7 @@ class Seen(Hooks):
         out = op(a)
         if id(a) in observer.tracers:
             observer.derived(out)
-        return out
+        return lend_new(out, (a,)) if type(out) is np.ndarray and state.lender is not None else out
 
 
 # -- items
