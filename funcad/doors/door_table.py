@@ -30,7 +30,7 @@ def _later(path: str, *parameters: str) -> Maker:
 
 _SCIPY = "scipy_answers."
 in_math = _later("math_answers.in_math")
-drawing, unseeded = _later("draws.drawing"), _later("draws.unseeded")
+drawing, seeding, shuffling, unseeded = [_later(f"draws.{name}") for name in ("drawing", "seeding", "shuffling", "unseeded")]
 backend = _later(_SCIPY + "backend")
 of_ufuncs = _later(_SCIPY + "of_ufuncs")
 distribution = _later(_SCIPY + "distribution")
@@ -82,6 +82,8 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
             "sample standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises",
             "wald weibull zipf",
         ),
+        "seed": seeding,
+        "shuffle": shuffling,
         **_all(unseeded, "default_rng RandomState"),
     },
 }

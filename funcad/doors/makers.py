@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable
@@ -56,8 +57,8 @@ def making_of(answer: Callable[[str, Callable[..., Any]], Answer]) -> Callable[[
     return lambda name, original: making(name, original, answer(name, original)[1])
 
 
-def _lending(f: Any, inputs: Any) -> Any:
-    return importlib.import_module("funcad.reads.lending").run_lending(f, inputs)
+def _lending(f: Any, how: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+    return functools.partial(importlib.import_module("funcad.reads.lending").run_lending, f, how)
 
 
 tracing.lending = _lending

@@ -225,12 +225,12 @@ def _reduce(f: Any) -> Any:
     return _by_name(f) if id(f) in _originals else f.__reduce__()
 
 
-def hang_modules(doors: dict[str, dict[str, Maker]]) -> None:
-    """`doors`: module -> name -> who answers. What is there is hung; to be called under the lock."""
+def hang_modules(doors: dict[str, dict[str, Maker]], arrived: bool = False) -> None:
+    """`doors`: module -> name -> who answers. What is there is hung; to be called under the lock. `arrived`: has it run by now?"""
     known = {module.__name__ for module, _, _ in _hung}
     for name, answers in doors.items():
         module = sys.modules.get(name)
-        if module is not None and name not in known and not getattr(module.__spec__, "_initializing", False):
+        if module is not None and name not in known and (arrived or not getattr(module.__spec__, "_initializing", False)):
             found = {n: (module.__dict__[n], maker) for n, maker in answers.items() if n in module.__dict__}
             entrances = {n: Entrance(name, n, f, maker) for n, (f, maker) in found.items()}
             _originals.update([(id(e.original), e) for e in entrances.values()])

@@ -72,7 +72,7 @@ def starts_again(trace: Any, error: Exception) -> bool:
     if trace.writes_outside or marks <= makers:
         return False
     if marks <= _learned or needs_buffers(trace.function) and not _names_seldom(users):  # and yet it has met a plain array
-        makers.update(marks)
+        makers.update(marks, [user.__code__ for user in users if type(user) is types.FunctionType])
     _learned.update(marks)
     trace.lends, trace.missed = True, None
     if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
@@ -80,9 +80,9 @@ def starts_again(trace: Any, error: Exception) -> bool:
     return True
 
 
-def run(f: Any, inputs: Any) -> Any:
-    """`f(*inputs)`, the function of a trace, where some function has been learned in `makers`."""
-    return tracing.lending(f, inputs) if config.doors and marks_of(f) <= makers else f(*inputs)
+def lends_all(f: Any) -> bool:
+    """Does it begin with all that it makes lent to it?"""
+    return (f.__code__ if type(f) is types.FunctionType else _mark(f)) in makers
 
 
 def _names_seldom(users: list[Any]) -> bool:

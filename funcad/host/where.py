@@ -87,7 +87,7 @@ class _Tracing:
         self.shown_code: Callable[[Any], Any] = lambda code: code  # the user's code, of a twin's (twin/)
         self.own_code: Callable[[Any], CodeType] = lambda f: f.__code__  # of a function, also of one that has a door's
         self.own_answer: Callable[[Any], Any] = lambda f: None  # who answers for a function without a rule: its own code
-        self.lending: Callable[[Any, Any], Any] = lambda f, inputs: f(*inputs)  # runs f, to which is lent whatever it makes
+        self.lending: Callable[..., Any] = lambda f, how=None: f  # f, to which is lent whatever it makes (reads/lending.py)
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
 
     @contextmanager

@@ -100,12 +100,11 @@ def _copied(out: Any, deep: bool, args: Sequence[Any]) -> Any:
     return lend_new(out, args) if type(out) is np.ndarray else out
 
 
-def run_lending(f: Callable[..., Any], inputs: Sequence[Any]) -> Any:
-    """`f(*inputs)`, where the functions of the user's that f runs get what they make as arrays that can be written."""
-    if state.lender is not None:
-        return f(*inputs)
+def run_lending(f: Any, how: Callable[[Any], Any] | None, *args: Any, **kwargs: Any) -> Any:
+    """`how(f)(*args, **kwargs)`, where the user's functions that run get what they make as arrays that can be written."""
     with Twins(_Lending) as twins, setting(lender=_Lender(twins)):
-        return f(*inputs)
+        how = how or (state.observer or state.lender).runs_as
+        return how(f)(*args, **kwargs)
 
 
 class _Lender:
@@ -135,10 +134,8 @@ class _Lender:
             return functools.partial(self.runs_as(f.func), *f.args, **f.keywords)
         if isinstance(f, type):
             return self._library(f) if is_library(f) else self._class(f)
-        if not is_library(kind):
-            method = raw_of(kind, "__call__")[1]
-            return types.MethodType(self.twin(method), f) if is_users_function(method) else f
-        return self._library(f)
+        method = raw_of(kind, "__call__")[1]
+        return types.MethodType(self.twin(method), f) if is_users_function(method) else self._library(f)
 
     def _library(self, f: Any) -> Any:
         calls = type(f) in (type, types.BuiltinFunctionType) and f in _CALLING

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.host.conversions import given, makers, run, starts_again
+from funcad.host.conversions import given, starts_again
 from funcad.host.devices import NAMESPACES, compute, namespace_of, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import handed, read_only
 from funcad.host.real_types import ordinary
@@ -273,7 +273,7 @@ def run_following(
                     p.atom = p._aval = p.box = None
                 inputs.append(p)
             try:
-                outs = run(f, inputs) if makers else f(*inputs)
+                outs = f(*inputs)
                 if trace.missed is None:
                     break
                 raise trace.missed

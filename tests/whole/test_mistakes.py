@@ -332,7 +332,7 @@ MISTAKES = [
     # -- writes, leaks, draws
     Mistake("a write outside", TypeError, lambda: writes_outside(1.0), ["float", "plain NumPy array"],
             "K = np.array(K) inside the traced function", lambda: writes_a_copy(1.0), 1.0),
-    Mistake("out=", TypeError, lambda: grad(lambda x: np.multiply(x, 2.0, out=np.broadcast_to(X, (3,)).copy()).sum())(X),
+    Mistake("out=", TypeError, lambda: grad(lambda x: np.multiply(x, 2.0, out=X).sum())(X + 1.0),
             ["np.multiply(..., out=)", "plain NumPy array"], "K = np.array(K) inside the traced function",
             lambda: grad(lambda x: np.multiply(x, 2.0).sum())(X), 2 * np.ones(3)),
     Mistake("a locked array", ValueError, writes_what_is_locked, ["read-only", "funcad has locked the array until the call"],
