@@ -72,7 +72,7 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
 
 
 def runs(f: Callable[..., Any]) -> Callable[..., Any]:
-    """What is called in the place of a function of the user's: its twin, where somebody looks at what it reads, or lends what it makes (reads/)."""
+    """What is called in the place of a function of the user's: its twin, where somebody looks at it (reads/)."""
     if makers and state.lender is None and lends_all(f):
         return tracing.lending(f)
     who = state.observer or state.lender

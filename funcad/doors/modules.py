@@ -226,7 +226,7 @@ def _reduce(f: Any) -> Any:
 
 
 def hang_modules(doors: dict[str, dict[str, Maker]], arrived: bool = False) -> None:
-    """`doors`: module -> name -> who answers. What is there is hung; to be called under the lock. `arrived`: has it run by now?"""
+    """`doors`: module -> name -> who answers. What is there is hung; call it under the lock. `arrived`: it has just run."""
     known = {module.__name__ for module, _, _ in _hung}
     for name, answers in doors.items():
         module = sys.modules.get(name)

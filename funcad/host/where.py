@@ -74,8 +74,10 @@ noted = _Remarks()
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
-    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of", "code_of", "shown_code", "own_code", "own_answer")
-    __slots__ += ("lending",)
+    __slots__ = (
+        *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "code_of", "shown_code"),
+        *("own_code", "own_answer"),
+    )
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes

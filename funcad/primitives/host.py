@@ -178,7 +178,8 @@ io_callback_p = Primitive(
 def _no_lanes(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: HostCall) -> NoReturn:
     raise RandomStateError(
         f"{call.name} inside vmap: NumPy's generator gives one number after the other, and examples that run at once have "
-        "no order.\nRemedy: seed it in the function, np.random.seed(0), and every example draws the same; or draw for all examples outside and map over the numbers; or use funcad.random with keys."
+        "no order.\nRemedy: seed it in the function, np.random.seed(0), and every example draws the same; or draw for all "
+        "examples outside and map over the numbers; or use funcad.random with keys."
     )
 
 

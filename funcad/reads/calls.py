@@ -44,7 +44,7 @@ from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.later import LaterMethod, all_now, is_live, now, text
-from funcad.reads.lending import lend_called
+from funcad.reads.lending import call_lending
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
@@ -245,8 +245,7 @@ class LibraryCall:
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
-        out = tracing.door_of(f)(*args, **kwargs)
-        return out if state.lender is None else lend_called(f, out, args, kwargs)
+        return tracing.door_of(f)(*args, **kwargs) if state.lender is None else call_lending(f, args, kwargs)
 
 
 def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:

@@ -154,6 +154,18 @@ class _Lender:
         return make
 
 
+def call_lending(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A library's function or method; what it makes is lent."""
+    if getattr(f, "__name__", "") == "shuffle" and len(args) == 1 and type(args[0]) is Tracer and not kwargs:
+        if hasattr(getattr(f, "__self__", None), "permutation"):  # of a generator: by the same steps
+            args[0][...] = args[0][f.__self__.permutation(len(args[0]))]
+            return None
+    out = tracing.door_of(f)(*args, **kwargs)
+    if f is np.ndarray and type(out) is np.ndarray and out.base is None and out.dtype.kind in "biufc":
+        out[...] = 0  # see makers.py
+    return lend_called(f, out, args, kwargs)
+
+
 class _LibraryCall:
     """A call of a library's function: what it makes is lent."""
 
@@ -166,10 +178,7 @@ class _LibraryCall:
         f = self.f
         if not library_of(f):
             args = tuple([state.lender.runs_as(a) if type(a) is types.FunctionType else a for a in args])
-        out = tracing.door_of(f)(*args, **kwargs)
-        if f is np.ndarray and type(out) is np.ndarray and out.base is None and out.dtype.kind in "biufc":
-            out[...] = 0  # see makers.py
-        return lend_called(f, out, args, kwargs)
+        return call_lending(f, args, kwargs)
 
 
 handing.add(_LibraryCall.__call__.__code__)
