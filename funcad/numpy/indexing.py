@@ -30,8 +30,8 @@ from funcad.writes.held import Held, write_in_place
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 from funcad.numpy.index_plan import (  # isort: skip
-    TAKEN, IndexPlan, Selected, can_count, canonical_basic, canonical_entries, counted_axes, has_ellipsis, has_tracer, is_basic,
-    is_unknown_mask, leading_arrays, own_places, refuse, selected_places, simple_index, slice_triple, with_places,
+    TAKEN, IndexPlan, Selected, can_count, canonical_basic, canonical_entries, closed, counted_axes, has_ellipsis, has_tracer,
+    is_basic, is_unknown_mask, leading_arrays, own_places, refuse, selected_places, simple_index, slice_triple, with_places,
 )
 
 # -- what `at(x)[index]` does with positions out of bounds when the caller says so: `mode="clip"`, `"fill"`, `"drop"`, as in JAX
@@ -245,6 +245,8 @@ def read(x: Any, index: Any) -> Any:
     kind = type(index)
     if kind is Tracer and is_unknown_mask(index):
         return Selected(x, index)
+    if kind is Selected or kind is tuple and Selected in map(type, index):  # x[i[mask]]
+        index = closed(index)
     if kind is int and shape:
         n = shape[0]
         if not -n <= index < n:
@@ -340,7 +342,7 @@ class _Updater:
 
     def __init__(self, x: Any, index: Any):
         self._x = x
-        self._index = index
+        self._index = index = closed(index) if type(index) is Selected or type(index) is tuple else index
         self._made: IndexPlan | None = None
         try:
             self._made = IndexPlan(shape_of(x), index)
@@ -454,7 +456,7 @@ class _Updater:
         shape, index = self._plan.shape, self._index if type(self._index) is tuple else (self._index,)
         if not shape and np.ndim(values) and not any([i is Ellipsis for i in index]):
             np.empty(1)[0] = np.zeros(np.shape(values))  # NumPy's error: an element takes no array
-        return self._cast(values, shape)
+        return self._cast(closed(values) if type(values) is Selected else values, shape)
 
     def shape(self) -> tuple | None:
         """Of the elements, if that is known."""
