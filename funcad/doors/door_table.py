@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, instead, joined, labelled, odeint, vectorized
+from funcad.doors.answers import (
+    Maker, along_axis, array_of, by_name, calling, comparing, enumerating, fromiter, instead, joined, labelled, odeint, vectorized,
+)  # fmt: skip
 from funcad.doors.codes import Answer
 from funcad.doors.makers import making, making_of
 
@@ -99,7 +101,14 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "full": making_of(by_name),
         "r_.__getitem__": joined,
         "vectorize.__call__": vectorized,
+        "apply_along_axis": along_axis,
+        "ndenumerate.__init__": enumerating,
     },
+    "numpy.testing": _all(
+        comparing,
+        "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal assert_array_almost_equal_nulp",
+        "assert_array_equal assert_array_less assert_array_max_ulp assert_equal",
+    ),
     "pandas": {
         **_all(labelled(np.dot), "DataFrame.dot Series.dot"),
         **_all(labelled(lambda values, x: np.matmul(x, values)), "DataFrame.__rmatmul__ Series.__rmatmul__"),
