@@ -10,6 +10,7 @@ import functools
 import importlib
 import inspect
 import itertools
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -205,8 +206,8 @@ def vectorized(name: str, original: Callable[..., Any]) -> Answer:
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not holds_traced(args, kwargs):
             try:
-                return original(np.vectorize(_watched(self.pyfunc), self.otypes, None, self.excluded, self.cache, self.signature),
-                                *args, **kwargs)  # fmt: skip
+                f = np.vectorize(_watched(self.pyfunc), self.otypes, None, self.excluded, self.cache, self.signature)
+                return original(f, *args, **kwargs)
             except _Traced:  # what the function closes over is traced
                 pass
         options = {"otypes": self.otypes, "excluded": self.excluded, "signature": self.signature}
@@ -251,6 +252,20 @@ def comparing(name: str, original: Callable[..., Any]) -> Answer:
         return original(*args, **kwargs)
 
     return holds_traced, own
+
+
+def of_masked(name: str, original: Callable[..., Any]) -> Answer:
+    """np.ma's functions of traced data."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        return importlib.import_module("funcad.numpy.masked").function_of(name.rpartition(".")[2])(*args, **kwargs)
+
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        masked = sys.modules.get("funcad.numpy.masked")
+        values = (*args, *kwargs.values())
+        return holds_traced(args, kwargs) or is_tracing() and masked is not None and masked.holds_masked(values)
+
+    return is_for_us, own
 
 
 def enumerating(name: str, original: Callable[..., Any]) -> Answer:

@@ -13,7 +13,20 @@ from typing import Any
 import numpy as np
 
 from funcad.doors.answers import (
-    Maker, along_axis, array_of, by_name, calling, comparing, enumerating, fromiter, instead, joined, labelled, odeint, vectorized,
+    Maker,
+    along_axis,
+    array_of,
+    by_name,
+    calling,
+    comparing,
+    enumerating,
+    fromiter,
+    instead,
+    joined,
+    labelled,
+    odeint,
+    of_masked,
+    vectorized,
 )  # fmt: skip
 from funcad.doors.codes import Answer
 from funcad.doors.makers import making, making_of
@@ -74,6 +87,14 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
     },
     "math": _MATH,
     "cmath": _MATH,
+    "numpy.ma": _all(
+        of_masked,
+        "abs absolute add anom arccos arcsin arctan arctan2 array asanyarray asarray average ceil compressed concatenate cos",
+        "cosh count cumsum divide dot exp filled fix_invalid floor getdata getmask getmaskarray hypot log log10 log2",
+        "masked_array masked_equal masked_greater masked_greater_equal masked_inside masked_invalid masked_less",
+        "masked_less_equal masked_not_equal masked_outside masked_values masked_where max maximum mean min minimum multiply",
+        "negative power prod ptp ravel reshape sin sinh sqrt std subtract sum tan tanh transpose var where",
+    ),
     "scipy.optimize": {"linear_sum_assignment": by_name},
     "numpy.random": {
         **_all(

@@ -54,7 +54,7 @@ _known = weak_table(  # which f refers to anew is learned when it writes into a 
     same=None,
 )
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
-makers: set[Any] = set()  # of these, codes to which is lent whatever they make, by operators and methods too (reads/lending.py)
+makers: dict[int, Any] = {}  # by id: those of them to which is lent whatever they make, by operators too (reads/lending.py)
 SELDOM = frozenset(["arange", "linspace", "tri"])  # seldom written, and often handed to compiled code: only where learned
 _writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
@@ -69,10 +69,11 @@ def starts_again(trace: Any, error: Exception) -> bool:
     if not any(met) and not is_locked(error):
         return False
     users, marks = _functions(trace.function), marks_of(trace.function)
-    if trace.writes_outside or marks <= makers:
+    if trace.writes_outside or all([id(mark) in makers for mark in marks]):
         return False
     if marks <= _learned or needs_buffers(trace.function) and not _names_seldom(users):  # and yet it has met a plain array
-        makers.update(marks, [user.__code__ for user in users if type(user) is types.FunctionType])
+        codes = [user.__code__ for user in users if type(user) is types.FunctionType]
+        makers.update([(id(mark), mark) for mark in (*marks, *codes)])
     _learned.update(marks)
     trace.lends, trace.missed = True, None
     if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
@@ -82,7 +83,7 @@ def starts_again(trace: Any, error: Exception) -> bool:
 
 def lends_all(f: Any) -> bool:
     """Does it begin with all that it makes lent to it?"""
-    return (f.__code__ if type(f) is types.FunctionType else _mark(f)) in makers
+    return id(f.__code__ if type(f) is types.FunctionType else _mark(f)) in makers
 
 
 def _names_seldom(users: list[Any]) -> bool:
@@ -402,7 +403,8 @@ def no_array(
     }.get(how, "conversion to a NumPy array")
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""
-    if library == "numpy" and name in _WRITING_NAMES:  # np.fill_diagonal(K, x)
+    # np.fill_diagonal(K, x); of an array of objects, whose elements are traced, a.astype(float)
+    if library == "numpy" and name in _WRITING_NAMES or how == "float" and called.endswith(".astype"):
         library = "store"
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
     if library == "subscript" and how == "array":
@@ -410,11 +412,6 @@ def no_array(
     elif whole:
         new = f"np.{whole}" if hasattr(np, whole) else f"lambda *args: math.{whole}(*args)"
         remedy = f"write {new} instead of math.{whole}, which does not look for traced values when transformed itself"
-    elif called.startswith("np.testing.") and not has_value:
-        remedy = f"funcad.debug.callback({called}, x, ...), which calls it with the values when the program runs"
-    elif called.startswith("np.testing."):
-        remedy = f"{called}(funcad.stop_gradient(x), ...)"
-        has_value = False
     elif how == "float" and users_text()[1][:1] in ("'", '"'):
         remedy = "funcad.debug.print('{:.3f}', x), which prints the value when the program runs, instead of '%.3f' % x"
     elif library == "numpy" and how == "array" and name[0] != "_" and offers(f"numpy.{name}"):
