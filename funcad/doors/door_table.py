@@ -55,7 +55,7 @@ rotation = _later(_SCIPY + "rotation")
 operator_product = _later(_SCIPY + "operator_product")
 solving = _later(_SCIPY + "solving")
 spatial_object = _later(_SCIPY + "spatial_object")
-sparse_made = _later(_SCIPY + "sparse_made")
+sparse_made, sparse_written = _later(_SCIPY + "sparse_made"), _later(_SCIPY + "sparse_written")
 sparse_beside = _later(_SCIPY + "sparse_beside")
 sparse_by_name = _later(_SCIPY + "sparse_by_name")
 sparse_product = _later(_SCIPY + "sparse_product")
@@ -115,7 +115,7 @@ LEARNED: dict[str, dict[str, Maker]] = {  # hung when a function has needed it: 
     "numpy": {"ndarray": making},
 }
 
-_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "lil")  # of SciPy's sparse arrays
+_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")  # of SciPy's sparse arrays
 IN_CODE: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(making, "ones eye identity tri"),
@@ -192,6 +192,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "csr_array.__truediv__": sparse_quotient,
         **_all(sparse_multiply, "csr_array.multiply dia_array.multiply"),
         **_all(sparse_made, *[f"{format}_{kind}.__init__" for format in _FORMATS for kind in ("array", "matrix")]),
+        **_all(sparse_written, *[f"{format}_{kind}.__setitem__" for format in ("csr", "lil") for kind in ("array", "matrix")]),
         **_all(sparse_beside, "csr_array.__add__ csr_array.__sub__"),
         **_all(sparse_by_name, "block_array block_diag bmat diags diags_array find hstack kron kronsum"),
         **_all(sparse_by_name, "spdiags tril triu vstack"),

@@ -54,7 +54,11 @@ _known = weak_table(  # which f refers to anew is learned when it writes into a 
     same=None,
 )
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
-makers: dict[int, Any] = {}  # by id: those of them to which is lent whatever they make, by operators too (reads/lending.py)
+makers = table(
+    "host.makers",
+    "id of one of these: it. To these is lent whatever they make, by operators too (reads/lending.py)",
+    same=None,
+)
 SELDOM = frozenset(["arange", "linspace", "tri"])  # seldom written, and often handed to compiled code: only where learned
 _writing_codes = table("host.writing codes", "code: does it write into arrays?")
 

@@ -262,5 +262,5 @@ def lend_item(owner: Any, out: Any) -> Any:
     """`owner[key]`, where that is an array that NumPy has made (of positions, of a mask, by np.mgrid)."""
     if type(out) is not np.ndarray or state.lender is None:
         return out
-    made = type(owner) is np.ndarray or type(owner).__module__.partition(".")[0] == "numpy"
+    made = type(owner) is np.ndarray or type(owner).__module__.partition(".")[0] in ("numpy", "scipy")
     return lend_new(out, (owner,)) if made else out
