@@ -29,9 +29,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from funcad.configuration import config
+from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer, Maker
 from funcad.host.where import is_internal, tracing
+from funcad.ir.tracer import Tracer
 from funcad.memo import remembers, table, weak_table
+from funcad.numpy.dispatch import find
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -212,7 +215,38 @@ def door_of(f: Any) -> Any:
     """What a call of f by the user's code calls while this thread traces: the door, if f has one."""
     notes = tracing.threads.get(get_ident())
     entrance = _originals.get(id(f)) if notes is not None and config.doors else None
-    return f if entrance is None or _is_away(None, notes) else entrance.door  # type: ignore[arg-type]
+    if entrance is None:
+        return f if notes is None or type(f) in _PLAIN_KINDS else _of_class(f)
+    return f if _is_away(None, notes) else entrance.door  # type: ignore[arg-type]
+
+
+_PLAIN_KINDS = (types.FunctionType, types.BuiltinFunctionType, np.ufunc)
+_CLASSES = {  # compiled classes, which have no doors of their own; `Rotation` is one before SciPy 1.17
+    ("scipy.spatial._ckdtree", "cKDTree"): "scipy.spatial.cKDTree",
+    ("scipy.spatial.transform._rotation", "Rotation"): "scipy.spatial.transform.Rotation",
+}
+
+
+def _of_class(f: Any) -> Any:
+    """A compiled class, or a method of one or of its objects, for which funcad's class of that name answers."""
+    owner = getattr(f, "__self__", None)
+    kind = f if isinstance(f, type) else owner if isinstance(owner, type) else type(owner)
+    name = _CLASSES.get((kind.__module__, kind.__name__))
+    if name is None or type(getattr(f, "__func__", None)) is types.FunctionType or kind.__flags__ & 1 << 9:  # of Python's
+        return f
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        if not holds_traced(args, kwargs):
+            return f(*args, **kwargs)
+        made = find(Tracer.namespace, name.split("."))
+        if f is kind:
+            return made(*args, **kwargs)
+        if owner is not kind:
+            made = made.of(owner) if hasattr(made, "of") else made.from_quat(owner.as_quat())
+        return getattr(made, f.__name__)(*args, **kwargs)
+
+    own.of_class = True  # type: ignore[attr-defined]
+    return own
 
 
 tracing.door_of = door_of

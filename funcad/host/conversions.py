@@ -43,6 +43,9 @@ from funcad.errors import (  # isort: skip
 _WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
 )
+_OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17, rotations
+    "apply query query_ball_point query_ball_tree query_pairs count_neighbors sparse_distance_matrix".split()
+)
 _WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 _IN_PLACE = frozenset([i for i, (_, sign) in enumerate(opcode._nb_ops) if sign.endswith("=")])  # type: ignore[attr-defined]
@@ -265,6 +268,13 @@ _REMEDIES = {
     "array": "call what needs a real array in funcad.pure_callback",
 }
 
+_INSTEAD = {  # of SciPy's classes that compiled code fills
+    "CloughTocher2DInterpolator": "scipy.interpolate.LinearNDInterpolator or RBFInterpolator, which take traced values",
+    "HalfspaceIntersection": "find which half-spaces meet with funcad.stop_gradient(x), and solve their equations by "
+    "np.linalg.solve",
+    "SphericalVoronoi": "find the regions with funcad.stop_gradient(x), and compute with their points, x[region]",
+}
+
 _IF = "np.where(condition, a, b) chooses between values, funcad.cond(condition, f, g, x) between computations"
 _STATEMENTS = {  # how the user's line begins, and what to write instead
     "while": "funcad.while_loop(cond_fun, body_fun, carry) instead of `while`",
@@ -411,6 +421,7 @@ def no_array(
     if library == "numpy" and name in _WRITING_NAMES or how == "float" and called.endswith(".astype"):
         library = "store"
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
+    remedy = _INSTEAD.get(called.rpartition(".")[2], remedy)
     if library == "subscript" and how == "array":
         remedy = _of_index()
     elif whole:
@@ -428,6 +439,9 @@ def no_array(
         text = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
         return missed(BufferNeeded(text))
     noted.text = f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}."
+    method = called.rpartition(".")[2] if function is None and "." in called else ""
+    if method in _OF_COMPILED or hasattr(tracing.door_of(function), "of_class"):  # a twin calls funcad's in its place
+        return missed(BufferNeeded(noted.text))
     error = TracerArrayConversionError(noted.text)
     if how == "array" and tracing.threads and tracing.learned(users_call()):  # from now on that function takes traced values
         error.learned = True

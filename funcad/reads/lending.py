@@ -161,7 +161,7 @@ class _Lender:
 
     def _library(self, f: Any) -> Any:
         calls = type(f) in (type, types.BuiltinFunctionType) and f in _CALLING
-        return _LibraryCall(f) if calls or library_of(f) else f
+        return _LibraryCall(f) if calls or library_of(f) or tracing.door_of(f) is not f else f
 
     def _class(self, f: Any) -> Any:
         begin = f.__init__
