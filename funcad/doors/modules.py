@@ -31,6 +31,7 @@ import numpy as np
 from funcad.configuration import config
 from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer, Maker
+from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, tracing
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers, table, weak_table
@@ -216,11 +217,10 @@ def door_of(f: Any) -> Any:
     notes = tracing.threads.get(get_ident())
     entrance = _originals.get(id(f)) if notes is not None and config.doors else None
     if entrance is None:
-        return f if notes is None or type(f) in _PLAIN_KINDS else _of_class(f)
+        return _of_class(f) if notes is not None and config.doors and is_a(f, (type, types.MethodType)) else f
     return f if _is_away(None, notes) else entrance.door  # type: ignore[arg-type]
 
 
-_PLAIN_KINDS = (types.FunctionType, types.BuiltinFunctionType, np.ufunc)
 _CLASSES = {  # compiled classes, which have no doors of their own; `Rotation` is one before SciPy 1.17
     ("scipy.spatial._ckdtree", "cKDTree"): "scipy.spatial.cKDTree",
     ("scipy.spatial.transform._rotation", "Rotation"): "scipy.spatial.transform.Rotation",
@@ -230,7 +230,7 @@ _CLASSES = {  # compiled classes, which have no doors of their own; `Rotation` i
 def _of_class(f: Any) -> Any:
     """A compiled class, or a method of one or of its objects, for which funcad's class of that name answers."""
     owner = getattr(f, "__self__", None)
-    kind = f if isinstance(f, type) else owner if isinstance(owner, type) else type(owner)
+    kind = f if is_a(f, type) else owner if is_a(owner, type) else type(owner)
     name = _CLASSES.get((kind.__module__, kind.__name__))
     if name is None or type(getattr(f, "__func__", None)) is types.FunctionType or kind.__flags__ & 1 << 9:  # of Python's
         return f
