@@ -5,7 +5,8 @@ processes. Measured are the latency of a psum beside mpi4py's bare Allreduce, fr
 fitted, and four workloads: a logistic regression of ten million rows, the tour's network on handwritten digits, the heat
 equation on a grid that is cut into blocks, and a transformer of ten million parameters, of which the order of events in a step
 is written down. Wall-clock time: the least over runs, because what else runs on the machine only adds to it, and the greatest
-over the processes. `predicted` is the model's step on any number of processes.
+over the processes; beside it the processor's time, the least over runs of what the process took that took most: on a busy
+machine it says how the work is divided. `predicted` is the model's step on any number of processes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -193,33 +194,46 @@ def heat(comm: Timed) -> dict[str, Any]:
 
     f = funcad.jit(funcad.value_and_grad(spmd(ten, "i", out_axes=None, comm=comm)))
     u = distributed.shard(np.random.default_rng(0).normal(size=(GRID, GRID)), comm).copy()
-    value, _ = f(u)
-    sent = comm.sent
-    seconds = each(f, comm, 5, 1, u)
-    comm.seconds, start = 0.0, time.perf_counter()
-    f(u)
-    share = comm.seconds / (time.perf_counter() - start)
-    return {
-        "seconds": seconds,
-        "share": comm.comm.allgather(share),
-        "bytes": (comm.sent - sent) // 6,
-        "value": float(value),
-        "equal": len({*comm.comm.allgather(float(value))}) == 1,
-    }
+    value: Any = None
+
+    def step() -> None:
+        nonlocal value
+        value, _ = f(u)
+
+    return {**timed_steps(comm, step, 10), "value": float(value), "equal": len({*comm.comm.allgather(float(value))}) == 1}
+
+
+class Sent(NamedTuple):
+    """What a step sends: the sums over all, the messages to neighbours, and beside which part of the work they may go."""
+
+    sums: int = 1
+    messages: int = 0
+    beside: float = 0.0
+
+    def messages_of(self, n: int) -> int:
+        """At least so many messages of a process: a sum over n goes in ceil(log2 n) rounds."""
+        return self.sums * int(np.ceil(np.log2(n))) + (self.messages if n > 1 else 0)
+
+
+SENT = {
+    "regression": Sent(),
+    "network": Sent(),
+    "heat": Sent(messages=40),  # to two neighbours in ten turns, and back; its sum is one number
+    "transformer": Sent(sums=3, beside=0.5),  # the backward pass after the first bucket's start
+}
 
 
 def predicted(
-    seconds: float, data: float, n: int, alpha: float, beta: float, overlapped: float = 0.0, weak: bool = False
+    seconds: float, data: float, n: int, alpha: float, beta: float, sent: Sent = SENT["network"], weak: bool = False
 ) -> float:
-    """Seconds of a step on n processes, which takes `seconds` on one and sums `data` bytes over all.
+    """Seconds of a step on n processes, which takes `seconds` on one and sends `data` bytes.
 
-    A sum takes ceil(log2 n) messages, and 2 (n - 1) / n of its bytes; `overlapped` is the part of the work beside which it may
-    go. weak: n times as much work for n processes.
+    Sums send 2 (n - 1) / n of their bytes, neighbours theirs. weak: n times as much work for n processes.
     """
     work = seconds if weak else seconds / n
-    rounds = int(np.ceil(np.log2(n)))
-    sending = rounds * alpha + 2.0 * (n - 1) / n * beta * data
-    return work + max(0.0, sending - overlapped * work)
+    often = min(n - 1, 1) if sent.messages else 2.0 * (n - 1) / n
+    sending = sent.messages_of(n) * alpha + often * beta * data
+    return work + max(0.0, sending - sent.beside * work)
 
 
 def steps(comm: Timed, loss: Callable[..., Any], w: Any, data: tuple, rate: float, n: int) -> dict[str, Any]:
@@ -231,22 +245,27 @@ def steps(comm: Timed, loss: Callable[..., Any], w: Any, data: tuple, rate: floa
         w = funcad.tree.map(lambda a, g: a - rate * g, w, slope)
 
     value: Any = None
+    found = timed_steps(comm, step, n)
+    flat = [np.asarray(leaf).tobytes() for leaf in funcad.tree.leaves(w)]
+    return {**found, "value": float(value), "equal": all(other == flat for other in comm.comm.allgather(flat))}
+
+
+def timed_steps(comm: Timed, step: Callable[[], None], n: int) -> dict[str, Any]:
     for _ in range(3):
         step()
-    comm.seconds, sent, found, shares = 0.0, comm.sent, [], []
+    sent, found, shares, worked = comm.sent, [], [], []
     for _ in range(n):
         comm.comm.Barrier()
-        before, start = comm.seconds, time.perf_counter()
+        before, start, began = comm.seconds, time.perf_counter(), time.process_time()
         step()
+        worked.append(time.process_time() - began)
         found.append(time.perf_counter() - start)
         shares.append((comm.seconds - before) / found[-1])
-    flat = [np.asarray(leaf).tobytes() for leaf in funcad.tree.leaves(w)]
     return {
         "seconds": max(comm.comm.allgather(min(found))),
+        "worked": max(comm.comm.allgather(min(worked))),
         "share": comm.comm.allgather(shares[found.index(min(found))]),
         "bytes": (comm.sent - sent) // n,
-        "value": float(value),
-        "equal": all(other == flat for other in comm.comm.allgather(flat)),
     }
 
 
@@ -285,7 +304,7 @@ def table(found: dict[int, Any]) -> str:
     lines += ["share of the process that has least of it. By the model: what a sum of so many bytes takes of a step.", ""]
     models = {}
     for n, each_of in found.items():
-        if n > 1:
+        if n > 1 and "latencies" in each_of:
             rows = each_of["latencies"]["latencies"]
             models[n] = fitted(rows, 3)
             lines += latency_table(n, rows, fitted(rows, 1), models[n])
@@ -314,15 +333,15 @@ def timeline(run: dict[str, Any]) -> list[str]:
 def predictions(runs: dict[str, Any], model: tuple[float, float]) -> list[str]:
     counts = [4**i for i in range(6)]
     lines = ["## By the model: speed-up with the same work (strong), and what of it is kept with n times the work (weak)", ""]
-    lines += ["| workload | bytes a step | messages a step | " + " | ".join([f"{n}" for n in counts]) + " |"]
+    lines += ["| workload | bytes a step | messages a step of 4, of 1024 | " + " | ".join([f"{n}" for n in counts]) + " |"]
     lines += ["|---" * (3 + len(counts)) + "|"]
     for name, run in runs.items():
         for weak in (False, True):
-            part = 0.5 if name == "transformer" else 0.0
-            times = [predicted(run["seconds"], run["bytes"], n, *model, overlapped=part, weak=weak) for n in counts]
+            times = [predicted(run["worked"], run["bytes"], n, *model, sent=SENT[name], weak=weak) for n in counts]
             cells = [f"{100 * times[0] / t:.0f} %" if weak else f"{times[0] / t:,.1f}" for t in times]
-            kind = "weak" if weak else "strong"
-            lines.append(f"| {name}, {kind} | {run['bytes']:,} | ceil(log2 n) a sum | " + " | ".join(cells) + " |")
+            head = [f"{name}, {'weak' if weak else 'strong'}", f"{run['bytes']:,}"]
+            head.append(", ".join([str(SENT[name].messages_of(n)) for n in (4, 1024)]))
+            lines.append("| " + " | ".join([*head, *cells]) + " |")
     return [*lines, ""]
 
 
@@ -336,15 +355,16 @@ def latency_table(n: int, rows: list, bare: tuple[float, float], model: tuple[fl
 
 
 def workload_table(title: str, runs: dict[int, Any], models: dict[int, tuple[float, float]]) -> list[str]:
-    lines = [f"## {title}", "", "| processes | ms a step | speed-up | bytes sent a step | in communication | by the model |"]
-    lines.append("|---|---|---|---|---|---|")
-    first = next(iter(runs.values()))["seconds"]
+    columns = ["processes", "ms a step", "speed-up", "ms of a processor", "share of one's", "bytes sent a step"]
+    lines = [f"## {title}", "", f"| {' | '.join([*columns, 'in communication', 'by the model'])} |", "|---" * 8 + "|"]
+    first = next(iter(runs.values()))
     for n, run in runs.items():
         assert run["equal"], "the processes do not have equal bits"
         alpha, beta = models.get(n, (0.0, 0.0))
         shares = [f"{100 * s:.1f} %" for s in (min(run["share"]), (alpha + beta * run["bytes"]) / run["seconds"])]
         shares[1] = shares[1] if n in models else ""
-        cells = [str(n), f"{1e3 * run['seconds']:.2f}", f"{first / run['seconds']:.2f}", f"{run['bytes']:,}", *shares]
+        cells = [str(n), f"{1e3 * run['seconds']:.2f}", f"{first['seconds'] / run['seconds']:.2f}"]
+        cells += [f"{1e3 * run['worked']:.2f}", f"{run['worked'] / first['worked']:.2f}", f"{run['bytes']:,}", *shares]
         lines.append("| " + " | ".join(cells) + " |")
     values = ", ".join([f"{run['value']:.12g}" for run in runs.values()])
     return [*lines, "", f"The loss at the last step: {values}.", ""]

@@ -393,14 +393,7 @@ class _Meeting:
             self.places[rank] = where
             self.changed.notify_all()
 
-    def collect(
-        self,
-        rank: int,
-        number: int,
-        where: str,
-        timeout: float,
-        remind: float,
-    ) -> list[np.ndarray]:
+    def collect(self, rank: int, number: int, where: str, timeout: float, remind: float) -> list[np.ndarray]:
         """What all posted in this round."""
         began = time.monotonic()
         told = 0

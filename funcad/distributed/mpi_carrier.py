@@ -19,6 +19,7 @@ have a tag of their own beside those of `ppermute`, and are read by who waits, e
 from __future__ import annotations
 
 import atexit
+import builtins
 import importlib
 import os
 import signal
@@ -435,6 +436,7 @@ def _ends_with(comm: Mpi) -> None:
 
     ends.ends_the_job = True  # type: ignore[attr-defined]
     sys.excepthook, threading.excepthook, sys.exit = ends, thread_ends, leaves
+    vars(builtins).update(dict.fromkeys({"exit", "quit"} & vars(builtins).keys(), leaves))
     atexit.register(_say_ended)
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _told)

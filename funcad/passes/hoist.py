@@ -28,6 +28,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split
 from funcad.ir.trace import trace_function
 from funcad.passes.lower import split_up
 from funcad.passes.rewrite import uses_of
+from funcad.passes.roll import compiles_numbers
 from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add, neg, sub
 from funcad.primitives.atoms import ELEMENTARY, atoms_of, is_elementary
@@ -523,11 +524,13 @@ def hoist(jaxpr: Jaxpr) -> Jaxpr:
 # others: of a step of `exp(-h * h)` it is enough to keep h and the exponential. A value that one scan collects and that only
 # another one of the same length reads is computed again there, if the arithmetic per element is cheap (CHEAP) and starts from
 # what is there anyway: other values that are kept, constants, what both loops read. The carry as it came in is collected for
-# this purpose where that makes what is kept smaller in total.
+# this purpose where that makes what is kept smaller in total. A loop that keeps a carry as it came in and as it goes out keeps
+# one array twice, shifted by a turn: the loop that goes back carries what it read a turn before. Arithmetic that stands between
+# the loops, on the rows of all turns, is done in the reader.
 #
 # Invariants: the same equations on the same values, so the same bits; only where what is kept leaves the caches (LARGE) and
-# turns work on whole arrays (FEW_ELEMENTS), or on single numbers: for a few elements another call costs more than memory. Trap:
-# this undoes what `hoist` does, so it runs after it, and last.
+# turns work on whole arrays (FEW_ELEMENTS), or on single numbers, or are machine code: for a few elements another call costs
+# more than memory. Trap: this undoes what `hoist` does, so it runs after it, and last.
 
 
 CHEAP = 6  # operations of arithmetic per element
@@ -547,19 +550,22 @@ class _Choice(NamedTuple):
 
 def recompute(jaxpr: Jaxpr) -> Jaxpr:
     """The program with less kept between its loops."""
-    equations = list(jaxpr.equations)
+    equations, changed = list(jaxpr.equations), False
+    if compiles_numbers():
+        equations = _read_as_made(equations, jaxpr.outputs)
+        changed = len(equations) < len(jaxpr.equations)
     made = {v: i for i, e in enumerate(equations) if _is_scan(e) for v in e.outputs}
-    changed = False
     for j, reader in enumerate(equations):
         if not _is_scan(reader):
             continue
         loop: Loop = reader.params["loop"]
         for i in dict.fromkeys([made[x] for x in loop.split(reader.inputs)[2] if x in made]):
             if equations[i].params["loop"].length == loop.length:
-                found = _between(equations[i], equations[j], uses_of(Jaxpr((), tuple(equations), jaxpr.outputs)))
-                if found is not None:
-                    equations[i], equations[j] = found
-                    changed = True
+                for less in (_between, _kept_once):
+                    found = less(equations[i], equations[j], uses_of(Jaxpr((), tuple(equations), jaxpr.outputs)))
+                    if found is not None:
+                        equations[i], equations[j] = found
+                        changed = True
     return Jaxpr(jaxpr.inputs, tuple(equations), jaxpr.outputs) if changed else jaxpr
 
 
@@ -592,7 +598,7 @@ def _between(maker: Equation, reader: Equation, uses: Any) -> tuple[Equation, Eq
     kept = dict(zip(maker.outputs[first.n_carry :], body.outputs[first.n_carry :]))  # outside -> in the body
     between = [v for v in kept if v in read]
     alone = [v for v in between if uses[v] == 1 and type(kept[v]) is Var]
-    large = [v for v in alone if kept[v].aval.size >= FEW_ELEMENTS]
+    large = [v for v in alone if kept[v].aval.size >= FEW_ELEMENTS or kept[v].aval.shape and compiles_numbers()]
     if first.length * sum([_bytes(kept[v]) for v in large]) < LARGE:
         large = []
     alone = [v for v in alone if not kept[v].aval.shape or v in large]
@@ -696,3 +702,86 @@ def _rewritten(
     whole = Jaxpr(inputs, (*equations, *target.equations), target.outputs)
     loop = second.with_body(whole, len(consts), len(carry))
     return maker, reader._replace(params={"loop": loop}, inputs=(*outer_consts, *outer_carry, *[o for _, o in left]))
+
+
+def _kept_once(maker: Equation, reader: Equation, uses: Any) -> tuple[Equation, Equation] | None:
+    """Both loops, if the first keeps a carry before and after each turn and the second goes back over the turns."""
+    first, second = maker.params["loop"], reader.params["loop"]
+    if first.reverse == second.reverse:
+        return None
+    consts, carry, xs = second.split(reader.inputs)
+    own_consts, own_carry, own_xs = second.split(second.body.inputs)
+    new_carry, ys = split(second.body.outputs, second.n_carry)
+    kept = {o: v for v, o in zip(maker.outputs[first.n_carry :], first.body.outputs[first.n_carry :]) if type(o) is Var}
+    gone = set()
+    results, rest = split(reader.outputs, second.n_carry)
+    for last, old, new in zip(maker.outputs, first.carried(first.body.inputs), first.body.outputs):
+        if old is new or old not in kept or kept.get(new) not in xs or uses[kept[new]] != 1 or last.aval != new.aval:
+            continue
+        gone.add(kept[new])
+        if kept[old] not in xs:
+            xs.append(kept[old])
+            own_xs.append(Var(new.aval))
+        k = xs.index(kept[new])
+        carry.append(last)
+        own_carry.append(own_xs[k])
+        new_carry.append(own_xs[xs.index(kept[old])])
+        results.append(Var(new.aval))
+        del xs[k], own_xs[k]
+    if not gone:
+        return None
+    pairs = [(v, o) for v, o in zip(maker.outputs, first.body.outputs) if v not in gone]
+    slim = first._replace(body=Jaxpr(first.body.inputs, first.body.equations, tuple([o for _, o in pairs])))
+    body = Jaxpr((*own_consts, *own_carry, *own_xs), second.body.equations, (*new_carry, *ys))
+    loop = second.with_body(body, len(consts), len(carry))
+    reader = reader._replace(params={"loop": loop}, inputs=(*consts, *carry, *xs), outputs=(*results, *rest))
+    return maker._replace(params={"loop": slim}, outputs=tuple([v for v, _ in pairs])), reader
+
+
+def _read_as_made(equations: list[Equation], outputs: Sequence[Any]) -> list[Equation]:
+    """The program whose loops do arithmetic on the rows of large arrays themselves, where nobody else reads what it gives."""
+    makers = {e.outputs[0]: e for e in equations if len(e.outputs) == 1}
+    uses = uses_of(Jaxpr((), tuple(equations), tuple(outputs)))
+    taken: set[int] = set()
+    found = []
+    for reader in reversed(equations):
+        if id(reader) in taken:
+            continue
+        if _is_scan(reader):
+            loop = reader.params["loop"]
+            consts, carry, xs = loop.split(reader.inputs)
+            own_consts, own_carry, own_xs = loop.split(loop.body.inputs)
+            inside: list[Equation] = []
+            k = 0
+            while k < len(xs):
+                e = makers.get(xs[k])
+                if e is None or uses[xs[k]] != 1 or not _is_row_arithmetic(e, xs):
+                    k += 1
+                    continue
+                taken.add(id(e))
+                row = own_xs.pop(k)
+                del xs[k]
+                for a in dict.fromkeys(e.inputs):
+                    if type(a) is Var and a not in xs:
+                        xs.append(a)
+                        own_xs.append(Var(Aval(a.aval.shape[1:], a.aval.dtype)))
+                operands = tuple([own_xs[xs.index(a)] if type(a) is Var else a for a in e.inputs])
+                inside.append(e._replace(inputs=operands, outputs=(row,)))
+            if inside:
+                inputs = (*own_consts, *own_carry, *own_xs)
+                body = Jaxpr(inputs, (*inside[::-1], *loop.body.equations), loop.body.outputs)
+                loop = loop.with_body(body, len(consts), len(carry))
+                reader = reader._replace(params={"loop": loop}, inputs=(*consts, *carry, *xs))
+        found.append(reader)
+    return found[::-1]
+
+
+def _is_row_arithmetic(e: Equation, xs: Sequence[Any]) -> bool:
+    """Can a loop over the rows do this in its turns, without more to read or to keep?"""
+    aval = e.outputs[0].aval
+    if type(aval) is not Aval or len(aval.shape) < 2 or _bytes(e.outputs[0]) < LARGE or e.primitive.emit is None:
+        return False
+    operands = {a for a in e.inputs if type(a) is Var}
+    alike = all([type(a.aval) is Aval and a.aval.shape == aval.shape and not a.aval.weak for a in operands])
+    news = [a for a in operands if a not in xs]
+    return bool(operands) and alike and sum(map(_bytes, news)) <= _bytes(e.outputs[0])

@@ -157,12 +157,13 @@ LAST = "; its collective 1 was the last: sum of float64[] at <string>:{} (<lambd
     [
         (2, LEAVES, 3, [ENDED.format("4 (<lambda>)", 1) + " by sys.exit(3) at <string>:7" + LAST.format(4)]),
         (3, LEAVES, 3, [ENDED.format("4 (<lambda>)", 1) + " by sys.exit(3) at <string>:7" + LAST.format(4)]),
+        (2, LEAVES.replace("sys.exit", "exit"), 3, [ENDED.format("4 (<lambda>)", 1) + " by sys.exit(3) at <string>:7"]),
         (2, RETURNS, 1, [ENDED.format("4 (<lambda>)", 1) + LAST.format(4)]),
         (4, RETURNS, 1, [ENDED.format("4 (<lambda>)", 3) + LAST.format(4)]),
         (2, THREAD, 1, ["ZeroDivisionError: mine", "process 1 of 2 raised ZeroDivisionError in a thread; the job ends"]),
         (4, PART, 1, ["process 0 of 2 waits in sum of float64[] at <string>:5 (<lambda>), but process 1 has ended"]),
     ],
-    ids=["sys.exit", "sys.exit of one of three", "early return", "early return of one of four", "a thread", "a part"],
+    ids=["sys.exit", "sys.exit of one of three", "exit", "early return", "early return of one of four", "a thread", "a part"],
 )
 def test_who_waits_for_a_process_that_ended_raises_at_once(n, program, status, words):
     """Long before the deadline of 600 s, and the job has the status of the process that left."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 import struct
 import sys
@@ -131,7 +130,7 @@ def store(key: str, data: bytes) -> None:
     path = folder()
     if path is None:
         return
-    temporary = os.path.join(path, f"{key}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    temporary = os.path.join(path, f"{key}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600)
         try:
@@ -141,7 +140,7 @@ def store(key: str, data: bytes) -> None:
         except OSError:
             os.unlink(temporary)
             raise
-        if secrets.randbelow(_OFTEN) == 0:
+        if os.urandom(1)[0] % _OFTEN == 0:
             _trim(path)
     except FileNotFoundError:
         _checked.pop(str(path), None)  # the folder was removed: made again at the next store

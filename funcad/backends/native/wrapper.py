@@ -24,7 +24,6 @@ import ctypes
 import importlib
 import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -271,7 +270,7 @@ def why_not() -> str | None:
 
 
 def _examine() -> str | None:
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if sys.implementation.name != "cpython" or "free-threading" in sys.version:
         return "the fields of objects are known only for the GIL build of CPython"
     if not PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1] or ctypes.sizeof(ctypes.c_void_p) != 8:
         return f"the fields of objects are not known for Python {sys.version.split()[0]}"
