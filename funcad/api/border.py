@@ -22,10 +22,11 @@ import numpy as np
 
 from funcad.configuration import OnDemand, nearest
 from funcad.errors import FuncadError, TangentMismatchError
+from funcad.host.conversions import lends_all, makers
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import is_a, ordinary
-from funcad.host.where import for_user, interrupted, state
+from funcad.host.where import for_user, interrupted, state, tracing
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact, said
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
@@ -71,8 +72,11 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
 
 
 def runs(f: Callable[..., Any]) -> Callable[..., Any]:
-    """What is called in the place of a function of the user's: its twin, where somebody looks at what it reads (reads/)."""
-    return f if state.observer is None else state.observer.runs_as(f)
+    """What is called in the place of a function of the user's: its twin, where somebody looks at it (reads/)."""
+    if makers and state.lender is None and lends_all(f):
+        return tracing.lending(f)
+    who = state.observer or state.lender
+    return f if who is None else who.runs_as(f)
 
 
 def call_as(how: str, f: Callable[..., Any], *args: Any) -> Any:

@@ -476,7 +476,8 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
     trace = (x if type(x) is Tracer else y).owner
     if y is None:
         out = trace.tape.unary(primitive, operation, x)
-        trace.turned = trace.turned or out is not None
+        if out is not None and not trace.turned:
+            trace.turned = True
         return out
     if (type(operation) is np.ufunc or operation in _REFUSING) and _of_number(x) and _of_number(y):
         return None  # of Python's numbers, where NumPy's function warns and Python's operator raises
@@ -600,7 +601,13 @@ def _one_after_another(
         x = np.concatenate([np.broadcast_to(initial, (1, *np.shape(x)[1:])), x])
     if not np.shape(x)[0]:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    last, steps = Tracer.namespace.scan(lambda carry, v: (ufunc(carry, v),) * 2, x[0], x[1:])
+    if "O" in "".join(ufunc.types):  # made by np.frompyfunc
+        rows = [x[0]]
+        for v in x[1:]:
+            rows.append(ufunc(rows[-1], v))
+        last, steps = rows[-1], np.stack(rows)[1:]
+    else:
+        last, steps = Tracer.namespace.scan(lambda carry, v: (ufunc(carry, v),) * 2, x[0], x[1:])
     if method == "accumulate":
         return np.moveaxis(np.concatenate([x[:1], steps]), 0, axes[0])
     return np.expand_dims(last, axes) if keepdims else last
@@ -615,6 +622,8 @@ def _of_objects(ufunc: Any, *operands: Any) -> Any:
         for place in np.ndindex(shape):
             own[place] = x[place]
     results = ufunc(*elements)
+    if not shape:  # numbers, not arrays of them
+        return results
     made = [Tracer.namespace.numpy.array(np.asarray(r, object).tolist()) for r in (results if ufunc.nout > 1 else (results,))]
     return tuple(made) if ufunc.nout > 1 else made[0]
 

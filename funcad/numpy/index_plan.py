@@ -581,11 +581,11 @@ class Selected:
         except TracerBoolConversionError:
             if not can_count(self._mask):
                 raise
-            return getattr(ufunc, method)(*map(_closed, inputs), **{k: _closed(v) for k, v in kwargs.items()})
+            return getattr(ufunc, method)(*map(closed, inputs), **{k: closed(v) for k, v in kwargs.items()})
 
     def _elementwise(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        closed = any([type(x) is Selected and x._array is not None for x in inputs])
-        if closed or method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
+        is_closed = any([type(x) is Selected and x._array is not None for x in inputs])
+        if is_closed or method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
             raise unknown_count(self._mask)
         operands = [self._operand(x) for x in inputs]
         with np.errstate(all="ignore"):
@@ -596,7 +596,7 @@ class Selected:
         name = getattr(function, "__name__", "")
         if name in _SUMS and args and args[0] is self:
             return getattr(self, name)(*args[1:], **kwargs)
-        return function(*_closed(args), **{k: _closed(v) for k, v in kwargs.items()})
+        return function(*closed(args), **{k: closed(v) for k, v in kwargs.items()})
 
     def astype(self, dtype: Any) -> Any:
         return self._with(self._all.astype(dtype)) if self._array is None else self._array.astype(dtype)
@@ -633,7 +633,7 @@ class Selected:
         self.closed_up()
         if self._array is None:  # the write would be lost
             raise unknown_count(self._mask)
-        self._array[_closed(index)] = _closed(value)
+        self._array[closed(index)] = closed(value)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
@@ -645,15 +645,20 @@ class Selected:
         return f"<elements of {aval_of(self._all)} that a traced mask selects{f', at {source}' if source is not None else ''}>"
 
 
-def _closed(x: Any) -> Any:
-    """An argument with arrays in the place of what masks select."""
+def holds_selected(index: Any) -> bool:
+    """Is it what a mask selects, or a tuple with such?"""
+    return type(index) is Selected or type(index) is tuple and Selected in map(type, index)
+
+
+def closed(x: Any) -> Any:
+    """An argument or an index with arrays in the place of what masks select."""
     if type(x) is Selected:
         return x.closed_up()
-    return type(x)(map(_closed, x)) if type(x) in (list, tuple) else x
+    return type(x)(map(closed, x)) if type(x) in (list, tuple) else x
 
 
 def _of_array(name: str) -> Callable[..., Any]:
-    return lambda self, *args: getattr(self.closed_up(), name)(*map(_closed, args))
+    return lambda self, *args: getattr(self.closed_up(), name)(*map(closed, args))
 
 
 def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
@@ -666,7 +671,7 @@ def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
 def _in_place(name: str, ufunc: Any) -> Callable[[Selected, Any], Selected]:
     def method(self: Selected, other: Any) -> Selected:
         if self._array is not None:
-            self._array = getattr(operator, name)(self._array, _closed(other))
+            self._array = getattr(operator, name)(self._array, closed(other))
             return self
         out = self.__array_ufunc__(ufunc, "__call__", self, other)
         if out.dtype != self.dtype and not np.can_cast(out.dtype, self.dtype, "same_kind"):

@@ -247,6 +247,8 @@ def read(x: Any, index: Any) -> Any:
     kind = type(index)
     if kind is Tracer and index_plan.is_unknown_mask(index):
         return index_plan.Selected(x, index)
+    if kind is not int and kind is not slice and index_plan.holds_selected(index):  # x[i[mask]]
+        index = index_plan.closed(index)
     if kind is int and shape:
         n = shape[0]
         if not -n <= index < n:
@@ -342,7 +344,7 @@ class _Updater:
 
     def __init__(self, x: Any, index: Any):
         self._x = x
-        self._index = index
+        self._index = index = index_plan.closed(index) if index_plan.holds_selected(index) else index
         self._made: Any = None
         try:
             self._made = index_plan.IndexPlan(shape_of(x), index)
@@ -456,7 +458,7 @@ class _Updater:
         shape, index = self._plan.shape, self._index if type(self._index) is tuple else (self._index,)
         if not shape and np.ndim(values) and not any([i is Ellipsis for i in index]):
             np.empty(1)[0] = np.zeros(np.shape(values))  # NumPy's error: an element takes no array
-        return self._cast(values, shape)
+        return self._cast(index_plan.closed(values) if type(values) is index_plan.Selected else values, shape)
 
     def shape(self) -> tuple | None:
         """Of the elements, if that is known."""

@@ -92,8 +92,15 @@ def _conjugate(x: Any) -> Any:
 
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
-    if not args and not kwargs:
+    kind = next(iter((*args, *kwargs.values())), np.ndarray)
+    is_array = isinstance(kind, type) and issubclass(kind, np.ndarray)
+    if kind is np.ndarray or not is_array and np.dtype(kind) == x.dtype:
         return indexing.getitem(x, ...)
+    if is_array:
+        raise TypeError(
+            f"x.view({kind.__name__}) of a traced value{where_am_i()}: objects of such classes hold no traced values.\n"
+            f"Remedy: write functions of x in the place of methods of {kind.__name__}."
+        )
     raise TypeError(
         f"x.view() of a traced value{where_am_i()}: a traced value has no memory.\n"
         "Remedy: x.astype(dtype) converts; funcad.lax.bitcast_convert_type(x, dtype) reinterprets the bits."

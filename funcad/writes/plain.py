@@ -130,7 +130,7 @@ def write_plain(x: Tracer, index: Any, value: Any, view: Tracer | None) -> bool:
 
 
 def _traced(x: Any) -> bool:
-    return type(x) is Tracer or type(x) in (list, tuple) and any(map(_traced, x))
+    return type(x) is Tracer or hasattr(x, "closed_up") or type(x) in (list, tuple) and any(map(_traced, x))
 
 
 def started(x: Tracer, values: Sequence[Any]) -> Any:
