@@ -591,7 +591,8 @@ def of_method(wrapper: Remade, instance: Any) -> Any:
     if not isinstance(make, functools.partial) or make.args or not wrapper.binds:
         return None
     options = _without_self(make.keywords)
-    bound = f if options is None or not hasattr(type(f), "__get__") else f.__get__(instance, type(instance))
+    binds = options is not None and hasattr(type(f), "__get__")
+    bound = f.__get__(instance, type(instance)) if binds else f
     return None if bound is f else functools.partial(make.func, **options)(bound)  # type: ignore[arg-type]
 
 

@@ -251,7 +251,8 @@ class Gradient(Remade):
 
         def flat(x: Any) -> list[Any]:
             if len(args) == 1 and not kwargs:
-                plain = not makers or state.lender is None and type(f) is FunctionType and id(f.__code__) not in makers
+                known = state.lender is None and type(f) is FunctionType and id(f.__code__) not in makers
+                plain = not makers or known
                 out = f(x) if plain and state.observer is None else runs(f)(x)
             else:
                 others, named = lent_to(f, [*args[:at], None, *args[at + 1 :]], kwargs)
