@@ -18,7 +18,7 @@ exclude_patterns = ["_build"]
 nitpicky = True  # a name that is nowhere defined is a warning, and a warning fails the build
 
 html_theme = "furo"
-html_title = "funcad"
+html_title = f"funcad {release}"
 html_static_path = ["_static"]
 html_css_files = ["manual.css"]
 html_copy_source = False

@@ -10,6 +10,7 @@ first picture of its page, with its description, and the title as a link.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import reference
@@ -68,6 +69,22 @@ def forget_builtins(app: Any, env: Any) -> None:
         del sources[name]
 
 
+def link_names(app: Any, doctree: nodes.document, page: str) -> None:
+    """Names in code font lead to their entries: `funcad.grad`, `grad`, and those of the module that a page is about."""
+    entries = app.env.get_domain("py").objects
+    places = [f"{module}." for module, home in reference.modules().items() if home == page]
+    for word in list(doctree.findall(nodes.literal)):
+        name = re.sub(r"\(.*\)$", "", word.astext())
+        taken = isinstance(word.parent, (nodes.reference, nodes.title, addnodes.pending_xref)) or word["ids"]
+        if taken or not reference.NAME.fullmatch(name):
+            continue
+        full = [*[place + name for place in places], name, f"funcad.{name}", f"funcad.errors.{name}"]
+        found = next((known for known in full if known in entries), "")
+        if found and name not in reference.AMBIGUOUS and not name.startswith(("numpy.", "scipy.")):
+            target = f"{app.builder.get_relative_uri(page, entries[found].docname)}#{entries[found].node_id}"
+            word.replace_self(nodes.reference("", "", word.deepcopy(), refuri=target, internal=True, reftitle=found))
+
+
 def answer_sources(app: Any, doctree: nodes.document, page: str) -> None:
     """Places for the links back from the sources, which take one name for all that a module has."""
     for signature in doctree.findall(addnodes.desc_signature):
@@ -104,6 +121,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("env-updated", forget_builtins)
     app.connect("doctree-resolved", show_pictures)
     app.connect("doctree-resolved", answer_sources)
+    app.connect("doctree-resolved", link_names)
     app.connect("build-finished", write_search)
     app.add_directive("cards", Cards)
     app.add_role("public-name", PublicName())

@@ -28,6 +28,9 @@ from funcad.commands import manual
 PAGES = Path(__file__).parent / "api"
 DIRECTIVE = re.compile(r"^```\{(public-names|public-table|foreign-table)\} ([\w.]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LISTED = ",\n"  # between the items of long lists: docutils takes no line of ten thousand letters
+NAME = re.compile(r"[a-zA-Z_][\w.]*\w")
+AMBIGUOUS = set("all any array at axis config constant devices key map print rules scale set shape size trace where".split())
+NO_TEXT = {"float0": "The dtype of derivatives of integers and booleans, which have none: its elements hold nothing."}
 COMMON = re.compile(r"(Parameters, shapes, dtypes, what it returns|Else parameters, results and errors are those of) ")
 
 
@@ -98,7 +101,7 @@ def body(doc: str) -> list[str]:
         if first.startswith(">>>"):
             lines += [".. code-block:: pycon", "", *[f"   {line}" for line in block]]
         elif len(block) > 1 and re.fullmatch(r"-{3,}|={3,}", block[1]):
-            lines += [f".. rubric:: {escaped(first)}", "", *entries(block[2:])]
+            lines += [f".. rubric:: {escaped(first)}", "", *entries(block[2:], first)]
         elif re.match(r"[*-] ", first):
             lines += ["* " + escaped(" ".join([first[2:], *[line.strip() for line in block[1:]]]))]
         elif all(line.startswith("    ") for line in block) or first.lstrip().startswith("|"):
@@ -109,16 +112,22 @@ def body(doc: str) -> list[str]:
     return lines
 
 
-def entries(lines: list[str]) -> list[str]:
+def entries(lines: list[str], title: str) -> list[str]:
     """The lines of a section: names, and what stands indented below each."""
+    if title == "See also":
+        return [escaped(", ".join(f"`{name}`" for name in re.split(r",\s*", " ".join(lines))))]
     if not any(line.startswith(" ") for line in lines):
         return [escaped(" ".join(lines))]
     written: list[str] = []
     for line in lines:
+        names, colon, kind = line.partition(" : ")
         if line.startswith(" "):
             written.append(f"   {escaped(line.strip())}")
+        elif title in ("Raises", "Warns"):
+            written.append(escaped(", ".join(f"`{name}`" for name in line.split(", "))))
         else:
-            written.append(escaped(line).strip() if line.strip() else "")
+            bold = title == "Parameters" or colon
+            written.append((f"**{escaped(names)}**" if bold else escaped(names)) + escaped(colon + kind))
     return written
 
 
@@ -159,6 +168,8 @@ def entry(module: str, name: str, value: Any, elsewhere: str | None) -> list[str
     if elsewhere is not None:
         head = [f".. py:{kind}:: {module}.{name}{call}"]  # without a module there is no second link to the source
         text = [f"The same as :py:obj:`{elsewhere}`."]
+    elif name in NO_TEXT:
+        text = [NO_TEXT[name]]
     elif kind == "data" and isinstance(value, (int, float, complex, str, type(None))):
         text = [f"``{value!r}``"]
     elif not home_of(value).startswith("funcad"):
@@ -178,8 +189,10 @@ def home_of(value: Any) -> str:
     return str(getattr(value, "__module__", None) or type(value).__module__)
 
 
-def summary(value: Any) -> str:
+def summary(name: str, value: Any) -> str:
     """The first sentence of the docstring; the value of a constant."""
+    if name in NO_TEXT:
+        return NO_TEXT[name]
     if not callable(value):
         return f"``{value!r}``" if isinstance(value, (int, float, complex, str, type(None))) else escaped(type(value).__name__)
     first = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
@@ -188,7 +201,7 @@ def summary(value: Any) -> str:
 
 def table(heads: list[str], rows: list[list[str]], widths: str) -> list[str]:
     """A table, as lines of reStructuredText."""
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", *["   :class: stacked"][: len(heads) - 2], ""]
     for row in [heads, *rows]:
         for i, cell in enumerate(row):
             first, *rest = cell.split("\n")
@@ -212,7 +225,7 @@ def page_of(module: str, only: str = "") -> list[str]:
     """Names of a module with a table and their entries. What an earlier page has, is linked."""
     known, names = known_before(module), public_names(resolve(module))
     chosen = only.split() or list(names)
-    lines = table(["name", "what it is"], [[f":py:obj:`{n} <{module}.{n}>`", summary(names[n])] for n in chosen], "25 75")
+    lines = table(["name", "what it is"], [[f":py:obj:`{n} <{module}.{n}>`", summary(n, names[n])] for n in chosen], "25 75")
     for key in chosen:
         value = names[key]
         same = known.get(id(value)) if callable(value) and type(value).__module__ != "numpy" else None
@@ -275,7 +288,7 @@ def foreign_table(several: list[str]) -> list[str]:
     for module in several:
         names = public_names(resolve(module))
         new = [n for n, value in names.items() if home_of(value).startswith(own) and id(value) not in known]
-        rows += [[f"``{module}``", f":foreign-name:`{module}.{n}`", summary(names[n])] for n in new]
+        rows += [[f"``{module}``", f":foreign-name:`{module}.{n}`", summary(n, names[n])] for n in new]
         same = [f":foreign-name:`{module}.{n}`" for n in names if n not in new]
         rows += [[f"``{module}``", "as in funcad, NumPy, SciPy or Python", LISTED.join(same)]] if same else []
         known.update({id(names[n]): module for n in new if callable(names[n])})

@@ -186,18 +186,45 @@ def _pairing(cts: Any, slopes: Any) -> float:
 def certify(f: Callable[..., Any], *args: Any, depth: int = 2) -> Certificate:
     """Run `f(*args)` through every transformation and every nesting of two of them, on every engine, and say what held.
 
-    args: pytrees of arrays and numbers, away from kinks of f. depth: 1 leaves the pairs out.
-    The transformations are jit (by each engine there is), vmap, checkpoint, the body of a scan, jvp and vjp; values and first
-    derivatives are compared with f's own, derivatives to second order with central differences.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them.
+    *args : array, number or container of them
+        Its arguments, away from kinks.
+    depth : int
+        1 leaves the pairs out.
 
-    Returns a Certificate, which is true if nothing differs and nothing raises but funcad's own refusals, and prints what does:
-    `assert certify(f, x)` is a test. f is called some hundred times. JAX has none.
+    Returns
+    -------
+    Certificate
+        It is true if nothing differs and nothing raises but funcad's own refusals, and prints what does: `assert
+        certify(f, x)` is a test.
 
+    Raises
+    ------
+    Exception
+        What f raises on its own.
+
+    Notes
+    -----
+    The transformations are jit (by each engine there is), vmap, checkpoint, the body of a scan, jvp and vjp. Values and
+    first derivatives are compared with f's own, derivatives to second order with central differences. f is called some
+    hundred times. JAX has no counterpart.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from funcad.testing import certify
     >>> found = certify(lambda x: {"y": np.sin(x) * x.sum()}, np.array([0.5, 1.5]))
     >>> bool(found), found.failures, len(found.checks) > 30
     (True, [], True)
+    >>> len(certify(np.sin, 0.5, depth=1).checks) < len(found.checks)
+    True
+
+    See also
+    --------
+    check_grads
     """
     if depth not in (1, 2):
         raise ValueError(f"certify: depth must be 1 or 2, got {depth!r}")

@@ -185,16 +185,43 @@ class Config:
 
     @contextmanager
     def set(self, **values: Any) -> Iterator[None]:
-        """Settings for the duration of a `with` block, in all threads; after it, and after an error in it, what was before.
+        """Settings for the duration of a `with` block.
 
-        values are settings by name, checked as in `update`: AttributeError of an unknown name, ValueError of a value that
-        the setting does not take. `help(funcad.config)` and `funcad.show_config()` list them. JAX's counterparts, such as
-        `jax.default_device(...)`, hold in one thread.
+        Parameters
+        ----------
+        **values : any
+            Settings by their names. `help(funcad.config)` and `funcad.show_config()` list them.
 
+        Returns
+        -------
+        context manager
+            It holds in all threads. After the block, and after an error in it, the settings are what they were before.
+
+        Raises
+        ------
+        AttributeError
+            There is no such setting.
+        ValueError
+            The setting does not take this value.
+
+        Notes
+        -----
+        `funcad.config.threads = 1` sets one for good. JAX's counterparts, such as `jax.default_device(...)`, hold in
+        one thread.
+
+        Examples
+        --------
         >>> import funcad
         >>> with funcad.config.set(engine="interpreter", threads=1):
         ...     print(funcad.jit(lambda x: 2.0 * x)(1.5), funcad.config.engine)
         3.0 interpreter
+        >>> with funcad.config.set(not_compiled="raise"):
+        ...     funcad.config.not_compiled
+        'raise'
+
+        See also
+        --------
+        funcad.show_config, funcad.disable_jit
         """
         saved = {name: getattr(self, name) for name in values}
         try:
@@ -225,11 +252,23 @@ def checked_setting(name: str, value: Any) -> Any:
 def show_config() -> None:
     """Print the settings, the engine in use and, where the native engine is not, why.
 
-    Returns nothing and raises nothing; NumPy's `show_config` tells its build.
+    Returns
+    -------
+    None
 
+    Notes
+    -----
+    `python -m funcad config` prints the same. NumPy's `show_config` tells how NumPy was built. It raises nothing.
+
+    Examples
+    --------
     >>> import funcad
     >>> funcad.show_config()  # doctest: +ELLIPSIS
     engine = ...
+
+    See also
+    --------
+    config, devices
     """
     for name, (variable, _, _, meaning) in SETTINGS.items():
         print(f"{name} = {getattr(config, name)!r}  ({variable}: {meaning})")

@@ -57,15 +57,44 @@ def _effect(name: str, function: Callable[..., Any], args: tuple, kwargs: dict) 
 
 
 def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Print `fmt.format(*args, **kwargs)` whenever the program runs: `debug.print("x = {x}", x=x)`.
+    """Print `fmt.format(*args, **kwargs)` whenever the program runs.
 
-    Under vmap it prints once per lane of the mapped arguments. Programs run in order, so `ordered` changes nothing.
-    As jax.debug.print.
+    Parameters
+    ----------
+    fmt : str
+        A format string: "x = {x}".
+    *args, **kwargs : array, number or container of them
+        What is put into it; traced values are there as NumPy arrays.
+    ordered : bool
+        For JAX's sake: programs run in order, so it changes nothing.
 
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    IndexError, KeyError
+        The string asks for what is not given, as `str.format`.
+
+    Notes
+    -----
+    Python's `print` inside a jitted function works, too: it is replayed at each call. Under `vmap` this one prints once
+    for each example. As `jax.debug.print`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> from funcad import debug
     >>> funcad.jit(lambda x: debug.print("x = {}", x))(2.0)
     x = 2.0
+    >>> y = funcad.vmap(lambda row: debug.print("sum = {total}", total=np.sum(row)))(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    sum = 3.0
+    sum = 7.0
+
+    See also
+    --------
+    callback, breakpoint, doctor
     """
     if not isinstance(fmt, str):
         raise TypeError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x); got {type(fmt).__name__}")
@@ -87,17 +116,46 @@ class _Anything:
 
 
 def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Call `callback(*args, **kwargs)` with NumPy arrays (read-only) whenever the program runs; its result is ignored.
+    """Call a Python function whenever the program runs, and ignore its result.
 
-    Under vmap it is called once per lane of the mapped arguments. Programs run in order, so `ordered` changes nothing.
-    As jax.debug.callback.
+    Parameters
+    ----------
+    callback : callable
+        It is called with NumPy arrays, which are read-only.
+    *args, **kwargs : array, number or container of them
+        What it is called with.
+    ordered : bool
+        For JAX's sake: programs run in order, so it changes nothing.
 
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    Exception
+        What the function raises, where the program runs.
+
+    Notes
+    -----
+    Under `vmap` it is called once for each example. As `jax.debug.callback`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> from funcad import debug
     >>> seen = []
     >>> funcad.jit(lambda x: debug.callback(lambda v: seen.append(float(v)), x))(2.0)
     >>> seen
     [2.0]
+    >>> keep = lambda name, value: seen.append((name, value.shape))
+    >>> funcad.jit(lambda x: debug.callback(keep, "x", value=x, ordered=True))(np.ones(3))
+    >>> seen[-1]
+    ('x', (3,))
+
+    See also
+    --------
+    print, funcad.io_callback, funcad.pure_callback
     """
     if not callable(callback):
         raise TypeError(f"debug.callback takes a function first, got {type(callback).__name__}")
@@ -128,10 +186,31 @@ def breakpoint() -> None:
 def doctor(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, has_aux: bool = False
 ) -> Callable[..., Diagnosis]:
-    """A function that runs f and its derivative once and reports where values stop being finite and derivatives are lost.
+    """A function that runs f and its derivative once, and reports where values stop being finite and derivatives are lost.
 
-    `doctor(f)(*args, **kwargs)` takes f's own arguments and returns a `Diagnosis`: `print` it, show it in a notebook, or read
-    its fields. It tells, by the user's line:
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them. An output that is not one number is differentiated as the
+        sum of its elements, and the report says so.
+    argnums : int or sequence of ints, optional
+        Which positional arguments to report on; all by default, keywords too.
+    has_aux : bool
+        f returns `(output, aux)`.
+
+    Returns
+    -------
+    callable
+        It takes the arguments of f and returns a `Diagnosis`: `print` it, show it in a notebook, or read its fields.
+
+    Raises
+    ------
+    Exception
+        What f raises, with a note of what was seen before.
+
+    Notes
+    -----
+    The report tells, with your lines:
 
     * the values and the cotangents that are not finite, each where it was made from finite ones: an infinity before the NaN
       that it becomes; whether it matters, or which mask hides it;
@@ -139,13 +218,14 @@ def doctor(
       `int(x)`. What cuts follows from the derivative rules: a cut gives no tangent;
     * what to write instead.
 
-    `argnums`: the positions of the arguments to report on; all by default, keywords too. With `has_aux`, f returns `(output,
-    aux)`. A result that is not one number is differentiated as the sum of its elements, and the report says so. f runs once, as
-    `grad` would run it, on its values: Python control flow works, effects happen once; jitted functions, loops and branches are
-    looked into, turn by turn, so keep long loops short. Everything is kept until the report is done. If f raises, its error
-    carries a note of what was seen before. Nothing is followed beyond a cut, since `grad` does not either: whether the result
-    needs what was cut is for the reader to say. Plain NumPy calls on plain arrays are NumPy's alone: they are not seen.
+    f runs once, as `grad` would run it, on its values: Python's control flow works, effects happen once. Jitted
+    functions, loops and branches are looked into, turn by turn, so keep long loops short; everything is kept until the
+    report is done. Nothing is followed beyond a cut, since `grad` does not either: whether the result needs what was
+    cut is for you to say. Plain NumPy calls on plain arrays are NumPy's alone: they are not seen. JAX has no
+    counterpart.
 
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> def loss(x):
     ...     return np.sum(np.round(3 * x)) + np.sum(x)
@@ -153,6 +233,13 @@ def doctor(
     >>> cut = report.arguments[0].cuts[0]
     >>> report.arguments[0].cut, cut.operation, cut.instead
     ('in part', 'rint', 'for its value with the slope of x (straight-through): x + stop_gradient(np.round(x) - x)')
+    >>> report = funcad.debug.doctor(lambda x, n: x**2 * int(n), argnums=0)(3.0, 2.0)
+    >>> len(report.arguments), report.arguments[0].cut
+    (1, '')
+
+    See also
+    --------
+    debug_nans, debug_infs, print
     """
     if not callable(f):
         raise TypeError(f"doctor takes a function, got {type(f).__name__}: write doctor(f)(x), not doctor(f(x))")
@@ -244,45 +331,119 @@ def _looking(**fields: bool) -> Any:
 
 
 def debug_nans(enabled: bool = True) -> Any:
-    """A context in which the first operation that makes a NaN raises NanError, naming the user's line.
+    """A context in which the first operation that makes a NaN raises, and names your line.
 
-    An operation whose operands have a NaN already passes. Forward and backward, jitted or not; a NaN in a derivative names
-    the line of the operation whose derivative it is. Plain NumPy calls on plain arrays are NumPy's alone: they are not seen.
-    `enabled=False` switches it off inside. Returns a context manager; as jax.debug_nans, which runs the function again.
+    Parameters
+    ----------
+    enabled : bool
+        False switches it off inside.
 
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    NanError
+        In the context, an operation makes a NaN from operands without one.
+
+    Notes
+    -----
+    It works forward and backward, jitted or not; a NaN in a derivative names the line of the operation whose derivative
+    it is. An operation whose operands have a NaN already passes. Plain NumPy calls on plain arrays are NumPy's alone:
+    they are not seen. As `jax.debug_nans`, which names no line.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> with funcad.debug_nans():
     ...     funcad.jit(np.log)(-1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
     NanError: log made a NaN from operands without one
+    >>> with funcad.debug_nans(), funcad.debug_nans(False):
+    ...     funcad.jit(lambda x: x - x)(np.inf)
+    nan
+
+    See also
+    --------
+    debug_infs, funcad.debug.doctor
     """
     return _looking(debug_nans=bool(enabled))
 
 
 def debug_infs(enabled: bool = True) -> Any:
-    """A context in which the first operation that makes an infinity raises InfError, naming the user's line.
+    """A context in which the first operation that makes an infinity raises, and names your line.
 
-    An infinity is often the cause of a NaN a few lines later: `inf - inf`, `0 * inf`. As `debug_nans`, with which it may be
-    combined; an operation whose operands have an infinity already passes.
-    `enabled=False` switches it off inside. Returns a context manager; as jax.debug_infs.
+    Parameters
+    ----------
+    enabled : bool
+        False switches it off inside.
 
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    InfError
+        In the context, an operation makes an infinity from operands without one.
+
+    Notes
+    -----
+    An infinity is often the cause of a NaN a few lines later: `inf - inf`, `0 * inf`. It may be combined with
+    `debug_nans`. As `jax.debug_infs`, which names no line.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> with funcad.debug_infs():
     ...     funcad.grad(np.sqrt)(0.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
     InfError: div made an infinity from operands without one
+    >>> with funcad.debug_infs(), funcad.debug_infs(False):
+    ...     float(funcad.grad(np.sqrt)(0.0))
+    inf
+
+    See also
+    --------
+    debug_nans, funcad.debug.doctor
     """
     return _looking(debug_infs=bool(enabled))
 
 
 def debug_checks(enabled: bool = True) -> Any:
-    """A context in which computed indices are checked on every backend: out of bounds raises IndexError.
+    """A context in which computed indices are checked on every backend.
 
-    `enabled=False` switches the checks off inside. Returns a context manager; NumPy checks at all times, CuPy (and JAX,
-    which has no such context) does not.
+    Parameters
+    ----------
+    enabled : bool
+        False switches the checks off inside.
 
-    >>> import funcad
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    IndexError
+        In the context, an index is out of bounds.
+
+    Notes
+    -----
+    NumPy checks at all times, so on the CPU it changes nothing; CuPy does not check, and JAX clamps and has no such
+    context.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> with funcad.debug_checks():
+    ...     funcad.jit(lambda x, i: x[i])(np.arange(3.0), 1)
+    np.float64(1.0)
+    >>> with funcad.debug_checks(enabled=False):
     ...     pass
+
+    See also
+    --------
+    debug_nans
     """
     return _looking(debug_checks=bool(enabled))

@@ -31,16 +31,45 @@ def _kind(device: Any, what: str) -> tuple[str, int | None]:
 
 @api
 def device_put(x: Any, device: Any = None) -> Any:
-    """x on a device: "cuda" (the default, also "cuda:1") or "cpu"; x may be a pytree.
+    """x on a device.
 
-    An array that is there already is returned as it is. Raises PlacementError without CuPy, ValueError for unknown names. It
-    is differentiable. Unlike JAX, whose arrays live on the GPU by default, funcad computes where its operands are.
-    Returns a pytree like x.
+    Parameters
+    ----------
+    x : array, number or container of them
+        What is moved.
+    device : str, optional
+        "cuda" (the default; also "cuda:1" ...) or "cpu".
 
+    Returns
+    -------
+    like x
+        The same structure, shapes and dtypes: CuPy arrays on a GPU, NumPy arrays on the CPU. An array that is there
+        already is returned as it is.
+
+    Raises
+    ------
+    PlacementError
+        A GPU is asked for, and CuPy is not installed.
+    ValueError
+        There is no device of this name.
+
+    Notes
+    -----
+    It is differentiable. JAX's arrays live on the GPU by default; funcad computes where the operands are. As
+    `jax.device_put`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> x = np.ones(2)
     >>> funcad.device_put(x, "cpu") is x
     True
+    >>> funcad.device_put({"w": x, "n": 3}, device="cpu")
+    {'w': array([1., 1.]), 'n': np.int64(3)}
+
+    See also
+    --------
+    device_get, devices, default_device
     """
     kind, number = _kind(device, "device_put")
     check_leaves(tree.leaves(x), "device_put: argument", x)
@@ -50,26 +79,73 @@ def device_put(x: Any, device: Any = None) -> Any:
 
 @api
 def device_get(x: Any) -> Any:
-    """x as NumPy arrays; x may be a pytree. NumPy arrays are returned as they are.
+    """x as NumPy arrays.
 
-    Returns a pytree like x; TypeError for a traced value of unknown contents. As jax.device_get.
+    Parameters
+    ----------
+    x : array, number or container of them
+        Arrays on any device.
 
+    Returns
+    -------
+    like x
+        The same structure, shapes and dtypes. NumPy arrays are returned as they are.
+
+    Raises
+    ------
+    TypeError
+        A traced value has no contents yet.
+
+    Notes
+    -----
+    It waits for the GPU. As `jax.device_get`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.device_get({"w": np.ones(2)})
     {'w': array([1., 1.])}
+
+    See also
+    --------
+    device_put, block_until_ready
     """
     return device_put(x, "cpu")
 
 
 @api
 def block_until_ready(x: Any) -> Any:
-    """x, once its arrays have been computed: CuPy computes asynchronously, NumPy never does.
+    """x, once its arrays have been computed.
 
-    Returns x, a pytree; raises what the computation raised on the device. As jax.block_until_ready.
+    Parameters
+    ----------
+    x : array, number or container of them
+        What is waited for.
 
-    >>> import funcad
-    >>> funcad.block_until_ready(1.0)
-    1.0
+    Returns
+    -------
+    like x
+        x itself.
+
+    Raises
+    ------
+    Exception
+        What the computation raised on the device.
+
+    Notes
+    -----
+    CuPy computes asynchronously, NumPy never does: there it returns at once. Call it before you stop a clock. As
+    `jax.block_until_ready`.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
+    >>> funcad.block_until_ready(np.ones(2) + 1.0)
+    array([2., 2.])
+
+    See also
+    --------
+    device_get, device_put
     """
     for leaf in tree.leaves(x):
         xp = namespace_of([leaf])
@@ -79,13 +155,26 @@ def block_until_ready(x: Any) -> Any:
 
 
 def devices() -> list[str]:
-    """The names of the devices: "cpu", and "cuda:0" ... if CuPy is installed and finds GPUs.
+    """The names of the devices.
 
-    Returns strings, where jax.devices has objects; raises nothing.
+    Returns
+    -------
+    list of strs
+        "cpu", and "cuda:0" ... if CuPy is installed and finds GPUs.
 
+    Notes
+    -----
+    `jax.devices` returns objects, without the CPU where there is a GPU. It raises nothing.
+
+    Examples
+    --------
     >>> import funcad
     >>> funcad.devices()[0]
     'cpu'
+
+    See also
+    --------
+    device_put, default_device
     """
     found = ["cpu"]
     try:
@@ -97,14 +186,39 @@ def devices() -> list[str]:
 
 
 def default_device(device: Any) -> Any:
-    """A context in which creation functions and `random` make arrays on this device: "cpu" or "cuda".
+    """A context in which creation functions and `random` make arrays on this device.
 
-    Returns a context manager; ValueError for a name that is not known, PlacementError for a GPU without CuPy. As
-    jax.default_device, for new arrays only: operations run where their operands are.
+    Parameters
+    ----------
+    device : str
+        "cpu" or "cuda".
 
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ValueError
+        There is no device of this name.
+    PlacementError
+        A GPU is asked for, and CuPy is not installed.
+
+    Notes
+    -----
+    It is for new arrays only: operations run where their operands are. As `jax.default_device`.
+
+    Examples
+    --------
     >>> import funcad
     >>> with funcad.default_device("cpu"):
-    ...     pass
+    ...     x = funcad.numpy.ones(3)
+    >>> x
+    array([1., 1., 1.])
+
+    See also
+    --------
+    device_put, devices
     """
     kind, number = _kind(device, "default_device")
     if kind == "cuda":

@@ -60,6 +60,10 @@ def to_torch(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> import numpy as np, torch, funcad.interop  # doctest: +SKIP
     >>> f = funcad.interop.to_torch(lambda x: np.sum(np.sin(x) ** 2))  # doctest: +SKIP
     >>> f(torch.ones(3, requires_grad=True)).backward()  # doctest: +SKIP
+
+    See also
+    --------
+    to_pytensor, funcad.vjp
     """
     torch = importlib.import_module("torch")
     node = _torch_node(torch, _listed(f, "to_torch"))
@@ -98,6 +102,10 @@ def to_pytensor(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> x = pt.vector("x", shape=(3,))  # doctest: +SKIP
     >>> y = funcad.interop.to_pytensor(lambda x: np.sum(np.sin(x) ** 2))(x)  # doctest: +SKIP
     >>> slope = pytensor.function([x], pytensor.grad(y, x))  # doctest: +SKIP
+
+    See also
+    --------
+    to_torch, funcad.vjp
     """
     pytensor = importlib.import_module("pytensor")
     op = _pytensor_op(pytensor)(_listed(f, "to_pytensor"))

@@ -118,17 +118,52 @@ def segment_sum(
     bucket_size: int | None = None,
     mode: Any = None,
 ) -> Any:
-    """Sums of the rows of `data` with the same number in `segment_ids`: `out[i] = sum(data[segment_ids == i])`.
+    """Sums of the rows of data that have the same number: `out[i] = sum(data[segment_ids == i])`.
 
-    `data` has the axes of `segment_ids` (integers, any order) first. The result has `num_segments` rows, by default
-    `max(segment_ids) + 1`, which must be known. Ids outside of [0, num_segments) are dropped; `mode="clip"` moves them to the
-    nearest segment. `unique_indices` promises that no id occurs twice; `indices_are_sorted` and `bucket_size` change nothing
-    here (sums are accumulated in the order of the rows). As `jax.ops.segment_sum`.
+    Parameters
+    ----------
+    data : array
+        The rows: it has the axes of segment_ids first.
+    segment_ids : array of ints
+        The number of each row, in any order.
+    num_segments : int, optional
+        How many sums: `max(segment_ids) + 1` by default, which must be known.
+    indices_are_sorted, bucket_size : optional
+        For JAX's sake: they change nothing, sums are accumulated in the order of the rows.
+    unique_indices : bool
+        A promise that no number occurs twice.
+    mode : optional
+        What happens to numbers outside of [0, num_segments): their rows are dropped; "clip" moves them to the nearest
+        segment.
 
+    Returns
+    -------
+    array of shape (num_segments, ...)
+        Of the dtype of data.
+
+    Raises
+    ------
+    TypeError
+        segment_ids are no integers.
+    ValueError
+        Their shape is not the beginning of that of data, or num_segments is needed.
+
+    Notes
+    -----
+    As `jax.ops.segment_sum`; `np.add.at` does the same into an array of zeros.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from funcad import ops
     >>> ops.segment_sum(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 2, 0, 7]), num_segments=3)
     array([4., 0., 2.])
+    >>> ops.segment_sum(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 2, 0, 7]), num_segments=3, mode="clip")
+    array([4., 0., 6.])
+
+    See also
+    --------
+    segment_max, segment_min, segment_prod
     """
     return _segments(_SUM, data, segment_ids, num_segments, unique_indices, bucket_size, mode)
 

@@ -234,13 +234,52 @@ def check_grads(
     *,
     seed: int = 0,
 ) -> None:
-    """Compare all derivatives of `f(*args)` up to `order` with central differences, in every nesting of `modes`.
+    """Compare all derivatives of `f(*args)` up to an order with central differences.
 
-    Of order 2, say, the modes "fwd over fwd", "fwd over rev", "rev over fwd" and "rev over rev" are checked. Options as
-    `check_jvp`. Raises AssertionError naming the order, the mode, and the output or argument that differs.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them, with any output.
+    args : tuple or list
+        Its arguments, away from kinks. Integers stay as they are.
+    order : int
+        The highest order; 2 by default.
+    modes : sequence of {"fwd", "rev"}
+        Which modes to nest, in every way: of order 2 "fwd over fwd", "fwd over rev" and so on.
+    atol, rtol : float, optional
+        The tolerances, chosen by the narrowest dtype: 1e-6 for float64. rtol is relative to the largest element of an
+        output.
+    eps : float, optional
+        The step of the differences.
+    seed : int
+        Of the random directions.
 
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    AssertionError
+        A derivative differs. The message names the order, the mode, and the output or argument.
+
+    Notes
+    -----
+    As `jax.test_util.check_grads`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad.testing
-    >>> funcad.testing.check_grads(lambda x: np.sum(np.sin(x) * x), (np.linspace(0.0, 1.0, 4),), order=2)
+    >>> funcad.testing.check_grads(lambda x: np.sum(np.sin(x) * x), (np.linspace(0.0, 1.0, 4),))
+    >>> wrong = funcad.custom_vjp(np.sin)
+    >>> wrong.defvjp(lambda x: (np.sin(x), x), lambda x, ct: (2.0 * ct * np.cos(x),))
+    >>> funcad.testing.check_grads(wrong, (1.0,), order=1, modes=["rev"])  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    AssertionError: ...
+
+    See also
+    --------
+    check_jvp, check_vjp, check_batch, certify
     """
     for mode in modes:
         if mode not in ("fwd", "rev"):

@@ -16,8 +16,11 @@ from hypothesis import HealthCheck, settings
 from funcad import config as funcad_config
 from funcad.host import where
 from funcad.jitted import account, first_calls
+from funcad.reads import code_reads
 from funcad.reads.refusals import forget_warnings
 from tests import workers
+
+code_reads._LIBRARIES.add("tests.standin")  # it stands for CuPy
 
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # by how busy the machine is
 settings.load_profile("shared")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import importlib.util
 import os
 import re
 import subprocess
 import sys
+import zlib
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -52,6 +54,21 @@ def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for() -> None:
     recipe = (root / ".ci/conda/recipe.yaml").read_text(encoding="utf-8")
     run = recipe.partition("\n  run:\n")[2].partition("run_constraints")[0]
     assert sorted(line.strip("- ").replace(" ", "") for line in run.splitlines() if ">=" in line) == sorted(wanted)
+
+
+def test_the_wheel_is_small() -> None:
+    """With the manual's text: what each file is when deflated, its name twice in the archive, and its hash in the list."""
+    root = Path(__file__).parents[1]
+    spec = importlib.util.spec_from_file_location("setup_of_funcad", root / "setup.py")
+    assert spec is not None and spec.loader is not None
+    setup = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(setup)
+    manual = setup.packed_manual(root / "docs")
+    assert b"# Training loops" in bz2.decompress(manual)
+    files = [path for path in (root / "funcad").rglob("*") if path.suffix in (".py", ".pyi", ".typed")]
+    files = [path for path in files if path.stem not in setup.FOR_DEVELOPERS]
+    sizes = [len(zlib.compress(path.read_bytes())) + 2 * len(str(path.relative_to(root))) + 121 for path in files]
+    assert sum(sizes) + len(manual) < 1.95 * 2**20
 
 
 @pytest.mark.slow

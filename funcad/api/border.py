@@ -475,7 +475,7 @@ class Remade:
 
     __slots__ = ()
     shown: tuple[str, ...] = ()  # methods for users, which completion offers
-    owners: tuple[type, ...] = ()  # the classes of which it is a method
+    owners: tuple[type, ...] = ()  # the classes of which it is a method; `type`: it may be under @classmethod
     binds = True  # as a method it is the transform of the bound method
 
     def __dir__(self) -> list[str]:
@@ -507,8 +507,9 @@ class Remade:
         return make(import_module("copy").deepcopy(f, memo))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None or not hasattr(type(self.remaking()[0]), "__get__"):  # as of f, which binds to nothing
-            return self
+        f = self.remaking()[0]
+        if instance is None or not hasattr(type(f), "__get__") or f.__get__(instance, owner) is f:
+            return self  # as f, which binds to nothing
         if not is_of(instance, self.owners):
             self.__set_name__(instance if isinstance(instance, type) else type(instance), "")
         return MethodType(self, instance)  # type: ignore[arg-type]
@@ -576,14 +577,13 @@ def is_of(x: Any, owners: tuple[type, ...]) -> bool:
 
 
 def of_method(wrapper: Remade, instance: Any) -> Any:
-    """The transform of the method that f is for this instance; None if an option chooses the instance itself."""
+    """The transform of the method that f is for this instance; None if f is no method, or an option chooses the instance."""
     f, make = wrapper.remaking()
     if not isinstance(make, functools.partial) or make.args or not wrapper.binds:
         return None
     options = _without_self(make.keywords)
-    if options is None:
-        return None
-    return functools.partial(make.func, **options)(f.__get__(instance, type(instance)))
+    bound = f if options is None or not hasattr(type(f), "__get__") else f.__get__(instance, type(instance))
+    return None if bound is f else functools.partial(make.func, **options)(bound)  # type: ignore[arg-type]
 
 
 def _without_self(given_options: dict[str, Any]) -> dict[str, Any] | None:
@@ -644,6 +644,8 @@ class Transformed(Remade):
         self._make = make
         what, inner = self.parts()
         dress_as(self, f if like is None else like, _SAYS.get(what, "").format(inner))
+        if type(f) is not MethodType and is_method(f):
+            self.__set_name__(type, "")  # @classmethod hands a class over and says nothing before
 
     def __set_name__(self, owner: type, name: str) -> None:
         super().__set_name__(owner, name)

@@ -32,8 +32,8 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_of, name_of,
-    normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
+    Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_method, is_of,
+    name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
 )
 
 _FLOATS = frozenset([float, np.float64])
@@ -63,18 +63,28 @@ def value_and_grad(
     ----------
     f : callable
         As for `grad`: its output is one real number of shape ().
-    argnums, has_aux, holomorphic, allow_int, argnames
+    argnums : int or sequence of ints, optional
+        Which positional arguments to differentiate with respect to; 0 by default. A sequence gives a tuple of
+        gradients.
+    has_aux : bool
+        f returns `(output, aux)`; the result is then `((value, aux), gradient)`.
+    holomorphic, allow_int, argnames
         As for `grad`.
 
     Returns
     -------
     callable
-        It takes the arguments of f and returns `(value, gradient)`, or `((value, aux), gradient)` with `has_aux`.
+        It takes the arguments of f and returns `(value, gradient)`, or `((value, aux), gradient)` with `has_aux`. The
+        value is what f returns; the gradient has the structure, shapes and dtypes of the argument.
 
     Raises
     ------
     NonScalarOutputError, NonDifferentiableInputError
         When it is called, as for `grad`.
+
+    Notes
+    -----
+    The order is JAX's: value first. `torch.func.grad_and_value` has it the other way round.
 
     Examples
     --------
@@ -82,6 +92,9 @@ def value_and_grad(
     >>> value, g = funcad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
     >>> float(value), g
     (5.0, array([2., 4.]))
+    >>> (value, aux), g = funcad.value_and_grad(lambda x: (x**2, "any value"), has_aux=True)(3.0)
+    >>> float(value), aux, float(g)
+    (9.0, 'any value', 6.0)
 
     See also
     --------
@@ -178,6 +191,7 @@ class Gradient(Remade):
         what = "Value and gradient" if with_value else "Gradient"
         dress_as(self, f, f"{what} of {called(f)} with respect to {_chosen(f, argnums, argnames)}.")
         self.f = f
+        self.owners = (type,) if is_method(f) else ()  # @classmethod hands a class over and says nothing before
         self.given = argnums
         if argnums is None and argnames is None:
             argnums = 0
@@ -373,6 +387,11 @@ class Gradient(Remade):
             try:
                 aval = aval_of(x)
             except TypeError:
+                if list(positional_names(self.f))[:1] == ["self"]:
+                    raise TypeError(
+                        f"grad of {name_of(self.f)}: argument 0 is self, {said(x)}, which has no derivative.\n"
+                        f"Remedy: argnums counts self: the argument after it is argnums=1."
+                    ) from None
                 check_leaves(leaves, "grad: argument", selected)
                 raise
             kind = aval.dtype.kind
@@ -380,11 +399,13 @@ class Gradient(Remade):
                 steps = tree.flatten_with_path(selected)[0][i][0][1:]
                 path = tree.keystr(steps)
                 remedy = f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
+                others = [leaf for leaf in leaves if leaf is not x]  # of integers alone there is an integer
+                zeros = "; or allow_int=True for float0 zeros" if others else ""
                 if any([type(step) is tree.GetAttrKey for step in steps]):
                     remedy += "; or make the field static, field(metadata={'static': True})"
                 raise NonDifferentiableInputError(
                     f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {said(x)}, and integers and "
-                    f"bools have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."
+                    f"bools have no derivative.\nRemedy: {remedy}{zeros}."
                 )
             if self.holomorphic and kind == "f":
                 raise NonDifferentiableInputError(

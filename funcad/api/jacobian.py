@@ -192,18 +192,51 @@ def jacfwd(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The Jacobian by forward mode: one jvp per input element, batched (`chunk_size` at a time). Best for few inputs.
+    """The Jacobian by forward mode, which is best for few inputs.
 
-    The result has the output's structure; in place of each leaf, the argument's structure with shapes `out + in`. As JAX's.
-    Arguments are real and outputs real or complex; `holomorphic=True` for complex arguments of a holomorphic function.
-    `argnums` is a position in the arguments of `f`, or a sequence of them, which gives a tuple per leaf; with `has_aux`, f
-    returns `(output, aux)` and the result is `(jacobian, aux)`. Raises NonDifferentiableInputError for integer or (without
-    `holomorphic`) complex arguments.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them, with any real or complex output.
+    argnums : int or sequence of ints, optional
+        Which positional arguments to differentiate with respect to; 0 by default. A sequence gives a tuple in place of
+        each leaf of the output.
+    has_aux : bool
+        f returns `(output, aux)`; the result is then `(jacobian, aux)`.
+    holomorphic : bool
+        f is complex-differentiable, with complex arguments.
+    chunk_size : int, optional
+        How many input elements to handle at a time; all by default. A small number needs less memory.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of f. The result has the structure of the output; in place of each leaf of shape `out`
+        stands the structure of the argument, with leaves of shape `out + in`.
+
+    Raises
+    ------
+    NonDifferentiableInputError
+        When it is called with integers, or with complex arguments without `holomorphic`.
+
+    Notes
+    -----
+    It takes one `jvp` for each element of the input, all at once by `vmap`. As `jax.jacfwd`, which has no `chunk_size`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
     array([[2., 0.],
            [0., 4.]])
+    >>> f = lambda t, x: {"y": t * x}
+    >>> funcad.jacfwd(f, argnums=(0, 1))(2.0, np.array([1.0, 3.0]))
+    {'y': (array([1., 3.]), array([[2., 0.],
+           [0., 2.]]))}
+
+    See also
+    --------
+    jacrev, jvp, hessian
     """
     check_second(argnums, "jacfwd", "argnums")
 
@@ -239,18 +272,51 @@ def jacrev(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The Jacobian by reverse mode: one vjp per output element, batched (`chunk_size` at a time). Best for few outputs.
+    """The Jacobian by reverse mode, which is best for few outputs. `jacobian` is the same function.
 
-    The result has the output's structure; in place of each leaf, the argument's structure with shapes `out + in`. As JAX's.
-    Outputs are real and arguments real or complex (with `grad`'s convention); `holomorphic=True` for complex outputs of a
-    holomorphic function.
-    `argnums` and `has_aux` of `f` as of `jacfwd`; `allow_int=True` gives float0 zeros for integer arguments, which
-    otherwise raise NonDifferentiableInputError.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them, with a real output.
+    argnums, has_aux
+        As for `jacfwd`.
+    holomorphic : bool
+        f is complex-differentiable, with complex output.
+    allow_int : bool
+        Integer arguments are allowed, and get zeros of dtype `float0`.
+    chunk_size : int, optional
+        How many output elements to handle at a time; all by default. A small number needs less memory.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of f. The result has the structure of the output; in place of each leaf of shape `out`
+        stands the structure of the argument, with leaves of shape `out + in`.
+
+    Raises
+    ------
+    NonDifferentiableInputError
+        When it is called with integers without `allow_int`, or when the output is complex without `holomorphic`.
+
+    Notes
+    -----
+    It takes one `vjp` for each element of the output, all at once by `vmap`. For complex arguments the convention is
+    that of `grad`. As `jax.jacrev`, which has no `chunk_size`; `autograd.jacobian` loops in Python.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.jacrev(lambda x: x**2)(np.array([1.0, 2.0]))
     array([[2., 0.],
            [0., 4.]])
+    >>> jacobian, aux = funcad.jacrev(lambda x: (np.cumsum(x), "any value"), has_aux=True, chunk_size=1)(np.ones(2))
+    >>> jacobian, aux
+    (array([[1., 0.],
+           [1., 1.]]), 'any value')
+
+    See also
+    --------
+    jacfwd, vjp, hessian
     """
     check_second(argnums, "jacrev", "argnums")
 
@@ -288,15 +354,45 @@ def hessian(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The matrix of second derivatives, forward over reverse. As JAX's.
+    """The matrix of second derivatives.
 
-    `f`, `argnums`, `has_aux`, `holomorphic` and `chunk_size` as of `jacfwd`. Returns the output's structure and in place of
-    each leaf the argument's structure twice, with shapes `out + in + in`. Raises as `jacfwd`.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them; its output is usually one number.
+    argnums, has_aux, holomorphic, chunk_size
+        As for `jacfwd`.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of f. The result has the structure of the output; in place of each leaf of shape `out`
+        stands the structure of the argument twice, with leaves of shape `out + in + in`.
+
+    Raises
+    ------
+    NonDifferentiableInputError
+        As for `jacfwd`.
+
+    Notes
+    -----
+    It is `jacfwd(jacrev(f))`: forward mode over reverse mode. A product with a vector needs no matrix (`hvp`), a
+    diagonal neither (`hessian_diagonal`). With two arguments in `argnums` the result is a tuple of tuples: all blocks.
+    As `jax.hessian`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     array([[ 6.,  0.],
            [ 0., 12.]])
+    >>> blocks = funcad.hessian(lambda x, y: x**2 * y, argnums=(0, 1))(3.0, 2.0)
+    >>> [[float(number) for number in row] for row in blocks]
+    [[4.0, 6.0], [6.0, 0.0]]
+
+    See also
+    --------
+    hvp, hessian_diagonal, laplacian, jacfwd
     """
     check_second(argnums, "hessian", "argnums")
     inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
@@ -305,16 +401,45 @@ def hessian(
 
 @api
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Hessian-vector product of a scalar function, forward over reverse: about twice the cost of `grad`.
+    """The product of the Hessian of f with a vector, without the Hessian.
 
-    `primals` and `tangents` are tuples with one entry per argument; the result is a tuple of the same structure, or the
-    single entry if there is one argument. No Hessian is formed.
-    `f` returns one number of shape (), else NonScalarOutputError; TangentMismatchError where tangents do not fit. JAX has
-    no such function: it is `jvp(grad(f), primals, tangents)[1]`.
+    Parameters
+    ----------
+    f : callable
+        A function whose output is one real number of shape ().
+    primals : tuple or list
+        The point: one entry for each positional argument of f.
+    tangents : tuple or list
+        The vector: one entry for each argument, with the structure, shapes and dtypes of `primals`.
 
+    Returns
+    -------
+    array or container
+        For one argument, a value like it; for several, a tuple with one entry for each.
+
+    Raises
+    ------
+    NonScalarOutputError
+        The output of f has another shape than ().
+    TangentMismatchError
+        A tangent does not fit its primal.
+
+    Notes
+    -----
+    The cost is about twice that of `grad`. JAX and torch have no such function: it is `jvp(grad(f), primals,
+    tangents)[1]`. autograd's is `hessian_vector_product(f)(x, v)`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
     array([6., 0.])
+    >>> [float(part) for part in funcad.hvp(lambda x, y: x**2 * y, (3.0, 2.0), (1.0, 0.0))]
+    [4.0, 6.0]
+
+    See also
+    --------
+    gnvp, hessian, jvp, grad
     """
     _check_pair("hvp", primals, tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
@@ -330,16 +455,50 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 def gnvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], outer: Callable[..., Any] | None = None
 ) -> Any:
-    """Gauss-Newton-vector product J^T H J v, with J the Jacobian of f and H the Hessian of `outer` at f's output.
+    """The product of the Gauss-Newton matrix with a vector: J^T H J v, without forming a matrix.
 
-    `outer` is the scalar loss of f's output; without it H is the identity (least squares, loss |f|^2 / 2). Returns as `hvp`.
-    `primals` and `tangents` are tuples with one entry per argument, as of `hvp`; TypeError if they are not,
-    TangentMismatchError where shapes or dtypes differ. JAX has no such function; the product is formed by one jvp and one
-    vjp (Schraudolph, 2002).
+    J is the Jacobian of f, and H is the Hessian of `outer` at the output of f.
 
+    Parameters
+    ----------
+    f : callable
+        The model: its output is an array or a container of arrays.
+    primals : tuple or list
+        The point: one entry for each positional argument of f.
+    tangents : tuple or list
+        The vector: one entry for each argument, with the structure, shapes and dtypes of `primals`.
+    outer : callable, optional
+        The loss of the output of f: one real number. Without it H is the identity, as for half the sum of squares.
+
+    Returns
+    -------
+    array or container
+        As `hvp`.
+
+    Raises
+    ------
+    TypeError
+        `primals` or `tangents` is no tuple or list.
+    TangentMismatchError
+        A tangent does not fit its primal.
+
+    Notes
+    -----
+    One `jvp` and one `vjp` of f form the product (Schraudolph, 2002). If `outer` is convex, the matrix has no negative
+    eigenvalue. JAX has no such function.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.gnvp(lambda x: x**2, (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
+    >>> x, v = np.array([1.0, 2.0]), np.array([1.0, 1.0])
+    >>> funcad.gnvp(lambda x: x**2, (x,), (v,))
     array([ 4., 16.])
+    >>> funcad.gnvp(lambda x: x**2, (x,), (v,), lambda y: np.sum(y**3))
+    array([ 24., 384.])
+
+    See also
+    --------
+    hvp, hessian, jvp, vjp
     """
     _check_pair("gnvp", primals, tangents)
     out, push = linearize(f, *primals)

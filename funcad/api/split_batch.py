@@ -162,6 +162,7 @@ class _Work:
     __slots__ = (
         *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
         *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest", "met", "in_tree"),
+        "outer",
     )
 
     def __init__(
@@ -180,6 +181,7 @@ class _Work:
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
         self.alone = axis_name is None and not state.checked and not on_device(leaves)
+        self.outer = state.before_effect  # of the lanes around these, which are told first: they may be traced without values
         self.met = False  # has it met an effect, which the lanes have one after the other?
         self.in_tree = in_tree
         self.direct: bool | None = None  # are the leaves the arguments? None: not looked yet
@@ -217,6 +219,8 @@ class _Work:
     def meets_effect(self, equation: Equation | None = None) -> None:
         if not self.size:
             return
+        if self.outer is not None:
+            self.outer(equation)
         if self.axis_name is not None:
             name = equation.primitive.name if equation is not None else "a callback"
             raise LanesError(

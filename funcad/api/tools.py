@@ -23,15 +23,46 @@ from funcad.unjitted.strides import Given
 
 
 class ShapeDtypeStruct:
-    """Shape and dtype of an array that need not exist: for `eval_shape`, `make_jaxpr`, `jit(f).lower`, callbacks.
+    """Shape and dtype of an array that need not exist.
 
-    `shape` is a tuple of ints, `dtype` what `np.dtype` takes; with `weak_type` it stands for a Python number, which adapts
-    to what it meets. A value that tells `shape`, `dtype`, `ndim` and `size`; TypeError for a dtype that funcad does not
-    compute with. As JAX's, without sharding.
+    It stands for an array in `eval_shape`, `make_jaxpr`, `linear_transpose`, `jit(f).lower` and the results of
+    callbacks.
 
+    Parameters
+    ----------
+    shape : sequence of ints
+        The shape; () for a number.
+    dtype : dtype
+        What `np.dtype` takes.
+    weak_type : bool
+        It stands for a Python number, which adapts to the dtype that it meets.
+
+    Returns
+    -------
+    ShapeDtypeStruct
+        A hashable value with `shape`, `dtype`, `ndim` and `size`.
+
+    Raises
+    ------
+    TypeError
+        funcad does not compute with such a dtype.
+
+    Notes
+    -----
+    As `jax.ShapeDtypeStruct`, without sharding.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.ShapeDtypeStruct((2, 3), np.float32)
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    >>> number = funcad.ShapeDtypeStruct((), float, weak_type=True)
+    >>> number.ndim, number.size
+    (0, 1)
+
+    See also
+    --------
+    eval_shape, pure_callback
     """
 
     __slots__ = ("aval",)
@@ -144,20 +175,50 @@ def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tupl
 def make_jaxpr(
     f: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
 ) -> Callable[..., Any]:
-    """A function of f's arguments that returns the program to which f is traced, for reading.
+    """A function that returns the program to which f is traced, for reading.
 
-    Only the shapes and dtypes of the arguments matter (ShapeDtypeStructs will do). The result has `.jaxpr`, `.consts`,
-    `.in_avals`, `.out_avals`, `.eqns`; captured arrays are the program's leading inputs. Notebooks show it as HTML that folds
-    and tells shapes and source lines; `.graph()` is a picture of it. With `return_shape`, also a pytree of ShapeDtypeStructs
-    like f's output. As JAX's.
-    `static_argnums` are positions of arguments that are plain Python values. Raises what tracing raises: TypeError for what
-    is no array, TracerBoolConversionError for `if` on values.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them.
+    static_argnums : int or sequence of ints
+        Positions of arguments that are ordinary Python values.
+    return_shape : bool
+        Also return the shapes and dtypes of the output, as a container of `ShapeDtypeStruct` like it.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of f, of which only shapes and dtypes matter (a `ShapeDtypeStruct` will do). The program
+        has `.jaxpr`, `.consts`, `.in_avals`, `.out_avals` and `.eqns`; notebooks show it as HTML; `.graph()` is a
+        picture of it.
+
+    Raises
+    ------
+    TypeError
+        When it is called with what is no array or number.
+    TracerBoolConversionError
+        When it is called, and f asks for a value: `if x > 0`.
+
+    Notes
+    -----
+    Captured arrays are the first inputs of the program. The notation is JAX's: `f64[3]` is a float64 array of shape
+    (3,). As `jax.make_jaxpr`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> print(funcad.make_jaxpr(np.sin)(np.ones(2)))
     { lambda a:f64[2] . let
         b:f64[2] = sin a
       in (b,) }
+    >>> program, shape = funcad.make_jaxpr(lambda x, n: x[:n], static_argnums=1, return_shape=True)(np.ones(5), 2)
+    >>> shape
+    ShapeDtypeStruct(shape=(2,), dtype=float64)
+
+    See also
+    --------
+    eval_shape, jit, named_scope
     """
     statics = (static_argnums,) if is_a(static_argnums, int) else tuple(static_argnums)
 
@@ -172,30 +233,81 @@ def make_jaxpr(
 
 @api
 def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The shapes and dtypes of f's output, as a pytree of ShapeDtypeStructs, without computing anything. As JAX's.
+    """The shapes and dtypes of the output of f, without computing anything.
 
-    Returns what f would return, with a ShapeDtypeStruct for each array; raises what tracing f raises, shape errors as
-    NumPy.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them.
+    *args, **kwargs : array, number or ShapeDtypeStruct
+        Its arguments, of which only shapes and dtypes matter.
 
+    Returns
+    -------
+    ShapeDtypeStruct or container of them
+        What f would return, with a `ShapeDtypeStruct` for each array.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit raise what NumPy raises.
+    TracerBoolConversionError
+        f asks for a value: `if x > 0`.
+
+    Notes
+    -----
+    Nothing of the arguments' size is made, so it is quick for arrays that would not fit the memory. As
+    `jax.eval_shape`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.eval_shape(lambda x: x @ x.T, funcad.ShapeDtypeStruct((2, 3), float))
     ShapeDtypeStruct(shape=(2, 2), dtype=float64)
+    >>> funcad.eval_shape(lambda x: {"mean": np.mean(x), "first": x[0]}, np.ones((4, 3), np.float32))["first"]
+    ShapeDtypeStruct(shape=(3,), dtype=float32)
+
+    See also
+    --------
+    ShapeDtypeStruct, make_jaxpr
     """
     jaxpr, _, out_tree = _traced(f, "eval_shape", (), args, kwargs)
     return out_tree.unflatten([_struct(a) for a in jaxpr.out_avals])
 
 
 class named_scope(ContextDecorator):
-    """A name that operations recorded inside carry in printed source locations; a context manager and a decorator.
+    """A name for the operations that are recorded inside, in printed source locations.
 
-    TypeError if `name` is no string. As jax.named_scope.
+    Parameters
+    ----------
+    name : str
+        The name. Scopes inside each other are joined.
 
+    Returns
+    -------
+    context manager and decorator
+
+    Raises
+    ------
+    TypeError
+        The name is no string.
+
+    Notes
+    -----
+    It changes no result and costs nothing when a jitted program runs. As `jax.named_scope`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> def f(x):
     ...     with funcad.named_scope("encoder"):
     ...         return np.sin(x)
     >>> funcad.make_jaxpr(f)(1.0).eqns[0].source.scope
     ('encoder',)
+
+    See also
+    --------
+    make_jaxpr
     """
 
     def __init__(self, name: str):
@@ -218,15 +330,37 @@ class named_scope(ContextDecorator):
 
 @api
 def stop_gradient(x: Any) -> Any:
-    """x, whose derivative is zero from here on; x may be a pytree, whose other leaves pass unchanged.
+    """x, whose derivative is zero from here on.
 
-    Outside jit and vmap the result is no longer traced, so `float(stop_gradient(x))` works. Arrays are copies, so what is
-    written into the one is not in the other. As jax.lax.stop_gradient.
-    Raises nothing; leaves that are no arrays are allowed, as in JAX.
+    Parameters
+    ----------
+    x : array, number or container of them
+        Leaves that are no arrays or numbers pass unchanged.
 
+    Returns
+    -------
+    like x
+        Equal values, with the same structure, shapes and dtypes.
+
+    Notes
+    -----
+    Outside `jit` and `vmap` the result is no longer traced, so `float(stop_gradient(x))` works. Arrays are copied, so
+    that writing into one does not change the other. As `jax.lax.stop_gradient`, and as `detach` of torch. It raises
+    nothing.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> float(funcad.grad(lambda x: x * funcad.stop_gradient(x))(3.0))
     3.0
+    >>> straight_through = lambda x: x + funcad.stop_gradient(np.round(x) - x)  # rounds, with slope 1
+    >>> value, slope = funcad.value_and_grad(straight_through)(1.2)
+    >>> float(value), float(slope)
+    (1.0, 1.0)
+
+    See also
+    --------
+    grad, custom_jvp, funcad.debug.doctor
     """
     return tree.map(_stopped, x)
 
@@ -240,14 +374,36 @@ def _stopped(x: Any) -> Any:
 def rules(primitive: Primitive) -> dict[str, bool]:
     """Which rules a primitive has: what of jvp, vjp, vmap and code generation will work before anything runs.
 
-    Takes a primitive, as found in `jaxpr.equations[i].primitive`. Reverse mode needs a jvp, and a transpose of the primitives
-    that the jvp is made of; the primitive's own `transpose` is there if it is linear.
-    Returns a dict of bools; AttributeError for what is no primitive. JAX has registries instead.
+    Parameters
+    ----------
+    primitive : Primitive
+        One that a program has: `equation.primitive`.
 
+    Returns
+    -------
+    dict of bools
+        By the names "jvp", "transpose", "batch", "emit" and "effect".
+
+    Raises
+    ------
+    AttributeError
+        It is no primitive.
+
+    Notes
+    -----
+    Reverse mode needs a jvp, and a transpose of the primitives of which the jvp is made; the primitive's own
+    `transpose` is there if it is linear. JAX has registries instead.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> equation = funcad.jit(np.sin).lower(1.0).jaxpr.equations[-1]
     >>> funcad.rules(equation.primitive)
     {'jvp': True, 'transpose': False, 'batch': True, 'emit': True, 'effect': False}
+
+    See also
+    --------
+    make_jaxpr, custom_jvp
     """
     return {
         "jvp": any(r is not None for r in (primitive.jvp, primitive.primal_and_jvp, primitive.linearize)),

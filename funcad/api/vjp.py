@@ -112,23 +112,58 @@ def linearized(
 
 @api
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """Value of f and its derivative along a direction (forward mode).
+    """The value of f and its derivative along one direction (forward mode).
 
-    `primals` and `tangents` are tuples or lists of pytrees of equal structure, shapes and dtypes; integer and bool leaves
-    take `np.zeros(shape, funcad.float0)`. Returns `(output, output_tangent)`, and `(output, output_tangent, aux)` with
-    has_aux. Raises TangentMismatchError naming the path that does not fit. As JAX's, but Python `if` and `while` on values
-    work.
-    Returns arrays like the output of f, twice.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them, with any output.
+    primals : tuple or list
+        The point: one entry for each positional argument of f.
+    tangents : tuple or list
+        The direction: one entry for each argument, with the structure, shapes and dtypes of `primals`. Integers and
+        booleans take `np.zeros(shape, funcad.float0)`.
+    has_aux : bool
+        f returns `(output, aux)`, where `aux` is anything and has no derivative.
 
+    Returns
+    -------
+    output, output_tangent : like the output of f
+        Both have the structure, shapes and dtypes of the output. With `has_aux` it is `(output, output_tangent, aux)`.
+
+    Raises
+    ------
+    TangentMismatchError
+        A tangent has another structure, shape or dtype than its primal; the message names the path.
+    TypeError
+        `primals` or `tangents` is no tuple or list: one argument is `(x,)`.
+
+    Notes
+    -----
+    The cost is two to three times that of f, for any number of outputs; the whole Jacobian needs one call for each
+    input element (`jacfwd`). f runs once, on its values. As `jax.jvp`, where Python's `if` and `while` on values work,
+    too.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> y, dy = funcad.jvp(np.sin, (0.0,), (1.0,))
     >>> float(dy)
     1.0
+    >>> funcad.jvp(lambda x, y: x * y, (np.array([1.0, 2.0]), 3.0), (np.array([1.0, 0.0]), 0.0))[1]
+    array([3., 0.])
+    >>> y, dy, aux = funcad.jvp(lambda x: (x**2, "any value"), (3.0,), (1.0,), has_aux=True)
+    >>> float(dy), aux
+    (6.0, 'any value')
+
+    See also
+    --------
+    vjp, linearize, jacfwd
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(
             f"jvp: primals and tangents must be tuples or lists with one entry per argument, got "
-            f"{type(primals).__name__} and {type(tangents).__name__}"
+            f"{type(primals).__name__} and {type(tangents).__name__}.\nRemedy: jvp(f, (x,), (v,)) instead of jvp(f, x, v)."
         )
     compiled = derivative_of(f, ("jvp", has_aux), lambda g: lambda ps, ts: jvp(g, ps, ts, has_aux), same=False)
     if compiled is not None:
@@ -160,16 +195,47 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
 
 @api
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """Value of f and its derivative at `primals` as a function of tangents, to be applied to many of them.
+    """The value of f and its derivative at one point as a function, to be applied to many directions.
 
-    Returns `(output, f_jvp)`, and `(output, f_jvp, aux)` with has_aux; f runs once. `f_jvp(*tangents)` takes one pytree per
-    argument and returns the output's tangent. As JAX's.
-    `f_jvp` raises TangentMismatchError where a tangent does not fit its primal.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them, with any output.
+    *primals : array, number or container of them
+        The point: the positional arguments of f.
+    has_aux : bool
+        f returns `(output, aux)`, where `aux` is anything.
 
+    Returns
+    -------
+    output : like the output of f
+        The value of f.
+    f_jvp : callable
+        `f_jvp(*tangents)` takes one tangent for each argument and returns the tangent of the output. It may be called
+        many times, and does not run f again. With `has_aux` the result is `(output, f_jvp, aux)`.
+
+    Raises
+    ------
+    TangentMismatchError
+        When `f_jvp` is called with a tangent that does not have the structure, shape and dtype of its primal.
+
+    Notes
+    -----
+    `f_jvp` keeps what f computed, as reverse mode does; for one direction `jvp` needs less memory. As `jax.linearize`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> y, f_jvp = funcad.linearize(np.exp, 0.0)
-    >>> float(f_jvp(2.0))
-    2.0
+    >>> float(f_jvp(2.0)), float(f_jvp(3.0))
+    (2.0, 3.0)
+    >>> y, f_jvp, aux = funcad.linearize(lambda x: (x**2, "any value"), 3.0, has_aux=True)
+    >>> float(f_jvp(1.0)), aux
+    (6.0, 'any value')
+
+    See also
+    --------
+    jvp, vjp, linear_transpose
     """
     found = linearized(f, primals, has_aux, "linearize")
     return found.out, pushforward_of(f, primals, found), *found.aux
@@ -183,6 +249,7 @@ def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callab
 
     @api
     def f_jvp(*tangents: Any) -> Any:
+        """The tangent of the output at this point, for one tangent of each argument."""
         held = locks  # the residuals stay locked as long as this function lives
         held.check()
         _, ts, _ = check_tangents(tuple(primals), tangents, f"derivative of {name_of(f)}", "primals", "tangents")
@@ -196,16 +263,47 @@ def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callab
 
 @api
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple]:
-    """The transpose of a linear function: output cotangents in, a tuple of argument cotangents out.
+    """The transpose of a linear function: cotangents of the output in, cotangents of the arguments out.
 
-    Only shapes and dtypes of `primals` are read (ShapeDtypeStructs will do). f is traced, not run; an operation that is not
-    linear in the arguments raises MissingRuleError. As JAX's; complex numbers are not conjugated.
-    Returns that function, which raises TangentMismatchError where a cotangent does not fit.
+    Parameters
+    ----------
+    f : callable
+        A function that is linear in all its arguments together.
+    *primals : array, number or ShapeDtypeStruct
+        Examples of its arguments. Only their shapes and dtypes are read.
 
+    Returns
+    -------
+    callable
+        It takes a cotangent with the structure, shapes and dtypes of the output, and returns a tuple with one cotangent
+        for each argument.
+
+    Raises
+    ------
+    MissingRuleError
+        An operation of f is not linear in the arguments.
+    TangentMismatchError
+        When the result is called with a cotangent that does not fit the output.
+
+    Notes
+    -----
+    f is traced, not run, so Python's `if` on values raises TracerBoolConversionError. Complex numbers are not
+    conjugated. As `jax.linear_transpose`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> transposed = funcad.linear_transpose(lambda x: 3.0 * x, np.ones(2))
     >>> transposed(np.array([1.0, 2.0]))
     (array([3., 6.]),)
+    >>> a = np.array([[1.0, 2.0], [0.0, 1.0], [0.0, 0.0]])
+    >>> (x,) = funcad.linear_transpose(lambda v: a @ v, funcad.ShapeDtypeStruct((2,), float))(np.ones(3))
+    >>> x, a.T @ np.ones(3)
+    (array([1., 3.]), array([1., 3.]))
+
+    See also
+    --------
+    linearize, vjp, custom_linear_solve
     """
     leaves, in_tree = flat_values((primals, {}))
     for x in leaves:
@@ -358,16 +456,50 @@ def _pull(pullback: _Pullback, cotangent: Any) -> tuple:
 
 @api
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """Value of f and a function that pulls cotangents of the output back to the arguments (reverse mode).
+    """The value of f and a function that pulls cotangents of the output back to the arguments (reverse mode).
 
-    Returns `(output, pullback)`, and `(output, pullback, aux)` with has_aux. `pullback(ct)` takes a pytree like the output
-    and returns a tuple with one pytree per argument (float0 zeros for integer leaves); it may be called many times and may
-    itself be differentiated. Raises TangentMismatchError naming the path that does not fit. As JAX's.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them, with any output.
+    *primals : array, number or container of them
+        The point: the positional arguments of f.
+    has_aux : bool
+        f returns `(output, aux)`, where `aux` is anything and has no derivative.
 
+    Returns
+    -------
+    output : like the output of f
+        The value of f.
+    pullback : callable
+        `pullback(ct)` takes a cotangent with the structure, shapes and dtypes of the output. It returns a tuple with
+        one cotangent for each argument; integer leaves get zeros of dtype `float0`. With `has_aux` the result is
+        `(output, pullback, aux)`.
+
+    Raises
+    ------
+    TangentMismatchError
+        When `pullback` is called with a cotangent that does not fit the output; the message names the path.
+
+    Notes
+    -----
+    `grad(f)` is the pullback of 1. The cost of a pullback is two to four times that of f, for any number of inputs. It
+    may be called many times and may itself be differentiated. What f computed is kept as long as the pullback is:
+    arrays that it needs are read-only meanwhile (`funcad.debug.locked_arrays()` lists them). As `jax.vjp`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> y, pullback = funcad.vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> [float(g) for g in pullback(1.0)]
     [3.0, 2.0]
+    >>> y, pullback, aux = funcad.vjp(lambda x: (x**2, "any value"), np.array([1.0, 2.0]), has_aux=True)
+    >>> pullback(np.array([1.0, 10.0])), aux
+    ((array([ 2., 40.]),), 'any value')
+
+    See also
+    --------
+    grad, jvp, jacrev, linear_transpose
     """
     found = linearized(f, primals, has_aux, "vjp", True)
     return found.out, pullback_of(f, found), *found.aux

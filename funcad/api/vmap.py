@@ -50,22 +50,59 @@ def vmap(
 ) -> Callable[..., Any]:
     """Map a function of one example over an axis of its arguments, as one batched program.
 
-    `in_axes`: an int, None (not mapped), or a tuple with one entry per argument, each a pytree prefix of ints and None;
-    keyword arguments are mapped over axis 0. `out_axes`: likewise for the output; None is allowed where the output does not
-    depend on a mapped value. `axis_name` lets collectives (`psum`, ...) work over the mapped axis. `axis_size` is needed
-    only if nothing is mapped. `chunk_size` maps that many examples at a time, to bound memory. Sizes that differ raise
-    AxesMismatchError naming the paths.
+    Parameters
+    ----------
+    f : callable
+        A function of one example.
+    in_axes : int, None or tuple
+        Which axis of the arguments to map over; None passes an argument whole. A tuple has one entry for each
+        positional argument: an int, None, or a container of them with the leading structure of the argument. Keyword
+        arguments are mapped over axis 0.
+    out_axes : int, None or container
+        Where the mapped axis stands in the result; likewise. None is allowed where the output is the same for all
+        examples.
+    axis_name : hashable, optional
+        A name of the axis for collectives in f (`psum`, `axis_index` ...).
+    axis_size : int, optional
+        The number of examples; needed only if nothing is mapped.
+    chunk_size : int, optional
+        How many examples to handle at a time; all by default. A small number needs less memory.
 
-    Outside jit, Python's `if`, `while`, `int(x)`, `range(n)`, `float(x)` and `try` see the values: where examples disagree, the
-    batch is split, and f runs once for each way through it; an example that is alone runs as plain Python. All examples must
-    return one structure (else TreeMismatchError) of the same shapes (else LanesError); a collective needs all of them (else
-    LanesError). With such control flow, effects (`debug.print`, `io_callback`) happen example by example, in order, while
-    Python's own side effects happen once for each run of f. In jit, `if` on values raises TracerBoolConversionError.
-    JAX raises in both.
+    Returns
+    -------
+    callable
+        It takes the arguments of f with the mapped axis. Each leaf of the result has it, too.
 
+    Raises
+    ------
+    AxesMismatchError
+        When it is called, and the sizes of mapped axes differ; the message names the paths.
+    TreeMismatchError, LanesError
+        Examples that went other ways through f return other structures, or other shapes.
+
+    Notes
+    -----
+    Outside `jit`, Python's `if`, `while`, `int(x)`, `range(n)`, `float(x)` and `try` see the values. Where examples
+    disagree, the batch is split, and f runs once for each way through it; JAX raises. With such control flow,
+    `debug.print` and `io_callback` happen for one example after the other, and Python's own side effects once for each
+    run of f. A collective needs all examples (else LanesError). In `jit`, `if` on values raises
+    TracerBoolConversionError.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.vmap(lambda x, y: x @ y, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
     array([3., 4.])
+    >>> funcad.vmap(lambda x: x if x > 0 else 0.0)(np.array([-1.0, 2.0]))
+    array([0., 2.])
+    >>> share = lambda row: row / funcad.psum(row, "rows")
+    >>> funcad.vmap(share, axis_name="rows", out_axes=1)(np.array([[1.0, 3.0], [1.0, 1.0]]))
+    array([[0.5 , 0.5 ],
+           [0.75, 0.25]])
+
+    See also
+    --------
+    map, jit, grad, psum
     """
     if not callable(f):
         raise TypeError(f"vmap takes a function, got {said(f)}.\nRemedy: vmap(f)(x) instead of vmap(f(x)).")

@@ -6,8 +6,10 @@ multiply-add, a scan its body times its length, a cond its dearest branch, a whi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of, is_elementary
 
@@ -15,13 +17,46 @@ NUMPY_NS = {atom: 4.0 if atom in ELEMENTARY else 0.4 for atom in ATOMS}  # of Nu
 NUMPY_NS.update(sin=10.0, cos=10.0, tan=12.0, pow=15.0, integer_pow=15.0, sqrt=1.0, div=0.8)
 
 
+class Extent:
+    """How many equations give numbers, and how many arrays, of so many bytes together."""
+
+    __slots__ = ("python", "numbers", "arrays", "n_bytes")
+
+    def __init__(self, equations: Iterable[Any], inside: bool = False):
+        """`inside`: with those of the programs in their parameters."""
+        self.python = self.numbers = self.arrays = self.n_bytes = 0  # `python`: of the numbers, those of Python's
+        for e in equations:
+            shaped = False
+            for v in e.outputs:
+                if isinstance(v.aval, Aval) and v.aval.shape:
+                    shaped = True
+                    self.n_bytes += v.aval.size * v.aval.dtype.itemsize
+            if shaped:
+                self.arrays += 1
+            else:
+                self.numbers += 1
+                self.python += len(e.outputs) == 1 and getattr(e.outputs[0].aval, "weak", False)
+            for part in subjaxprs(e.params) if inside and e.params else ():
+                more = Extent(part.equations, True)
+                self.numbers, self.arrays = self.numbers + more.numbers, self.arrays + more.arrays
+
+
 def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
     """{"flops", "transcendentals", "bytes accessed"} of one run; memoised, since programs share the programs inside."""
     total: dict[str, float] | None = jaxpr.memo.get("cost")
     if total is None:
         total = {"flops": 0.0, "transcendentals": 0.0, "bytes accessed": 0.0}
+        known: dict[Any, Any] = {}  # operations without parameters, and their avals by identity: each costs the same again
         for equation in jaxpr.equations:
-            flops, transcendentals, moved = _equation_cost(equation)
+            key = None
+            if not equation.params:
+                key = equation.primitive, *[id(a.aval) for a in (*equation.outputs, *equation.inputs)]
+            found = known.get(key)
+            if found is None:
+                found = _equation_cost(equation)
+                if key is not None:
+                    known[key] = found
+            flops, transcendentals, moved = found
             total["flops"] += flops
             total["transcendentals"] += transcendentals
             total["bytes accessed"] += moved

@@ -25,12 +25,12 @@ import numpy as np
 
 from funcad.backends import interpreter
 from funcad.backends.blas_threads import limited, matters
-from funcad.backends.cost import cost_of
+from funcad.backends.cost import Extent, cost_of
 from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
 from funcad.configuration import show_config as show_config  # `funcad.show_config`, which loads what it reports
 from funcad.host.devices import namespace_of, on_device, restore_warnings, suppress_warnings
-from funcad.host.progress import working
+from funcad.host.progress import many_objects, working
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
@@ -136,15 +136,18 @@ class EngineProgram(Program):
 
     def may_compile(self, account: Any) -> bool:
         """Does an account allow it? First what passes take is spent, which tells what the rest will take."""
-        if self._optimized is None and not account.passes(len(self.jaxpr.equations)):
-            return False
+        if self._optimized is None:
+            if not account.passes(len(self.jaxpr.equations)):
+                return False
+            account.passed(sum(self.extent))
         return account.compiles(*self.extent)  # type: ignore[no-any-return]
 
     @property
     def extent(self) -> tuple[int, int]:
         """How many equations of numbers and of arrays the passes leave."""
         if self._extent is None:
-            self._extent = _extent(self.optimized)
+            found = Extent(self.optimized.equations, True)
+            self._extent = found.numbers, found.arrays
         return self._extent
 
     def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
@@ -173,7 +176,7 @@ class EngineProgram(Program):
     def optimized(self) -> Jaxpr:
         """The program after the passes."""
         if self._optimized is None:
-            with setting(engine=self.engine):  # another may be set by now
+            with setting(engine=self.engine), many_objects():  # another may be set by now
                 self._optimized = importlib.import_module("funcad.passes.pipeline").pipeline_end(self.jaxpr)
         return self._optimized
 
@@ -212,7 +215,7 @@ class EngineProgram(Program):
         """A block that compiles: it is logged, and it says so if it takes long."""
         start = time.perf_counter()
         what = f"a program of {len(self.jaxpr.equations):,} equations"
-        with working(lambda: f"compiling {what}{self.where()}"):
+        with working(lambda: f"compiling {what}{self.where()}"), many_objects():
             yield
         engine = engine or ("native" if self.native is not None else "numpy with native groups" if self.kernels else "numpy")
         place = self.where().removeprefix(" at ")
@@ -308,20 +311,6 @@ class EngineProgram(Program):
             self.generated.note(error)
 
 
-def _extent(jaxpr: Jaxpr) -> tuple[int, int]:
-    """How many equations of numbers and of arrays a program has, with those of its parts."""
-    numbers = arrays = 0
-    for e in jaxpr.equations:
-        if any([v.aval.shape for v in e.outputs if type(v.aval) is Aval]):
-            arrays += 1
-        else:
-            numbers += 1
-        for part in subjaxprs(e.params):
-            more = _extent(part)
-            numbers, arrays = numbers + more[0], arrays + more[1]
-    return numbers, arrays
-
-
 def _report() -> str:
     """The lines of show_config(): the engine that compiled programs run on, and what is known of the native one."""
     if config.engine in ("numpy", "interpreter"):
@@ -351,7 +340,8 @@ def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
         with compiling:
             program = jaxpr.memo.get(engine)
             if program is None:
-                program = jaxpr.memo.setdefault(engine, EngineProgram(between_processes(jaxpr), engine))
+                with many_objects():
+                    program = jaxpr.memo.setdefault(engine, EngineProgram(between_processes(jaxpr), engine))
     return program
 
 

@@ -74,7 +74,9 @@ class Explanation:
         self.rolled = list(dict.fromkeys(_rolled(program.optimized, "")))
         self.reasons = list(dict.fromkeys(program.reasons))
         if program.native is not None:
-            self.engine, self.why = "native", "the whole program is one native function"
+            count = getattr(program.native, "count", 1)
+            self.engine = "native"
+            self.why = f"the whole program is {'one native function' if count == 1 else f'{count} native functions'}"
             self.groups = list(_native(program.optimized, ""))
             return
         self.engine = "numpy"

@@ -22,6 +22,7 @@ import numpy as np
 from funcad.backends.memory import writes_elements, writes_of, written_carries
 from funcad.host.devices import namespace_of, on_device, on_numpy, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import held_over_forks
+from funcad.host.progress import many_objects
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED, note_source, state
 from funcad.ir.aval import Aval, LiteralAval, aval_of
@@ -116,7 +117,8 @@ class Program:
         """
         found = self._prepared
         if found is None:
-            found = self._prepared = self._prepare()
+            with many_objects():
+                found = self._prepared = self._prepare()
         return found
 
     def _prepare(self) -> tuple[list[Any], list[Any], tuple[int, ...]]:
@@ -128,10 +130,11 @@ class Program:
             if type(atom) is Literal:
                 template.append(atom.value)
                 return len(template) - 1
-            if atom not in slots:
-                slots[atom] = len(template)
+            at = slots.get(atom)
+            if at is None:
+                at = slots[atom] = len(template)
                 template.append(None)
-            return slots[atom]
+            return at
 
         calls: list[Any] = []
         writes = None

@@ -1,12 +1,13 @@
 """`python -m funcad docs`: the manual as text, from the package itself, and the pages that are about some words.
 
-Idea: the wheel has the sources of the pages (setup.py puts them there), a checkout has them in docs/. They are shown without
+Idea: the wheel has the sources of the pages (setup.py packs them), a checkout has them in docs/. They are shown without
 the marks of their format. Words are looked for in titles, headings, code and text, in that order of weight; every page has
 words besides that people type and the page does not say (`keywords` in its front matter).
 """
 
 from __future__ import annotations
 
+import bz2
 import re
 import sys
 import webbrowser
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGE = Path(__file__).parents[1]
+DOCS = PACKAGE.parent / "docs"
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 # The longest that fits is cut off, if three letters stay.
 ENDINGS = ("ing", "ies", "ed", "es", "s", "e")
@@ -30,20 +32,22 @@ class Page(NamedTuple):
     text: str
 
 
-def folder() -> Path:
-    """Where the sources of the pages are."""
-    inside = PACKAGE / "manual"
-    return inside if inside.is_dir() else PACKAGE.parent / "docs"
+def sources() -> list[tuple[str, str]]:
+    """Name and source of each page: of the package's own file, or of docs/ beside it."""
+    packed = PACKAGE / "manual.bz2"
+    if packed.is_file():
+        parts = bz2.decompress(packed.read_bytes()).decode().split("\f")
+        return [(name, text) for name, _, text in [part.partition("\n") for part in parts]]
+    paths = sorted(DOCS.rglob("*.md"))
+    return [(path.relative_to(DOCS).with_suffix("").as_posix(), path.read_text(encoding="utf-8")) for path in paths]
 
 
 def pages() -> list[Page]:
     """All pages but the lists of public names, which `help` shows."""
-    root, found = folder(), []
-    for path in sorted(root.rglob("*.md")):
-        name = path.relative_to(root).with_suffix("").as_posix()
+    found = []
+    for name, source in sources():
         if name.startswith(("_build/", "api/")):
             continue
-        source = path.read_text(encoding="utf-8")
         front = FRONT.match(source)
         keywords = re.search(r'^ *"keywords": "(.*)"$', front[1], re.MULTILINE) if front else None
         text = plain(source)
@@ -123,7 +127,7 @@ def show(words: Sequence[str]) -> int:
     """List the pages, show one, or look for words."""
     known = pages()
     if not words:
-        built = folder() / "_build" / "html" / "index.html"
+        built = DOCS / "_build" / "html" / "index.html"
         if built.is_file() and sys.stdout.isatty():
             webbrowser.open(built.as_uri())
         for page in known:
@@ -133,7 +137,7 @@ def show(words: Sequence[str]) -> int:
     wanted = " ".join(words)
     for page in known:
         if wanted.removeprefix("docs/").removesuffix(".md") == page.name:
-            built = folder() / "_build" / "html" / f"{page.name}.html"
+            built = DOCS / "_build" / "html" / f"{page.name}.html"
             if built.is_file() and sys.stdout.isatty():
                 webbrowser.open(built.as_uri())
             print(page.text)

@@ -39,16 +39,48 @@ def pure_callback(
 ) -> Any:
     """Call a Python function without side effects from inside any transformed function.
 
-    `callback(*args, **kwargs)` receives pytrees of NumPy arrays (read-only) and returns a pytree with the structure, shapes and
-    dtypes of `result_shape_dtypes` (ShapeDtypeStructs or arrays); anything else raises, naming the path. It may be called any
-    number of times, also never, if nothing reads the result. `vmap_method`: "sequential" calls it once per lane,
-    "expand_dims" and "broadcast_all" once for all lanes; None refuses vmap. It has no derivative: wrap it in `custom_jvp` or
-    `custom_vjp`. As JAX's.
+    Parameters
+    ----------
+    callback : callable
+        It gets containers of NumPy arrays, which are read-only. It may be called any number of times, or never, if
+        nothing reads the result.
+    result_shape_dtypes : ShapeDtypeStruct, array or container of them
+        The structure, shapes and dtypes of what it returns.
+    *args, **kwargs : array, number or container of them
+        What it is called with.
+    vmap_method : {"sequential", "expand_dims", "broadcast_all"}, optional
+        "sequential" calls it once for each example, the others once for all. None refuses `vmap`.
 
+    Returns
+    -------
+    array or container
+        What the function returned.
+
+    Raises
+    ------
+    TypeError
+        The function returns another structure, shape or dtype; the message names the path.
+    MissingRuleError
+        It is mapped, and `vmap_method` is None; or it is differentiated: wrap it in `custom_jvp` or `custom_vjp`.
+
+    Notes
+    -----
+    As `jax.pure_callback`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> f = funcad.jit(lambda x: funcad.pure_callback(np.cumsum, x, x))
     >>> f(np.array([1.0, 2.0]))
     array([1., 3.])
+    >>> g = lambda x: funcad.pure_callback(np.cumsum, x, x, vmap_method="sequential")
+    >>> funcad.vmap(g)(np.ones((2, 2)))
+    array([[1., 2.],
+           [1., 2.]])
+
+    See also
+    --------
+    io_callback, custom_jvp, funcad.debug.callback
     """
     if vmap_method not in VMAP_METHODS:
         raise ValueError(f"pure_callback: vmap_method must be one of {VMAP_METHODS}, got {vmap_method!r}")
@@ -60,18 +92,51 @@ def pure_callback(
 def io_callback(
     callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any, ordered: bool = False, **kwargs: Any
 ) -> Any:
-    """Call a Python function with side effects, exactly once per execution, in program order.
+    """Call a Python function with side effects, exactly once for each run, in the order of the program.
 
-    As `pure_callback`, but never removed, duplicated or reordered; under vmap it is called once per lane of its mapped
-    arguments, in order. Programs run in order, so `ordered` changes nothing. `result_shape_dtypes` may be None. As JAX's.
-    `callback(*args, **kwargs)` gets NumPy arrays, and what it returns has the shapes and dtypes declared, else TypeError;
-    what it raises is raised where the program runs.
+    Parameters
+    ----------
+    callback : callable
+        It gets containers of NumPy arrays, which are read-only.
+    result_shape_dtypes : ShapeDtypeStruct, array, container of them, or None
+        The structure, shapes and dtypes of what it returns; None for nothing.
+    *args, **kwargs : array, number or container of them
+        What it is called with.
+    ordered : bool
+        For JAX's sake: programs run in order, so it changes nothing.
 
+    Returns
+    -------
+    array or container
+        What the function returned.
+
+    Raises
+    ------
+    TypeError
+        The function returns another structure, shape or dtype than declared.
+    Exception
+        What the function raises, where the program runs.
+
+    Notes
+    -----
+    It is never left out, doubled or moved. Under `vmap` it is called once for each example, in order. As
+    `jax.experimental.io_callback`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> seen = []
     >>> funcad.jit(lambda x: funcad.io_callback(lambda v: seen.append(float(v)), None, x))(2.0)
     >>> seen
     [2.0]
+    >>> numbers = iter([0.5, 0.25])
+    >>> draw = funcad.jit(lambda x: x * funcad.io_callback(lambda: next(numbers), funcad.ShapeDtypeStruct((), float)))
+    >>> float(draw(2.0)), float(draw(2.0))
+    (1.0, 0.5)
+
+    See also
+    --------
+    pure_callback, funcad.debug.callback
     """
     call, leaves, out_tree = _host_call("io_callback", callback, result_shape_dtypes, args, kwargs)
     return out_tree.unflatten(io_callback_p(*leaves, call=call))

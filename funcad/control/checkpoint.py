@@ -164,13 +164,41 @@ name_p = Primitive(
 
 @api
 def checkpoint_name(x: Any, name: str) -> Any:
-    """x, with a name that checkpoint policies such as `save_only_these_names` refer to. x may be a pytree.
+    """x, with a name by which checkpoint policies know it.
 
-    Returns x; TypeError if `name` is no string. As JAX's.
+    Parameters
+    ----------
+    x : array, number or container of them
+        The value.
+    name : str
+        The name that policies such as `save_only_these_names` refer to.
 
-    >>> import funcad
-    >>> float(funcad.checkpoint_name(2.0, "hidden"))
-    2.0
+    Returns
+    -------
+    like x
+        x itself.
+
+    Raises
+    ------
+    TypeError
+        The name is no string.
+
+    Notes
+    -----
+    As `jax.ad_checkpoint.checkpoint_name`.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
+    >>> def f(x):
+    ...     return np.sin(funcad.checkpoint_name(np.sin(x), "hidden"))
+    >>> keep = funcad.checkpoint_policies.save_only_these_names("hidden")
+    >>> float(funcad.grad(funcad.checkpoint(f, policy=keep))(0.0))
+    1.0
+
+    See also
+    --------
+    checkpoint, print_saved_residuals
     """
     if not isinstance(name, str):
         raise TypeError(f"checkpoint_name: the name must be a string, got {type(name).__name__}")
@@ -429,18 +457,48 @@ def checkpoint(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
 ) -> Callable[..., Any]:
-    """Trade time for memory: reverse mode keeps fun's inputs only, and runs fun again in the backward pass.
+    """Trade time for memory: reverse mode keeps the inputs of fun, and runs it again in the backward pass. Also `remat`.
 
-    `policy` (see `funcad.checkpoint_policies`) says which results to keep besides, or how many bytes (`memory_budget`).
-    Arguments named by `static_argnums` or `static_argnames` are plain Python values. When it is differentiated or mapped, fun
-    is traced: Python `if` on values raises TracerBoolConversionError. Effects in fun happen once. `prevent_cse=False` allows
-    the compiler to merge what is computed again with the first time; funcad never does. As jax.checkpoint; `remat` is the same
-    function.
+    Parameters
+    ----------
+    fun : callable
+        The function. Without it the result is a decorator.
+    prevent_cse : bool
+        For JAX's sake: funcad never merges what is computed again with the first time.
+    policy : checkpoint policy, optional
+        Which results to keep all the same, or how many bytes (`funcad.checkpoint_policies`).
+    static_argnums, static_argnames : int, str or sequence of them
+        Arguments that are ordinary Python values.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of fun and returns the same values.
+
+    Raises
+    ------
+    TracerBoolConversionError
+        It is differentiated or mapped, and fun asks for a value: it is traced, with abstract values.
+
+    Notes
+    -----
+    Values and derivatives are those of fun, bit for bit. Effects in fun happen once. As `jax.checkpoint`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> layer = funcad.checkpoint(lambda x: np.sin(np.sin(x)))
     >>> float(funcad.grad(layer)(0.0))
     1.0
+    >>> @funcad.checkpoint(policy=funcad.checkpoint_policies.dots_saveable)
+    ... def dense(w, x):
+    ...     return np.sum(np.tanh(w @ x))
+    >>> funcad.grad(dense)(np.zeros((1, 2)), np.array([1.0, 2.0]))
+    array([[1., 2.]])
+
+    See also
+    --------
+    checkpoint_name, print_saved_residuals, scan
     """
     options = {"policy": policy, "static_argnums": static_argnums, "static_argnames": static_argnames}
     if fun is None:
@@ -545,12 +603,35 @@ def _producer(jaxpr: Jaxpr, i: int, labels: Sequence[str]) -> str:
 def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Print the shape, dtype and origin of every value that reverse mode keeps from the forward pass of f.
 
-    `f` is traced, not run. As jax.ad_checkpoint.print_saved_residuals.
-    `args` and `kwargs` are those of f, or ShapeDtypeStructs. Returns nothing; raises what tracing f raises, as JAX's.
+    Parameters
+    ----------
+    f : callable
+        The function; it is traced, not run.
+    *args, **kwargs : array, number or ShapeDtypeStruct
+        Its arguments, of which only shapes and dtypes matter.
 
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    TracerBoolConversionError
+        f asks for a value; other errors are those of f.
+
+    Notes
+    -----
+    Use it to see what a `checkpoint` saves. As `jax.ad_checkpoint.print_saved_residuals`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.print_saved_residuals(funcad.checkpoint(lambda x: np.sin(np.sin(x))), 1.0)
     float from the argument x
+
+    See also
+    --------
+    checkpoint, checkpoint_name
     """
     for aval, text in saved_residuals(f, *args, **kwargs):
         print(aval, text)

@@ -372,15 +372,44 @@ cond_p = Primitive(
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """`true_fun(*operands) if pred else false_fun(*operands)`, also where pred has no value yet.
 
-    `pred` has shape () (a number is true when not zero). If it has a value, only the chosen function is called, directly;
-    otherwise (inside jit, vmap, scan) both are traced, must return the same structure, shapes and dtypes (TypeError names the
-    path; Python scalars adapt), and only the chosen one runs. Both functions may close over traced values. As JAX's, except
-    that an untaken branch with a known predicate is never traced.
+    Parameters
+    ----------
+    pred : bool or number, or an array of shape ()
+        A number counts as true when it is not zero.
+    true_fun, false_fun : callable
+        Functions of the operands. They may close over traced values.
+    *operands : array, number or container of them
+        What the chosen function is called with.
 
+    Returns
+    -------
+    array or container
+        What the chosen function returns.
+
+    Raises
+    ------
+    TypeError
+        Both functions are traced, and return other structures, shapes or dtypes; the message names the path. Python
+        scalars adapt.
+
+    Notes
+    -----
+    If pred has a value, only the chosen function is called, directly. Otherwise (inside `jit` with `guards=False`,
+    `vmap`, `scan`) both are traced, and only the chosen one runs. Under `vmap` with a mapped pred, each example gets
+    its own branch. As `jax.lax.cond`, except that with a known pred the other function is never traced.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> root = lambda x: funcad.cond(x > 0.0, np.sqrt, lambda x: 0.0 * x, x)
     >>> funcad.vmap(funcad.grad(root))(np.array([4.0, -1.0]))
     array([0.25, 0.  ])
+    >>> funcad.cond(True, lambda a, b: {"sum": a + b}, lambda a, b: {"sum": a - b}, 1.0, 2.0)
+    {'sum': 3.0}
+
+    See also
+    --------
+    switch, while_loop
     """
     for f in (true_fun, false_fun):
         if not callable(f):
@@ -403,13 +432,44 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 @api
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`, with the index (an integer of shape ()) clamped into range.
+    """`branches[index](*operands)`, also where the index has no value yet.
 
-    Otherwise as `cond`: with a known index only that function is called. Returns and raises as it does; as JAX's.
+    Parameters
+    ----------
+    index : int, or an integer array of shape ()
+        Which branch; it is clamped into the range.
+    branches : sequence of callables
+        Functions of the operands.
+    *operands : array, number or container of them
+        What the chosen function is called with.
 
-    >>> import funcad
+    Returns
+    -------
+    array or container
+        What the chosen function returns.
+
+    Raises
+    ------
+    TypeError
+        As `cond`; also for an index that is no integer.
+
+    Notes
+    -----
+    With a known index only that function is called. As `jax.lax.switch`. A list in Python raises for an index beyond
+    its end, and counts negative ones from there: this does neither.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.switch(7, [lambda x: x, lambda x: 10 * x], 3)
     30
+    >>> pick = lambda i, x: funcad.switch(i, [np.sin, np.cos, np.exp], x)
+    >>> funcad.vmap(pick)(np.array([0, 1, 2]), np.zeros(3))
+    array([0., 1., 1.])
+
+    See also
+    --------
+    cond
     """
     functions = list(branches)
     if not functions:

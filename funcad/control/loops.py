@@ -47,14 +47,49 @@ def fori_loop(
 ) -> Any:
     """`for i in range(lower, upper): val = body_fun(i, val)`.
 
-    `init_val` is a pytree whose structure, shapes and dtypes body_fun keeps (Python scalars take the dtype that it returns),
-    or TypeError names the path. If both bounds have values the loop is a `scan`, which `unroll` may unroll; otherwise it is a
-    `while_loop`. Both have forward and reverse mode (JAX's has reverse mode with static bounds only). As in Python, i adapts
-    to the dtype of what it meets if `lower` is a Python integer. `policy` as in `scan`.
+    Parameters
+    ----------
+    lower, upper : int, or integer arrays of shape ()
+        The bounds; they may be traced.
+    body_fun : callable
+        `body_fun(i, val)` returns the next value, with the same structure, shapes and dtypes.
+    init_val : array, number or container of them
+        The first value. Python scalars take the dtype that body_fun returns.
+    unroll : int or bool, optional
+        As for `scan`, where both bounds have values.
+    policy : checkpoint policy, optional
+        What reverse mode keeps, as for `scan`.
 
-    >>> import funcad
+    Returns
+    -------
+    like init_val
+        The last value.
+
+    Raises
+    ------
+    TypeError
+        The value changes its structure, shapes or dtypes; the message names the path.
+    TracerBoolConversionError
+        body_fun asks for a value: it is traced, with abstract values.
+
+    Notes
+    -----
+    If both bounds have values it is a `scan`, otherwise a `while_loop`. Both have forward and reverse mode; JAX's has
+    reverse mode with static bounds only. As in Python, i adapts to the dtype that it meets if `lower` is a Python
+    integer.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.fori_loop(1, 5, lambda i, product: product * i, 1)
     24
+    >>> power = funcad.jit(lambda x, n: funcad.fori_loop(0, n, lambda i, y: y * x, 1.0))  # one program for all n
+    >>> float(power(2.0, 3)), float(power(2.0, 10))
+    (8.0, 1024.0)
+
+    See also
+    --------
+    scan, while_loop
     """
     lower, upper = _bound(lower, "lower"), _bound(upper, "upper")
     leaves, structure = prepare("fori_loop", init_val, "init_val")
@@ -94,14 +129,44 @@ def fori_loop(
 
 @api
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """f applied to each example along the leading axis of a pytree, one after the other, the results stacked.
+    """f of each example along the leading axis, one after the other, with the results stacked.
 
-    Like `vmap(f)(xs)` with less memory; `batch_size` handles that many examples at a time with `vmap`. f is traced once.
-    ValueError if leading axes differ. As JAX's.
+    Parameters
+    ----------
+    f : callable
+        A function of one example.
+    xs : array or container of arrays
+        The examples, along axis 0.
+    batch_size : int, optional
+        How many examples to handle at a time, by `vmap`.
 
+    Returns
+    -------
+    array or container
+        What f returns, stacked along a new axis 0.
+
+    Raises
+    ------
+    ValueError
+        The leading axes differ.
+    TracerBoolConversionError
+        f asks for a value: it is traced once, with abstract values.
+
+    Notes
+    -----
+    The result is that of `vmap(f)(xs)`, in more time and less memory. As `jax.lax.map`; Python's `map` knows no arrays.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.map(lambda x: x * x, np.array([1.0, 2.0, 3.0]), batch_size=2)
+    >>> funcad.map(lambda x: x * x, np.array([1.0, 2.0, 3.0]))
     array([1., 4., 9.])
+    >>> funcad.map(lambda row: row["a"] @ row["b"], {"a": np.eye(2), "b": np.ones((2, 2))}, batch_size=2)
+    array([1., 1.])
+
+    See also
+    --------
+    vmap, scan
     """
     leaves, structure = prepare("map", xs, "xs")
     if not leaves:
@@ -164,15 +229,45 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
 
 @api
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """Prefixes `e0, fn(e0, e1), fn(fn(e0, e1), e2), ...` of an associative fn along an axis of a pytree of arrays.
+    """Prefixes `e0, fn(e0, e1), fn(fn(e0, e1), e2), ...` along an axis, for an associative fn.
 
-    `fn(a, b)` takes two pytrees like elems, with any length along the axis, and combines them element by element. The work is
-    done in about 2 log2(n) calls of fn, on many elements at once. `reverse` gives suffixes. ValueError if lengths differ. As
-    JAX's.
+    Parameters
+    ----------
+    fn : callable
+        `fn(a, b)` takes two values like elems, with any length along the axis, and combines them element by element.
+    elems : array or container of arrays
+        What is combined.
+    reverse : bool
+        Combine from the end: suffixes.
+    axis : int
+        The axis of all leaves.
 
+    Returns
+    -------
+    like elems
+        The prefixes, with the same structure, shapes and dtypes.
+
+    Raises
+    ------
+    ValueError
+        The lengths along the axis differ.
+
+    Notes
+    -----
+    The work is done in about 2 log2(n) calls of fn, on many elements at once; a `scan` takes n steps, and its fn need
+    not be associative. Sums are rounded in another order than those of `np.cumsum`. As `jax.lax.associative_scan`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.associative_scan(np.multiply, np.array([1.0, 2.0, 3.0, 4.0]))
     array([ 1.,  2.,  6., 24.])
+    >>> funcad.associative_scan(np.maximum, np.array([[1.0, 5.0, 2.0]]), reverse=True, axis=1)
+    array([[5., 5., 2.]])
+
+    See also
+    --------
+    scan
     """
     leaves, structure = prepare("associative_scan", elems, "elems")
     axes, lengths = [], []

@@ -377,19 +377,44 @@ class CustomCall:
 
 @api
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """Turn the traced values that `fun` closes over into arguments: `(converted, values)`.
+    """Turn the traced values that fun closes over into arguments.
 
-    `converted(*args, *values)` is `fun(*args)` for arguments with the structure, shapes and dtypes of `example_args`; so a
-    function can be handed to `custom_vjp` and its rules as a non-differentiable argument, with `values` beside it as ordinary
-    ones. Arrays that are not being traced stay inside. `fun` is traced with abstract values. As JAX's.
-    TypeError where an example is no array or number.
+    Parameters
+    ----------
+    fun : callable
+        The function; it is traced with abstract values.
+    *example_args : array, number or container of them
+        Examples of its arguments, of which only structure, shapes and dtypes matter.
 
+    Returns
+    -------
+    converted : callable
+        `converted(*args, *values)` is `fun(*args)`, for arguments like the examples.
+    values : list
+        What fun closed over. Arrays that are not being traced stay inside.
+
+    Raises
+    ------
+    TypeError
+        An example is no array or number.
+
+    Notes
+    -----
+    So a function can be handed to `custom_vjp` and its rules as a non-differentiable argument, with the values beside
+    it as ordinary ones. As `jax.closure_convert`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> def f(a):
     ...     converted, values = funcad.closure_convert(lambda x: a * x, 1.0)
     ...     return converted(3.0, *values) + len(values)
     >>> float(funcad.grad(f)(2.0))
     3.0
+
+    See also
+    --------
+    custom_vjp, custom_jvp
     """
     leaves, in_tree = flat_values((example_args, {}))
     check_leaves(leaves, f"closure_convert of {name_of(fun)}: argument", example_args)

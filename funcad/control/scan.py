@@ -62,19 +62,62 @@ def scan(
     *,
     policy: Any = None,
 ) -> tuple[Any, Any]:
-    """`carry, y = f(carry, x)` over the leading axis of xs: returns the last carry and the stacked ys.
+    """`carry, y = f(carry, x)` over the leading axis of xs: the last carry, and the stacked ys.
 
-    `init` and `xs` are pytrees; the carry keeps its structure, shapes and dtypes (a Python scalar in `init` takes the dtype
-    that f returns), or TypeError names the path. `xs=None` with `length` loops without input. `reverse` goes from the end to
-    the start (ys stay in place). `unroll` runs that many steps per turn, which changes speed but no result. f is traced once,
-    with abstract values: `if x > 0` raises TracerBoolConversionError. `policy` says what reverse mode keeps: a
-    `funcad.checkpoint_policies.memory_budget`, or a policy of `checkpoint`, which then is taken of f. As JAX's, which has no
-    policy; integers in a Python-scalar carry stay Python integers.
+    Parameters
+    ----------
+    f : callable
+        `f(carry, x)` returns `(carry, y)`. The carry keeps its structure, shapes and dtypes.
+    init : array, number or container of them
+        The first carry. A Python scalar takes the dtype that f returns.
+    xs : array or container of arrays, optional
+        What is looped over, along axis 0.
+    length : int, optional
+        The number of steps, needed where `xs` is None.
+    reverse : bool
+        Go from the end to the start; ys stay in their places.
+    unroll : int or bool
+        How many steps one turn runs; True for all. It changes the speed, not the result.
+    policy : checkpoint policy, optional
+        What reverse mode keeps: a `funcad.checkpoint_policies.memory_budget`, or a policy of `checkpoint`.
 
+    Returns
+    -------
+    carry : like init
+        The last carry.
+    ys : array or container
+        The y of each step, stacked along a new axis 0.
+
+    Raises
+    ------
+    TypeError
+        f returns a carry of another structure, shape or dtype; the message names the path.
+    ValueError
+        The lengths of xs differ, or none is given.
+    TracerBoolConversionError
+        f asks for a value: it is traced once, with abstract values.
+
+    Notes
+    -----
+    In reverse mode all steps' residuals are kept, unless `policy` says otherwise. As `jax.lax.scan`, which has no
+    policy; integers in a carry of Python scalars stay Python integers. Outside `jit`, a Python `for` works as well, and
+    is differentiated.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> total, running = funcad.scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
     >>> float(total), running
     (6.0, array([1., 3., 6.]))
+    >>> state, history = funcad.scan(lambda c, _: ((c[1], c[0] + c[1]), c[0]), (0, 1), length=7)  # without xs
+    >>> history
+    array([0, 1, 1, 2, 3, 5, 8])
+    >>> funcad.scan(lambda c, x: (c + x, c), 0.0, np.array([1.0, 2.0, 3.0]), reverse=True)[1]
+    array([5., 3., 0.])
+
+    See also
+    --------
+    fori_loop, while_loop, associative_scan, map, checkpoint
     """
     return run_scan("scan", f, init, xs, length, reverse, unroll, policy, staging=False)
 

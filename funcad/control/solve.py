@@ -250,17 +250,53 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The solution x of `matvec(x) = b`, found by `solve(matvec, b)` and differentiated implicitly.
+    """The solution x of `matvec(x) = b`, found by a solver of your own and differentiated implicitly.
 
-    `matvec` is linear, from pytrees like b to pytrees like b (TypeError names the path that does not fit); it may close over
-    traced values. Reverse mode solves the transposed system: by `transpose_solve(vecmat, ct)`, by `solve` if `symmetric`, and
-    otherwise by `solve(vecmat, ct)` if solve calls its first argument (else MissingRuleError). With has_aux, solve returns
-    `(x, aux)` and so does this; aux has no derivative. As JAX's, which asks for transpose_solve.
+    Parameters
+    ----------
+    matvec : callable
+        A linear function from values like b to values like b. It may close over traced values.
+    b : array, number or container of them
+        The right-hand side.
+    solve : callable
+        `solve(matvec, b)` returns the solution.
+    transpose_solve : callable, optional
+        `transpose_solve(vecmat, ct)` solves the transposed system, for reverse mode.
+    symmetric : bool
+        matvec is its own transpose, so that solve serves for both.
+    has_aux : bool
+        solve returns `(x, aux)`, and so does this; aux has no derivative.
 
+    Returns
+    -------
+    like b
+        The solution.
+
+    Raises
+    ------
+    TypeError
+        matvec or a solver returns another structure, shape or dtype; the message names the path.
+    MissingRuleError
+        Reverse mode is asked for without transpose_solve, and solve does not call its first argument.
+
+    Notes
+    -----
+    Without transpose_solve, reverse mode calls `solve(vecmat, ct)`. As `jax.lax.custom_linear_solve`, which asks for
+    transpose_solve.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> a = np.array([2.0, 4.0])
     >>> funcad.custom_linear_solve(lambda x: a * x, np.ones(2), lambda matvec, b: b / a)
     array([0.5 , 0.25])
+    >>> solution = lambda b: funcad.custom_linear_solve(lambda x: a * x, b, lambda matvec, b: b / a, symmetric=True)
+    >>> funcad.grad(lambda b: np.sum(solution(b)))(np.ones(2))
+    array([0.5 , 0.25])
+
+    See also
+    --------
+    custom_root, linear_transpose, funcad.scipy.sparse.linalg.cg
     """
     vectors = _Vectors("custom_linear_solve", b, "b")
     unflatten = vectors.structure.unflatten
@@ -395,19 +431,52 @@ def custom_root(
     tangent_solve: Callable[..., Any],
     has_aux: bool = False,
 ) -> Any:
-    """The x with `f(x) = 0`, found by `solve(f, initial_guess)` and differentiated implicitly.
+    """The x with `f(x) = 0`, found by a solver of your own and differentiated implicitly.
 
-    `f` maps pytrees like initial_guess to pytrees like it (TypeError names the path that does not fit) and may close over
-    traced values, with respect to which the root is differentiable; it does not depend on initial_guess. `tangent_solve(g, y)`
-    returns the solution of the linear equation `g(x) = y`; for a scalar, `lambda g, y: y / g(1.0)`. With has_aux, solve
-    returns `(x, aux)` and so does this; aux has no derivative. As JAX's.
+    Parameters
+    ----------
+    f : callable
+        It takes a value like initial_guess and returns one like it. The root is differentiable with respect to the
+        traced values that it closes over.
+    initial_guess : array, number or container of them
+        Where the solver starts; the root does not depend on it.
+    solve : callable
+        `solve(f, initial_guess)` returns the root; it need not be differentiable.
+    tangent_solve : callable
+        `tangent_solve(g, y)` returns the x with `g(x) = y` for a linear g; for a scalar, `lambda g, y: y / g(1.0)`.
+    has_aux : bool
+        solve returns `(x, aux)`, and so does this; aux, of arrays and numbers, has no derivative.
 
+    Returns
+    -------
+    like initial_guess
+        The root.
+
+    Raises
+    ------
+    TypeError
+        f or a solver returns another structure, shape or dtype; the message names the path.
+
+    Notes
+    -----
+    The derivative is that of the implicit function: it solves one linear equation, however many steps the solver took.
+    As `jax.lax.custom_root`. `funcad.scipy.optimize.root` is a solver that needs none of this.
+
+    Examples
+    --------
     >>> import funcad
     >>> def root(a):
     ...     newton = lambda f, x: funcad.fori_loop(0, 20, lambda i, x: x - f(x) / (2 * x), x)
     ...     return funcad.custom_root(lambda x: x * x - a, 1.0, newton, lambda g, y: y / g(1.0))
     >>> round(float(funcad.grad(root)(4.0)), 6)
     0.25
+    >>> told = lambda f, x: (2.0, 7)  # a solver that knows the root, and says how many steps it took
+    >>> funcad.custom_root(lambda x: x * x - 4.0, 1.0, told, lambda g, y: y / g(1.0), has_aux=True)
+    (np.float64(2.0), 7)
+
+    See also
+    --------
+    custom_linear_solve, while_loop, custom_jvp
     """
     vectors = _Vectors("custom_root", initial_guess, "initial_guess")
     unflatten = vectors.structure.unflatten

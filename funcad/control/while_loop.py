@@ -344,16 +344,49 @@ while_p = Primitive(
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, policy: Any = None) -> Any:
     """`while cond_fun(val): val = body_fun(val)`, for a condition that is known only when the program runs.
 
-    `init_val` is a pytree; body_fun keeps its structure, shapes and dtypes (Python scalars take the dtype that body_fun
-    returns), or TypeError names the path; cond_fun returns one bool. Both are traced, with abstract values. Reverse mode
-    works (JAX's does not): it keeps residuals for each executed iteration, or what `policy` says, as in `scan`: with a
-    `funcad.checkpoint_policies.memory_budget` states of the loop that are ever further apart, and turns run again. Under vmap
-    the loop runs until every example has stopped.
+    Parameters
+    ----------
+    cond_fun : callable
+        It takes the value and returns one bool.
+    body_fun : callable
+        It takes the value and returns the next, with the same structure, shapes and dtypes.
+    init_val : array, number or container of them
+        The first value. Python scalars take the dtype that body_fun returns.
+    policy : checkpoint policy, optional
+        What reverse mode keeps, as for `scan`.
 
+    Returns
+    -------
+    like init_val
+        The value for which the condition is false.
+
+    Raises
+    ------
+    TypeError
+        The value changes its structure, shapes or dtypes (the message names the path), or cond_fun does not return one
+        bool.
+    TracerBoolConversionError
+        A function asks for a value: both are traced, with abstract values.
+
+    Notes
+    -----
+    Reverse mode works (JAX's does not). It keeps residuals for each turn, or what `policy` says: with a
+    `funcad.checkpoint_policies.memory_budget` states of the loop that lie ever further apart, and turns run again.
+    Under `vmap` the loop runs until every example has stopped.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> newton = lambda a: funcad.while_loop(lambda x: abs(x * x - a) > 1e-12, lambda x: (x + a / x) / 2, a)
     >>> round(float(newton(2.0)), 6), round(float(funcad.grad(newton)(2.0)), 6)
     (1.414214, 0.353553)
+    >>> halvings = lambda x: funcad.while_loop(lambda v: v[0] > 1.0, lambda v: (v[0] / 2, v[1] + 1), (x, 0))[1]
+    >>> funcad.vmap(halvings)(np.array([1.0, 8.0, 100.0]))
+    array([0, 3, 7])
+
+    See also
+    --------
+    fori_loop, scan, cond
     """
     return run_while(
         "while_loop", cond_fun, body_fun, init_val, ("init_val", "the value returned by " + name_of(body_fun)), policy

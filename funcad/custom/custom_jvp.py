@@ -165,16 +165,38 @@ def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
 
 
 class custom_jvp(Remade):
-    """A function with a derivative rule of your own for forward mode, from which reverse mode is derived.
+    """A function with a derivative rule of your own for forward mode, from which reverse mode follows.
 
-    `rule(primals, tangents)`, given by `.defjvp` (also as a decorator), takes two tuples with one entry per argument and
-    returns `(output, output_tangent)`; `None` as a tangent means zero, and integer arguments have float0 tangents. `.defjvps`
-    takes one rule `(tangent, output, *primals) -> tangent` per argument, or None. Arguments in `nondiff_argnums` (or
-    `nondiff_argnames`) are plain Python values, passed to the rule first, one by one. The rule must be linear in the
-    tangents. Outside jit and vmap it runs on values, inside it is traced. A function or rule that closes over a traced value
-    raises CustomRuleClosureError. As JAX's, without `symbolic_zeros`.
-    `fun` is the function; calling it before it has a rule raises TypeError where a derivative is asked for.
+    Parameters
+    ----------
+    fun : callable
+        The function.
+    nondiff_argnums, nondiff_argnames : int, str or sequence of them
+        Arguments that are ordinary Python values. The rule gets them first, one by one.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of fun. `.defjvp(rule)` gives it its rule (also as a decorator): `rule(primals,
+        tangents)` takes two tuples with one entry for each argument, and returns `(output, output_tangent)`. `.defjvps`
+        takes for each argument a rule `(tangent, output, *primals) -> tangent`, or None.
+
+    Raises
+    ------
+    TypeError
+        A derivative is asked for before there is a rule.
+    TangentMismatchError
+        The rule returns another structure, shape or dtype; the message names the path.
+    CustomRuleClosureError
+        The function or the rule closes over a traced value: pass it as an argument.
+
+    Notes
+    -----
+    The rule must be linear in the tangents. `None` as a tangent means zero; integers have float0 tangents. Outside
+    `jit` and `vmap` the rule runs on values, inside it is traced. As `jax.custom_jvp`, without `symbolic_zeros`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> @funcad.custom_jvp
     ... def f(x):
@@ -184,6 +206,14 @@ class custom_jvp(Remade):
     ...     return f(*primals), 10.0 * tangents[0]
     >>> float(funcad.grad(f)(0.0))
     10.0
+    >>> product = funcad.custom_jvp(lambda x, y: x * y)
+    >>> product.defjvps(lambda t, out, x, y: t * y, None)  # as if y were constant
+    >>> float(funcad.grad(product)(2.0, 3.0)), float(funcad.grad(lambda x: product(x, x))(3.0))
+    (3.0, 3.0)
+
+    See also
+    --------
+    custom_vjp, custom_gradient, stop_gradient
     """
 
     shown = ("defjvp", "defjvps")

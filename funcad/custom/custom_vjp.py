@@ -334,14 +334,37 @@ _following_p = Primitive(
 class custom_vjp(Remade):
     """A function with a derivative rule of your own for reverse mode.
 
-    `.defvjp(fwd, bwd)`: `fwd(*args) -> (output, residuals)`, and `bwd(residuals, cotangent)` returns a tuple with one
-    cotangent per argument, or None for zero; residuals are any pytree. `.defjvp(rule)` may be given as well: forward mode then
-    uses it; without it forward mode is the transpose of bwd, so `jvp` and `hessian` work (JAX refuses). Arguments in
-    `nondiff_argnums` (or `nondiff_argnames`) are plain Python values: bwd receives them first. Outside jit and vmap fwd and bwd
-    run on values, so Python `if` works in them; inside they are traced. A wrong structure, shape or dtype from a rule raises,
-    naming the path; a rule that closes over a traced value raises CustomRuleClosureError.
-    `fun` is the function; differentiating it before it has a rule raises TypeError.
+    Parameters
+    ----------
+    fun : callable
+        The function.
+    nondiff_argnums, nondiff_argnames : int, str or sequence of them
+        Arguments that are ordinary Python values. `bwd` gets them first.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of fun. `.defvjp(fwd, bwd)` gives it its rule: `fwd(*args)` returns `(output,
+        residuals)`, and `bwd(residuals, cotangent)` returns a tuple with one cotangent for each argument, or None for
+        zero. `.defjvp(rule)` may be given as well, for forward mode.
+
+    Raises
+    ------
+    TypeError
+        It is differentiated before there is a rule.
+    TangentMismatchError
+        A rule returns another structure, shape or dtype; the message names the path.
+    CustomRuleClosureError
+        A rule closes over a traced value: pass it as an argument.
+
+    Notes
+    -----
+    Without `.defjvp`, forward mode is the transpose of bwd, so `jvp` and `hessian` work (JAX refuses). Residuals are
+    any container. Outside `jit` and `vmap` fwd and bwd run on values, so Python's `if` works in them; inside they are
+    traced. Otherwise as `jax.custom_vjp`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> @funcad.custom_vjp
     ... def clip_gradient(x):
@@ -349,6 +372,14 @@ class custom_vjp(Remade):
     >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (np.clip(ct, -1.0, 1.0),))
     >>> float(funcad.grad(lambda x: 5.0 * clip_gradient(x))(2.0))
     1.0
+    >>> power = funcad.custom_vjp(lambda x, n: x**n, nondiff_argnums=(1,))
+    >>> power.defvjp(lambda x, n: (x**n, x), lambda n, x, ct: (ct * n * x ** (n - 1),))
+    >>> float(funcad.grad(power)(2.0, 3))
+    12.0
+
+    See also
+    --------
+    custom_jvp, custom_gradient, vjp
     """
 
     shown = ("defjvp", "defvjp")
@@ -437,16 +468,39 @@ class _OwnPullback(custom_vjp):
 
 @api
 def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
-    """A function that computes its output and its own pullback: `fun(*args)` returns `(output, vjp_function)`.
+    """A function that computes its output and its own pullback.
 
-    `vjp_function(cotangent)` returns a tuple with one cotangent per argument (the cotangent itself if there is one argument).
-    It is traced with an abstract cotangent. As JAX's; forward mode works too.
-    TypeError where `fun` does not return such a pair, or the pullback another number of cotangents.
+    Parameters
+    ----------
+    fun : callable
+        `fun(*args)` returns `(output, pullback)`, where `pullback(ct)` returns a tuple with one cotangent for each
+        argument, or the cotangent itself if there is one argument.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of fun and returns the output.
+
+    Raises
+    ------
+    TypeError
+        fun does not return such a pair, or the pullback another number of cotangents.
+
+    Notes
+    -----
+    The pullback is traced, with an abstract cotangent. Forward mode works, too. As `jax.custom_gradient` and
+    `tf.custom_gradient`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> square = funcad.custom_gradient(lambda x: (x * x, lambda ct: 3.0 * ct * x))
     >>> float(funcad.grad(square)(2.0))
     6.0
+
+    See also
+    --------
+    custom_vjp, custom_jvp
     """
 
     @functools.wraps(fun)
@@ -454,7 +508,10 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
         return fun(*args)[0]
 
     def fwd(*args: Any) -> tuple[Any, Any]:
-        out, pullback = fun(*args)
+        found = fun(*args)
+        if not (isinstance(found, (tuple, list)) and len(found) == 2):
+            raise TypeError(f"custom_gradient: {name_of(fun)} must return a pair (output, pullback), not {said(found)}.")
+        out, pullback = found
         outs, out_tree = flat_values(out)
         store = OutTree()
 

@@ -148,12 +148,30 @@ custom_vmap_call_p = Primitive(
 class custom_vmap(Remade):
     """A function with a batching rule of your own.
 
-    `rule(axis_size, in_batched, *args)`, given by `.def_vmap` (also as a decorator), receives a list with a bool pytree per
-    argument, and the arguments, those that are mapped with the mapped axis first; it returns `(output, out_batched)`, a value
-    and a pytree prefix of bools. The rule also serves vmap of jvp; under vmap of grad the function itself is differentiated
-    and batched. Values that the function closes over are not mapped: pass them as arguments. As jax.custom_batching's.
-    `fun` is the function; TypeError where it is mapped and has no rule, or its rule does not return a pair.
+    Parameters
+    ----------
+    fun : callable
+        The function. Values that it closes over are not mapped: pass them as arguments.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of fun. `.def_vmap(rule)` gives it its rule (also as a decorator): `rule(axis_size,
+        in_batched, *args)` gets for each argument a container of bools that say what is mapped, and the arguments, with
+        the mapped axis first; it returns the output, and a container of bools that say what of it is mapped.
+
+    Raises
+    ------
+    TypeError
+        It is mapped and has no rule, or the rule does not return a pair.
+
+    Notes
+    -----
+    The rule also serves `vmap` of `jvp`; under `vmap` of `grad` the function itself is differentiated and batched. As
+    `jax.custom_batching.custom_vmap`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> @funcad.custom_vmap
     ... def f(x):
@@ -163,6 +181,10 @@ class custom_vmap(Remade):
     ...     return 10.0 * x, in_batched[0]
     >>> funcad.vmap(f)(np.array([1.0, 2.0]))
     array([10., 20.])
+
+    See also
+    --------
+    vmap, custom_jvp
     """
 
     shown = ("def_vmap",)

@@ -17,7 +17,7 @@ from funcad.api.border import Transformed, api, check_leaves, flat_values, name_
 from funcad.distributed.partition_runners import runner_of
 from funcad.distributed.partition_tasks import Avals, Carried, Jvp, Lanes, Part, PartitionWork, Push, Slope, Task, Vjp
 from funcad.ir.aval import said
-from funcad.primitives.collective import avals_of, numbers_behind, partition_sum
+from funcad.primitives.partition_sums import avals_of, numbers_behind, partition_sum
 
 
 class Partitions:

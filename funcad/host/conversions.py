@@ -24,9 +24,11 @@ import numpy as np
 from funcad.configuration import config
 from funcad.host.locks import SMALL, handed, read_only
 from funcad.host.real_types import is_a
-from funcad.host.where import callee, caller, is_internal, is_locked, noted, state, tracing, user_source, users_call, users_text
 from funcad.memo import remembers, table, weak_table
 
+from funcad.host.where import (  # isort: skip
+    callee, caller, is_installed, is_internal, is_locked, noted, state, tracing, user_source, users_call, users_text,
+)
 from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
 )
@@ -369,6 +371,9 @@ def _of_call(how: str, called: str, function: Any) -> str:
         return f"import {module} and write {name}(x): a function that was imported by its name does not see traced values"
     if not called or _is_ours(function) or function is float or function is None and how == "float":
         return ""
+    source = user_source()
+    if source is not None and is_installed(source.code.co_filename):
+        return "call the library in funcad.debug.callback, or in funcad.pure_callback for its result: it needs a real array"
     return f"call {called} in funcad.pure_callback: it needs a real array or number"
 
 

@@ -98,6 +98,18 @@ _records: dict[int, _Record] = {}  # by id of the root; the record keeps the roo
 def locked_arrays() -> list[str]:
     """The arrays that are read-only because a derivative needs their values, each with the line that used it.
 
+    Returns
+    -------
+    list of strs
+        One text for each array: its shape, its dtype and the line.
+
+    Notes
+    -----
+    Reverse mode keeps large arrays as they are, not copies of them; until it is done, writing into one raises
+    ValueError. `del` the pullback, or write into a copy. JAX's arrays can never be written into. It raises nothing.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> x = np.ones((200, 200))
     >>> value, pullback = funcad.vjp(lambda x: np.sum(x * x * x), x)
@@ -106,6 +118,10 @@ def locked_arrays() -> list[str]:
     >>> del pullback
     >>> funcad.debug.locked_arrays()
     []
+
+    See also
+    --------
+    funcad.vjp, doctor
     """
     with _guard:
         held = [(r.root, *r.first) for r in _records.values()]

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from funcad.memo import remembers
+
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
@@ -84,7 +86,13 @@ _BEFORE_2_1 = tuple(map(int, np.__version__.split(".")[:2])) < (2, 1)  # reshape
 
 def contiguous(shape: tuple[int, ...], dtype: Any, axes: Sequence[int] | None = None) -> np.ndarray:
     """The layout of a new array; `axes` from the outermost in memory to the innermost, by default C's."""
-    strides, step = [0] * len(shape), np.dtype(dtype).itemsize
+    return _contiguous(shape, np.dtype(dtype), None if axes is None or len(shape) < 2 else tuple(axes))
+
+
+@remembers(256)
+def _contiguous(shape: tuple[int, ...], dtype: np.dtype, axes: tuple[int, ...] | None) -> np.ndarray:
+    """Shape, dtype and axes of a new array: its layout."""
+    strides, step = [0] * len(shape), dtype.itemsize
     for axis in reversed(range(len(shape)) if axes is None else axes):
         strides[axis] = step
         step *= max(shape[axis], 1)
@@ -97,6 +105,8 @@ def memory_axes(layouts: Sequence[np.ndarray]) -> list[int]:
     Of two axes the one with the longer stride is outside, if all operands agree; else they stay in C's order.
     """
     ndim = layouts[0].ndim
+    if ndim < 2:
+        return [0] * ndim
     strides = [[abs(s) if n > 1 else 0 for s, n in zip(x.strides, x.shape)] for x in layouts]
     axes = list(range(ndim))[::-1]  # from the innermost: an insertion sort
     for start in range(1, ndim):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
+from funcad.errors import BufferNeeded, FuncadError, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.locks import locked_arrays
 from funcad.memo import table
 
@@ -60,6 +60,7 @@ class _State(_local):
     drawing: tuple = ()  # who looks at generators before and after a draw that is replayed (jitted/left_behind.py)
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
     explain_misses: Any = None  # whom explain_cache_misses tells
+    told: Any = None  # the profile function of a net that is open here (twin/net.py)
 
 
 class _Remarks(_local):
@@ -128,6 +129,21 @@ def setting(**fields: Any) -> Iterator[None]:
             restore()
     finally:
         restore()  # again: Ctrl-C may have come in the midst of the first
+
+
+class unseen:
+    """A `with` block in which no code of the user's runs: a profile function that waits for it makes all three times slower."""
+
+    __slots__ = ("told",)
+
+    def __enter__(self) -> None:
+        self.told = state.told if state.told is not None and sys.getprofile() is state.told else None
+        if self.told is not None:
+            sys.setprofile(None)
+
+    def __exit__(self, *exception: object) -> None:
+        if self.told is not None:
+            sys.setprofile(self.told)
 
 
 # -- where in the user's program an equation was written
@@ -213,7 +229,9 @@ handing: set[CodeType] = set()  # codes that stand between the user's line and w
 def users_frame(depth: int) -> FrameType:
     """The frame of the code that calls, `depth` frames above the caller of this."""
     frame: FrameType = sys._getframe(depth + 1)
-    return frame.f_back if frame.f_code in handing and frame.f_back is not None else frame
+    while frame.f_code in handing and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def outside(depth: int) -> int:
@@ -305,21 +323,35 @@ def users_call() -> Any:
     return callee()[1] if found is None else found
 
 
-def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it."""
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def is_installed(filename: str) -> bool:
+    """Whether it is a file of somebody's library."""
+    return any([part in filename for part in _INSTALLED])
+
+
+def strip_traceback(traceback: TracebackType | None, within: bool = True) -> TracebackType | None:
+    """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it.
+
+    `within=False`: without those of the library that the user called last, either.
+    """
     if os.environ.get("FUNCAD_TRACEBACK") == "full":
         return traceback
-    kept = []
+    kept: list[TracebackType] = []
     entry = traceback
     while entry is not None:
         filename = entry.tb_frame.f_code.co_filename
         if not filename.startswith(_PACKAGE) and filename != GENERATED:
             kept.append(entry)
         entry = entry.tb_next
-    result: TracebackType | None = None
-    for item in reversed(kept):
-        result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
-    return result
+    ends = [i for i, item in enumerate(kept, 1) if not is_installed(item.tb_frame.f_code.co_filename)]
+    if not within and ends:
+        del kept[ends[-1] :]
+    for item, following in zip(kept, [*kept[1:], None]):
+        if item.tb_next is not following:  # in place: code may tell entries, and `except*` whole tracebacks, by identity
+            item.tb_next = following
+    return kept[0] if kept else None
 
 
 def note_source(error: BaseException, source: Source | None) -> None:
@@ -346,10 +378,10 @@ def interrupted(stop: BaseException) -> BaseException:
     It is raised on without our frames, and without what was handled when it came: in a notebook these are a hundred lines.
     """
     state.source = None
-    for recover in after_interrupts:
+    stop.with_traceback(strip_traceback(stop.__traceback__)).__suppress_context__ = True
+    for recover in after_interrupts:  # what our frames held is gone
         recover()
-    stop.__suppress_context__ = True
-    return stop.with_traceback(strip_traceback(stop.__traceback__))
+    return stop
 
 
 def is_locked(error: BaseException) -> bool:
@@ -357,10 +389,18 @@ def is_locked(error: BaseException) -> bool:
     return isinstance(error, ValueError) and str(error) in _READ_ONLY
 
 
+FOREIGN = {  # what others say when they get a traced value or an array, and what to do
+    "is not JSON serializable": "return the value, and write it outside; or write it in funcad.debug.callback.",
+    "can be converted to Python scalars": "np.sin(x) takes arrays, math.sin(x) one number; and so for the others of math.",
+}
+
+
 def for_user(error: Exception) -> Exception:
     """The error without our frames; what NumPy says of traced elements (`a[i] = x`) and shapes explained."""
-    traceback = strip_traceback(error.__traceback__)
-    cause = error.__cause__
+    traceback = strip_traceback(error.__traceback__, not isinstance(error, FuncadError))
+    cause, context = error.__cause__, error.__context__
+    if isinstance(error, FuncadError) and type(context) is AttributeError and "a traced " in str(context):
+        error.__suppress_context__ = True  # a library asked for an attribute first
     while type(error) is SystemError and isinstance(cause, Exception):  # code in C went on calling in spite of our error
         error, cause = cause, cause.__cause__
     if type(error) is AttributeError and noted.text and type(error.obj).__module__.startswith("funcad."):
@@ -379,6 +419,9 @@ def for_user(error: Exception) -> Exception:
             else "funcad has locked the array until the call of grad, jit or their kind returns: the function has read it."
         )
         error.add_note("Remedy: K = np.array(K) inside the function makes a copy that can be written, with traced values too.")
+    for told, remedy in FOREIGN.items():
+        if type(error) is TypeError and told in str(error) and not has_notes:
+            error.add_note(f"Remedy: {remedy}")
     if type(error) is AttributeError and error.name == "at" and type(error.obj) is np.ndarray and not has_notes:
         error.add_note("Remedy: funcad.numpy.at(x)[i].set(v), which takes NumPy's arrays too.")
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):

@@ -98,12 +98,12 @@ class Jaxpr:
         """For each equation, the variables that nobody reads after it (so that values die early)."""
         uses = self.memo.get("last_uses")
         if uses is None:
-            seen = {v for v in self.outputs if isinstance(v, Var)}
+            seen = {v for v in self.outputs if type(v) is Var}
             uses = []
             for equation in reversed(self.equations):
                 dead = []
                 for atom in (*equation.outputs, *equation.inputs):
-                    if isinstance(atom, Var) and atom not in seen:
+                    if type(atom) is Var and atom not in seen:
                         seen.add(atom)
                         dead.append(atom)
                 uses.append(tuple(dead))

@@ -136,7 +136,7 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "hoisted", "recorder", "tries", "filters"),
+        *("given", "layouts", "makers", "n_makers", "looks", "hoisted", "recorder", "tries", "filters"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
@@ -153,7 +153,7 @@ class AbstractTrace(Trace):
         self.given: Any = None  # what the inputs stand for (unjitted/strides.py), where that can be known
         self.layouts: Any = None  # of variables whose memory order was asked for (unjitted/strides.py)
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
-        self.n_makers = 0
+        self.n_makers = self.looks = 0
         self.recorder = None
         self.tries: Callable[[Primitive, Sequence[Value], Params], Any] | None = None  # records what may fail
         self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
@@ -239,6 +239,7 @@ class AbstractTrace(Trace):
         return Tracer(self, output, None, None, source)
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
+        self.looks += 1
         for equation in self.equations[self.n_makers :]:
             if equation.primitive.square is not None:
                 self.makers.update([(v, equation) for v in equation.outputs])

@@ -5,9 +5,39 @@
 Array([2., 1.])
 """
 
+from typing import Any as _Any
+
+import funcad.numpy as _numpy
 from funcad.foreign_names import mirror as _mirror
 from funcad.jax.jax_arrays import Array as ndarray
 from funcad.jax.jax_arrays import dressed as _dressed
+from funcad.primitives import sorting as _sorting
 
-__all__ = ["ndarray"]
+__all__ = ["argsort", "ndarray", "sort"]
 __getattr__, __dir__ = _mirror(__name__, "funcad.numpy", "numpy", dress=_dressed)
+
+
+@_dressed
+def sort(a: _Any, axis: int | None = -1, *, descending: bool = False, **options: _Any) -> _Any:
+    """`jax.numpy.sort`, NaN first in descending order.
+
+    >>> from funcad.jax import numpy as jnp
+    >>> jnp.sort(jnp.array([2.0, jnp.nan, 3.0]), descending=True)
+    Array([nan,  3.,  2.])
+    """
+    result = _numpy.sort(a, axis, **options)
+    return _numpy.flip(result, 0 if axis is None else axis) if descending else result
+
+
+@_dressed
+def argsort(a: _Any, axis: int | None = -1, *, descending: bool = False, **options: _Any) -> _Any:
+    """`jax.numpy.argsort`, NaN first in descending order; equal elements stay in their order.
+
+    >>> from funcad.jax import numpy as jnp
+    >>> jnp.argsort(jnp.array([2.0, jnp.nan, 3.0]), descending=True)
+    Array([1, 2, 0])
+    """
+    if not descending:
+        return _numpy.argsort(a, axis, **options)
+    x = _numpy.ravel(a) if axis is None else _numpy.asarray(a)
+    return _sorting.argsort(x, range(x.ndim)[0 if axis is None else axis], descending=True)

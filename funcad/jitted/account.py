@@ -16,30 +16,36 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
+from funcad.backends.cost import Extent
 from funcad.configuration import config
 from funcad.show.compile_log import html_table
 
 COSTS = {  # seconds of one core, of what is counted
-    "recording": 4e-4,  # while Python runs on traced values;
-    "recorded": 4.5e-5,  # an equation of numbers of a derivative,
-    "plainly": 2.5e-5,  # or of none,
-    "with array": 1e-4,  # or of arrays
-    "passed": 1.2e-5,  # an equation that the compiler looks at,
+    "first recording": 8e-3,  # of a function, whose twin is written;
+    "recording": 1e-3,  # another one;
+    "recorded": 2.2e-5,  # an equation of numbers in it,
+    "recorded array": 4e-5,  # or of arrays;
+    "question": 3e-5,  # that Python asks meanwhile;
+    "made ready": 8e-6,  # an equation of a program that is to run at once, as Python asked for no value
+    "passed": 1e-5,  # an equation that the compiler looks at,
+    "left": 2e-5,  # one that is left then,
     "program": 3e-3,  # a program that it writes,
-    "scalar": 9e-5,  # each of its equations that is left, of numbers
-    "array": 2e-4,  # or of arrays
-    "un-jitted": 8e-7,  # an equation of numbers of a derivative, as plain Python does it,
-    "un-jitted array": 2e-6,  # or of arrays,
-    "row": 3.5e-6,  # or what is written down for one operation of it
+    "scalar": 3.5e-5,  # each of its equations, of numbers
+    "array": 1.25e-4,  # or of arrays
+    "row": 3.8e-6,  # what is written down, un-jitted, for one operation of a derivative,
+    "row array": 1.1e-6,  # and for each equation of arrays in its recording;
+    "un-jitted": 8e-7,  # where no rows are known, an equation of numbers of a derivative, as plain Python does it,
+    "un-jitted array": 2e-6,  # or of arrays
     "derivative": 1e-5,  # of what is not counted in these
-    "operation": 3e-7,  # an equation of no derivative
-    "number": 3e-8,  # which gives a number of NumPy's
+    "operation": 2.4e-7,  # an equation of arrays of no derivative,
+    "number": 3e-8,  # one that gives a number of NumPy's
     "of Python": 1.5e-8,  # or of Python's
     "byte": 1e-10,  # of results
 }
 CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
-FREE = 0.125  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
-FIRST_LOOK = 0.04  # seconds of a recording of which nothing is known
+FREE = 0.115  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
+FIRST_LOOK = 0.06  # seconds of a recording of which nothing is known
+MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like others and cost so much of what the first did
 ROW = 2.8  # equations of a row, of most functions; some have twice as many
 OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
@@ -76,13 +82,14 @@ class Cost(NamedTuple):
 class Account:
     """Of one function; its derivatives and signatures share nothing but this."""
 
-    __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "work", "latest", "idle", "decisions")
+    __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "rows", "work", "latest", "idle", "decisions")
 
     def __init__(self) -> None:
         self.calls = 0
         self.earned = self.recording = self.compiling = 0.0
         self.size = 0.0  # seconds that a recording takes, as far as is known
         self.rate = COSTS["recorded"]  # and each equation of it
+        self.rows = 0  # of its gradients, in an un-jitted call
         self.work = 0.0  # seconds that a call takes un-jitted, at least
         self.latest = 0.0  # the same, of the call that was recorded last
         self.idle = 0  # recordings since one has come again
@@ -128,6 +135,7 @@ class Account:
 
     def observed(self, rows: int) -> None:
         """A call has run un-jitted, with so many rows of gradients."""
+        self.rows = max(self.rows, rows)
         self.size = max(self.size, ROW * rows * COSTS["recorded"])
         self._takes(rows * COSTS["row"])
 
@@ -136,16 +144,30 @@ class Account:
             self.earned = self.calls * work  # nothing was known of the calls so far
         self.work = max(self.work, work)
 
-    def recorded(self, equations: Any, derivative: bool, whole: bool) -> None:
-        """A recording of these equations has ended, or was given up."""
-        found = _Extent(equations)
-        seconds = found.recording(derivative)
+    def recorded(self, equations: Any, derivative: bool, whole: bool, questions: int = 1) -> None:
+        """A recording of these equations has ended, or was given up; `questions`: how many values Python asked for."""
+        found, total = Extent(equations), len(equations)
+        each = found.numbers * COSTS["recorded"] + found.arrays * COSTS["recorded array"]
+        if total > MANY:
+            each *= (MANY + AGAIN * (total - MANY)) / total
+        each += questions * COSTS["question"] if questions or not whole else total * COSTS["made ready"]
+        seconds = each + COSTS["recording" if self.recording else "first recording"]
         self.recording += seconds
-        self.size = max(self.size, seconds if whole else 2 * seconds)
-        self.rate = seconds / max(found.total, 1)
-        self.latest = found.unjitted(derivative)
+        self.size = max(self.size, each + COSTS["recording"] if whole else 2 * seconds)
+        self.rate = each / max(total, 1) or COSTS["recorded"]
+        self.latest = self._unjitted(found, derivative)
         self._takes(self.latest)
-        self.decided(f"a recording {'' if whole else 'was given up '}of {found.total:,} equations")
+        self.decided(f"a recording {'' if whole else 'was given up '}of {total:,} equations")
+
+    def _unjitted(self, found: Extent, derivative: bool) -> float:
+        """Seconds that recorded equations take un-jitted, from below."""
+        seconds, numpys = found.n_bytes * COSTS["byte"], found.numbers - found.python
+        if not derivative:
+            seconds += found.python * COSTS["of Python"] + numpys * COSTS["number"] + found.arrays * COSTS["operation"]
+            return seconds
+        counted = found.numbers * COSTS["un-jitted"] + found.arrays * COSTS["un-jitted array"]
+        rows = self.rows * COSTS["row"] + found.arrays * COSTS["row array"] if self.rows else 0.0
+        return seconds + COSTS["derivative"] + max(counted, rows)
 
     def compiled(self, seconds: float, what: str) -> None:
         self.compiling += seconds
@@ -161,6 +183,10 @@ class Account:
     def passes(self, equations: int) -> bool:
         """Is a program of so many equations to be looked at by the compiler now?"""
         return self.spends(equations * COSTS["passed"], f"a program of {equations:,} equations, made shorter")
+
+    def passed(self, left: int) -> None:
+        """It was looked at, and so many are left: this tells what it has taken."""
+        self.compiling += left * COSTS["left"]
 
     def compiles(self, numbers: int, arrays: int) -> bool:
         """Is a program of so many equations of numbers and of arrays, which are left, to be compiled now?"""
@@ -189,41 +215,6 @@ def most_bytes() -> int:
 def compile_cost(numbers: int, arrays: int) -> float:
     """Seconds that it takes to compile a program of so many equations, which the passes have left."""
     return COSTS["program"] + numbers * COSTS["scalar"] + arrays * COSTS["array"]
-
-
-class _Extent:
-    """What equations give: numbers of Python's, numbers of NumPy's, arrays and their bytes."""
-
-    __slots__ = ("total", "python", "numbers", "arrays", "n_bytes")
-
-    def __init__(self, equations: Any):
-        self.total = len(equations)
-        self.python = self.numbers = self.arrays = self.n_bytes = 0
-        for e in equations:
-            for v in e.outputs:
-                aval = v.aval
-                size = getattr(aval, "size", None)
-                if size is None:
-                    continue
-                if aval.shape:
-                    self.arrays, self.n_bytes = self.arrays + 1, self.n_bytes + size * aval.dtype.itemsize
-                elif aval.weak:
-                    self.python += 1
-                else:
-                    self.numbers += 1
-
-    def recording(self, derivative: bool) -> float:
-        """Seconds that it takes to record them."""
-        one = COSTS["recorded" if derivative else "plainly"]
-        return COSTS["recording"] + (self.python + self.numbers) * one + self.arrays * COSTS["with array"]
-
-    def unjitted(self, derivative: bool) -> float:
-        """Seconds that they take un-jitted, from below."""
-        seconds = self.n_bytes * COSTS["byte"]
-        if derivative:
-            seconds += COSTS["derivative"] + self.arrays * COSTS["un-jitted array"]
-            return seconds + (self.python + self.numbers) * COSTS["un-jitted"]
-        return seconds + self.python * COSTS["of Python"] + self.numbers * COSTS["number"] + self.arrays * COSTS["operation"]
 
 
 class Equations(list):  # type: ignore[type-arg]

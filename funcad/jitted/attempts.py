@@ -8,6 +8,7 @@ function with guards is attempted once for each of its paths.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -51,8 +52,7 @@ class Attempt(NamedTuple):
     store: Any  # of the output's structure
     writes: Any
     given: Given
-    in_tree: Any
-    title: str
+    of: Attempts
     found: Found  # what the function may read beside its arguments
     run: TwinRun | None  # where it has a twin: what it reads and stores
 
@@ -70,10 +70,13 @@ class Attempt(NamedTuple):
             made = bool(self.found.codes) and tracing.shown_code(self.found.codes[0]) is not self.found.codes[0]
             return self.found.settle(f, moved, not made)  # what a twin made is seen where it was made
         guards = run.guards or Guards([])
-        if run.unseen or keeps_functions(jaxpr):
+        if run.ran or keeps_functions(jaxpr):
             if guards.inputs:  # what the walk compares may be one of them
                 raise Unplaced("")
-            guards = guards.joined(self.found.settle(f, moved, run.unseen))
+            code = next((code for code, outside in run.ran if outside and not self.found.looks_at(code)), None)
+            if code is not None:
+                raise Refusal(f"{code.co_qualname} is called by a library, and nobody sees what it reads", "")
+            guards = guards.joined(self.found.settle(f, moved, bool(run.ran)))
         return guards if guards.places else None
 
     def changes(self) -> bool:
@@ -111,6 +114,14 @@ class Attempts:
         self.statics = [(label, again(a, of and not i)) for i, (label, a) in enumerate(core.static_values(args, kwargs))]
         self.twinned, self.unseen = has_twin(core.f), core.cache.unseen
 
+    def ordered_as(self, in_tree: Any) -> Attempts:
+        """The same for a call whose dicts may have their keys in another order."""
+        if in_tree.orders == self.in_tree.orders:
+            return self
+        found = copy.copy(self)
+        found.in_tree = in_tree
+        return found
+
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
         """The static arguments beside the others."""
         it = iter(dynamic)
@@ -144,7 +155,7 @@ class Attempts:
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         flat = flat if run is None else run.storing(flat)
         flat = _taking(flat, run, self.given) if self.given else flat
-        return Attempt(flat, store, writes, given, self.in_tree, self.title, found, run)
+        return Attempt(flat, store, writes, given, self, found, run)
 
 
 def _taking(flat: Callable[..., list], run: TwinRun | None, places: Sequence[Place]) -> Callable[..., list]:
@@ -162,14 +173,15 @@ def _taking(flat: Callable[..., list], run: TwinRun | None, places: Sequence[Pla
 class TwinRun:
     """One run of a function's twin, and what it stored."""
 
-    __slots__ = ("statics", "inputs", "known", "guards", "unseen", "stores", "outputs", "advancing", "orders", "given")
-    __slots__ += ("stored",)
+    __slots__ = ("statics", "inputs", "known", "guards", "stores", "outputs", "advancing", "orders", "given")
+    __slots__ += ("stored", "ran")
 
-    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[bool]):
+    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[dict]):
         self.statics, self.inputs, self.known = statics, inputs, known
         self.guards: Guards | None = None
         self.given: dict[Any, Any] = {}
-        self.unseen = self.stored = False  # did code of the user's run that is no twin? Was something stored?
+        self.ran: tuple[tuple[Any, bool], ...] = ()  # the user's codes that ran as they are, see reads/run.py
+        self.stored = False  # was something stored?
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
         self.advancing: set[str] = set()  # labels of what is read and stored
@@ -195,9 +207,9 @@ class TwinRun:
                     raise Refusal("a context variable is set, and what the program calls may read it", "")
             if observer.storing:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
-            self.guards, self.unseen = observer.guards(), observer.unseen
+            self.guards, self.ran = observer.guards(), observer.ran
             observer.orders.handed(result)
-            self.orders = observer.orders.seen or self.unseen
+            self.orders = observer.orders.seen or bool(self.ran)
             return result
         except Refusal as refusal:
             refusal.outside = (observer.guards() or Guards([])).listed()
@@ -225,7 +237,7 @@ def run_again(f: Any, statics: list[tuple[str, Any]], args: tuple, kwargs: dict,
     running = _running()
     observer = running.begin(f, statics, set())
     try:
-        with running.under(observer, [False]) as twin, setting(happened=([], happened)):
+        with running.under(observer, [{}]) as twin, setting(happened=([], happened)):
             return twin(f)(*args, **kwargs)
     except Refusal:
         observer.stores.undo()

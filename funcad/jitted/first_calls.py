@@ -8,7 +8,7 @@ their memory, and NumPy does not warn. What a trace cannot do, and f could, is a
 
 Traps: the first call traces where something else is traced around it; over processes, whose calls must be alike; on a device;
 where arrays are so large that a run costs more than a trace; where lanes of vmap try whether something happens; where a trace
-is to tell something (`guards=False`, `not_compiled="raise"`, the audit, checks of numbers); where arguments are donated or of
+is to tell something (`guards=False`, `not_compiled="raise"`, checks of numbers); where arguments are donated or of
 classes of the user's; where f says `constant`, which is of the first call, or warns, of a line that is so many calls up.
 An array that f writes and returns is the caller's own.
 """
@@ -50,7 +50,7 @@ def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
     """May f itself be run in the place of a trace?"""
     if not config.jit_patience:
         return False
-    if not core.guards or core.inline or core.donate_nums or core.donate_names or config.audit:
+    if not core.guards or core.inline or core.donate_nums or core.donate_names:
         return False
     if open_traces or state.before_effect is not None or key.axes or key.device != "cpu" or key.arrays is not np.ndarray:
         return False

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import MethodType
 from typing import Any
 
@@ -24,6 +25,7 @@ from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
 from funcad.errors import FuncadError, NotCompiledWarning
 from funcad.host.devices import device_in_use
+from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, setting, state
 from funcad.ir.aval import aval_of
@@ -73,12 +75,28 @@ MOST_WRITTEN = 4  # signatures of one function with calls of their own, most rec
 
 
 def disable_jit() -> Any:
-    """A context, as JAX's, in which jitted functions return and raise what plain Python does, for `print` and `pdb`.
+    """A context in which jitted functions run as plain Python does.
 
+    Returns
+    -------
+    context manager
+        It holds in the thread that entered it.
+
+    Notes
+    -----
+    Results, errors, `print` and the debugger are those of the function itself; loops of `scan` and `while_loop` are
+    still traced. As `jax.disable_jit`. It raises nothing.
+
+    Examples
+    --------
     >>> import funcad
     >>> with funcad.disable_jit():
     ...     funcad.jit(lambda x: x if x > 0 else -x)(-2.0)
     2.0
+
+    See also
+    --------
+    jit, clear_caches
     """
     return setting(jit_disabled=True)
 
@@ -97,30 +115,67 @@ def jit(
     guards: bool = True,
     not_compiled: str | None = None,
 ) -> Any:
-    """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
+    """Compile f: trace it once for each signature of its arguments, and run the program from then on.
 
-    The first call of a signature runs f itself, so that what is called once pays for no trace; the second one traces. The first
-    one does so for arrays of more than a megabyte, inside other traces, on devices, with `guards=False` and donated arguments.
+    Also a decorator, with or without options, of functions and of methods of any class, whose `self` is read and stored
+    as f does.
 
-    Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
-    Buffers of those named by `donate_argnums` or `donate_argnames` may be overwritten if they are writeable, contiguous, own
-    their data and share memory with no other argument; use them no more. Small programs make new arrays all the same.
-    `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use laws of real numbers,
-    and round x * y + z once: NaN, infinities, signed zeros, overflow and the last digits may differ.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them.
+    static_argnums, static_argnames : int, str or sequence of them, optional
+        Arguments that are ordinary hashable Python values. Each value has a program of its own.
+    donate_argnums, donate_argnames : int, str or sequence of them, optional
+        Arguments whose memory the result may take, if they are writeable, contiguous, own their data and share memory
+        with no other argument. Use them no more. Small programs make new arrays all the same.
+    inline : bool
+        Splice the program into an enclosing one.
+    fast_math : bool
+        The compiler may use laws of real numbers, and round x * y + z once: NaN, infinities, signed zeros, overflow and
+        the last digits may differ.
+    guards : bool
+        True, the default: `if`, `while` and `range` on values work, and what f reads beside its arguments stays fresh.
+        False: they raise, as in JAX.
+    not_compiled : {"warn", "ignore", "raise"}, optional
+        What happens when a call has to run un-jitted; by default what `funcad.config.not_compiled` says.
 
-    Where Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*: each is
-    found by running f, and compiled when it comes again. Effects happen once, errors are f's own. Paths that never repeat
-    run un-jitted after a while. With `guards=False`, in bodies of loops and in vmap that raises TracerBoolConversionError.
+    Returns
+    -------
+    callable
+        It takes the arguments of f and returns what f returns: NumPy arrays and scalars, or CuPy arrays where these
+        went in. It has the methods `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path,
+        *args)`, `export_c(path, *args)`, `cache_info()` and `clear_cache()`, and pickles by name if f does, without the
+        programs.
 
-    What f reads beside its arguments is as fresh as in f: where a closure variable, global, default or attribute has changed,
-    f is traced again, and a number that keeps changing becomes an input. Contents of NumPy arrays are read at every call.
-    What f stores there (`self.t += 1`) is stored at each call. What can be neither read again nor replayed (an iterator, a
-    clock, a captured generator) runs un-jitted, with one NotCompiledWarning; `not_compiled` is "warn", "ignore" or "raise".
-    Jitted programs never warn. Also a decorator, with or without options, of functions and of methods of any class, whose
-    `self` is read and stored as f does it. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`,
-    `export(path, *args)`, `export_c(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does, by name,
-    without the programs.
+    Raises
+    ------
+    TypeError
+        An argument is no array or number, or a static one is not hashable.
+    TracerBoolConversionError
+        Python asks for a value with `guards=False`, in the body of a loop, or in vmap. Else errors are those of f.
 
+    Warns
+    -----
+    NotCompiledWarning
+        Once, where f does what can be neither read again nor replayed (an iterator, a captured generator): it runs
+        un-jitted.
+
+    Notes
+    -----
+    A signature is the structure, the shapes and dtypes, and the static values. Its first call runs f itself, so that
+    what is called once pays for no trace; the second one traces. The first one does so for arrays of more than a
+    megabyte, inside other traces, on devices, with `guards=False` and with donated arguments.
+
+    Where Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*:
+    each is found by running f, and compiled when it comes again. Paths that never repeat run un-jitted after a while.
+    What f reads beside its arguments is as fresh as in f: where a closure variable, global, default or attribute has
+    changed, f is traced again, and a number that keeps changing becomes an input. Contents of NumPy arrays are read at
+    every call. What f stores (`self.t += 1`) is stored at each call, and effects happen once a call. NumPy's warnings
+    about values are not given. JAX traces at the first call, raises at `if x > 0`, and keeps what it read for ever.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> @funcad.jit
     ... def norm(x):
@@ -130,6 +185,13 @@ def jit(
     >>> relu = funcad.jit(lambda x: x if x > 0 else 0.0)
     >>> relu(2.0), relu(-2.0)
     (2.0, 0.0)
+    >>> power = funcad.jit(lambda x, n: x**n, static_argnums=1)  # a program for each n
+    >>> float(power(2.0, 3)), float(power(2.0, 4))
+    (8.0, 16.0)
+
+    See also
+    --------
+    vmap, grad, disable_jit, constant, explain_cache_misses, funcad.debug.compile_log
     """
     options = {
         "static_argnums": static_argnums,
@@ -170,9 +232,9 @@ class Jitted(Remade):
         return self._core.f, functools.partial(jit, **self._core.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        core = self._core
-        if instance is None or not hasattr(type(core.f), "__get__"):  # as of f, which binds to nothing
-            return self
+        core, f = self._core, self._core.f
+        if instance is None or not hasattr(type(f), "__get__") or f.__get__(instance, owner) is f:
+            return self  # as f, which binds to nothing
         own = 0 not in core.static_nums and is_no_argument(instance, core.f)
         return MethodType(core.of_objects() if own else self, instance)
 
@@ -428,8 +490,13 @@ class Core:
     def _call(self, args: tuple, kwargs: dict, tries: int = 0) -> Any:
         if tries > _MOST_TRIES:
             raise Refusal("what it reads changes while it is called", "")
+        with ExitStack() as making:
+            return self._called(args, kwargs, tries, making)
+
+    def _called(self, args: tuple, kwargs: dict, tries: int, making: ExitStack) -> Any:
+        """`making`: a block in which the program is traced, if need be, and runs for the first time."""
         result: list[Any] = []
-        leaves, entry, key = self.traced(args, kwargs, result)
+        leaves, entry, key = self.traced(args, kwargs, result, making)
         if result:
             return result[0]
         if device_in_use():
@@ -582,7 +649,7 @@ class Core:
                 leaves = [*leaves, *further]
                 try:
                     with setting(happened=(happened, [])):
-                        return entry.paths.call(self, leaves, args, kwargs, donated)
+                        return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
                 except Exception as error:
                     stored_before(self, args, kwargs, happened, error)
                     raise
@@ -593,7 +660,7 @@ class Core:
             entry.runs += 1
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
-        return entry.paths.call(self, leaves, args, kwargs, donated)
+        return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -608,7 +675,7 @@ class Core:
         def is_static(where: Any) -> bool:
             return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
 
-        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self)
+        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self, key.in_tree)
         call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f, self.knows_self)
         if call is None:
             entry.write_at = -1
@@ -656,7 +723,9 @@ class Core:
             owner.__call__ = self.enter
 
     # -- programs
-    def traced(self, args: tuple, kwargs: dict, result: list | None = None) -> tuple[list, Entry, Signature]:
+    def traced(
+        self, args: tuple, kwargs: dict, result: list | None = None, making: ExitStack | None = None
+    ) -> tuple[list, Entry, Signature]:
         """The leaves of a call, its program, traced if need be, and its signature.
 
         `result` is given if it is a call: where it is observed, or tracing needs values, the function runs, and what it gave is
@@ -694,6 +763,8 @@ class Core:
                         ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
                         itself = result is not None and may_run_itself(self, key, (dynamic, keywords))
                         most = self.cache.account.longest() if itself else None
+                        if making is not None:
+                            making.enter_context(many_objects())
                         try:
                             entry = Tracing(self, args, kwargs, in_tree, avals, leaves, result, most).entry(ran)
                         except Abandoned:

@@ -199,7 +199,7 @@ class Cache:
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
     __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
-    __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "account", "mixes", "__weakref__")
+    __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "account", "mixes", "ordered", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
@@ -209,10 +209,11 @@ class Cache:
         self.places: dict[str, Place] = {}  # where programs have read what they advance
         self.account = Account()
         self.mixes = True  # may max and min select one of Python's numbers and NumPy's? See reads/selections.py
+        self.ordered = False  # has a path seen the order of keys that its signature's first path had not? See path_entries.py
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
         self.observed: OrderedDict[Signature, None] = OrderedDict()  # signatures whose first call ran un-jitted
-        self.unseen: list[bool] = []  # of each run of the twin that had a net: did code of the user's run as it is?
+        self.unseen: list[Any] = []  # if a run has had a net: the user's codes that ran as they are, see reads/run.py
         self.refused: str | None = None  # why the function is not compiled
         self.refuser: Any = None  # the code that does what cannot be compiled
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
@@ -277,6 +278,14 @@ class Cache:
         if entry is None and len(changed) >= MOST_STATES:
             key = next(k for k in self.entries if k in changed)  # the place of the one that was not used for longest
         return key, entry
+
+    def in_order(self, entry: Entry, key: Signature, orders: Any, leaves: list, f: Any) -> Signature:
+        """The place of what takes the place of this entry, which was for all orders, for one of them; no more are for all."""
+        with self.lock:
+            self.ordered = True
+            for known in [k for k, e in self.entries.items() if e is entry]:
+                del self.entries[known]
+            return self.find_among((orders, None), key, leaves, f)[0]
 
     def get(self, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
         with self.lock:
@@ -511,10 +520,27 @@ further.append(_lines)
 def clear_caches() -> None:
     """Forget every traced and compiled program of every jitted function.
 
-    Returns nothing and raises nothing; the next calls trace again. As jax.clear_caches.
+    Returns
+    -------
+    None
 
+    Notes
+    -----
+    The next calls trace and compile again. Code that was kept on disk stays: `python -m funcad cache clear` takes that
+    away. As `jax.clear_caches`. It raises nothing.
+
+    Examples
+    --------
     >>> import funcad
+    >>> f = funcad.jit(lambda x: 2.0 * x)
+    >>> y = f(1.0), f(1.0)
     >>> funcad.clear_caches()
+    >>> f.cache_info().currsize
+    0
+
+    See also
+    --------
+    jit, funcad.debug.caches, disable_jit
     """
     with _guard:
         caches = _every_cache()

@@ -216,7 +216,7 @@ class _Writer:
             if keys:  # they are nearly always the same objects; and in this order, which counts
                 first, *others = [f"[{i}] is {self.constant(key)}" for i, key in enumerate(keys)]
                 alike = " and ".join([f"(_keys := [*{name}]){first}", *[f"_keys{other}" for other in others]])
-                if self.entry.ordered:
+                if self.entry.ordered or self.entry.paths is not None:  # which give f these keys
                     self.structure.append(f"({alike} or _same((*_keys,), {self.constant(keys)}))")
                 else:
                     self.structure.append(f"({alike} or _same({{*_keys}}, {self.constant({*keys})}))")

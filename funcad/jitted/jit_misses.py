@@ -36,10 +36,23 @@ def _print(text: str) -> None:
 def explain_cache_misses(report: Callable[[str], Any] | None = None) -> Any:
     """A context in which every call that has to be traced says why: which part of its signature is new.
 
-    `report` is called with the text, which is else printed to stderr. A function that has been traced for eight shapes is told
-    once what can be done about it. For all threads, and for good: `funcad.config.explain_cache_misses = True`.
-    Returns a context manager and raises nothing. JAX has a flag of that name, which logs.
+    Parameters
+    ----------
+    report : callable, optional
+        It is called with the text, which is else printed to stderr.
 
+    Returns
+    -------
+    context manager
+        It holds for all threads.
+
+    Notes
+    -----
+    A function that has been traced for eight shapes is told once what can be done about it. For good:
+    `funcad.config.explain_cache_misses = True`. JAX has a flag of that name, which logs. It raises nothing.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> f = funcad.jit(lambda x: 2.0 * x)
     >>> with funcad.explain_cache_misses(print):  # doctest: +ELLIPSIS
@@ -48,6 +61,15 @@ def explain_cache_misses(report: Callable[[str], Any] | None = None) -> Any:
       x: f64[3]
     jit of <lambda>: traced again at ...
       x: f64[4], before f64[3]
+    >>> seen = []
+    >>> with funcad.explain_cache_misses(seen.append):
+    ...     y = f(np.ones(3))  # known
+    >>> seen
+    []
+
+    See also
+    --------
+    jit, funcad.debug.compile_log
     """
     return setting(explain_misses=_print if report is None else report)
 

@@ -39,6 +39,10 @@ def may_commit(entry: Entry, leaves: Sequence[Any]) -> bool:
     return True
 
 
+# `x.shape = s`, of which NumPy 2.5 warns: this line is not the user's
+_set_shape = getattr(np.ndarray, "_set_shape", lambda x, shape: setattr(x, "shape", shape))
+
+
 def commit(
     entry: Entry, leaves: Sequence[Any], inputs: Sequence[Any], outs: Sequence[Any], donated: frozenset[int], name: str
 ) -> list[Any]:
@@ -56,7 +60,7 @@ def commit(
             )
         elif id(x) not in donated:
             if x.shape != np.shape(value):  # x.shape = s was written
-                x.shape = np.shape(value)
+                _set_shape(x, np.shape(value))
             x[...] = value
     results = outs[:n]
     for k, i in entry.returned.items():

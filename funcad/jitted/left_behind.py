@@ -71,6 +71,7 @@ def nothing_left(found: Found) -> Iterator[None]:
 def untwinned(observer: Any, f: Any) -> Any:
     """A function of the user's that has no twin, called by one that has: what it can reach is looked at around its call."""
     walks: list[Found] = []
+    observer.alone.append((f.__code__, False))
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:

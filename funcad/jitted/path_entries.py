@@ -3,6 +3,7 @@
 Idea: such an entry is found as any other. What a program asked of its arguments while it was traced (strides, which numbers are
 arrays) is a part of its signature; of paths it is what any of them asked. So when a path asks more, the entry gets a successor
 which asks that too, with paths of its own: a thread that has found the older entry goes on with paths that hold for its call.
+So it is with the order in which the keys of dicts come: an entry is for all orders as long as no path has seen one.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from typing import Any
 from funcad.host.where import for_user, interrupted, open_traces
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.ir.tracer import Tracer
-from funcad.jitted.attempts import Attempt
+from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_cache import Cache, Entry, Signature
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.paths import Paths
 from funcad.reads.places import Guards
-from funcad.unjitted.strides import Given
 
 
 def _without_program(numbers: bool) -> Jaxpr:
@@ -30,7 +30,7 @@ def _without_program(numbers: bool) -> Jaxpr:
 
 def entry_with_paths(
     core: Any,
-    attempt: Any,
+    attempt: Attempts,
     first: Attempt,
     recorder: Recorder,
     traced: tuple[Jaxpr, list],
@@ -40,11 +40,11 @@ def entry_with_paths(
     """The entry of a function that asked for values in its first call, whose result is put into `result`."""
     jaxpr, consts = traced
     numbers = "asked" in jaxpr.memo
-    paths = Paths(core, attempt, first.given, numbers)
+    paths = Paths(core, attempt, first.given, numbers, first.sees_orders(jaxpr) or core.cache.ordered)
     kept = [x for x in consts if type(x) is Tracer]  # then it is not kept: they belong to this call
-    entry = Entry(_without_program(numbers), kept, first.in_tree, None, first.given)
+    entry = Entry(_without_program(numbers), kept, attempt.in_tree, None, first.given)
     entry.paths = paths
-    result.append(paths.take(core, recorder, first, consts, numbers, donated, True))
+    result.append(paths.take(core, recorder, first, traced, donated, True))
     return entry
 
 
@@ -54,14 +54,19 @@ def successors(cache: Cache, key: Signature, entry: Entry) -> None:
     if paths is None:
         return
 
-    def outgrown(core: Any, given: Given, numbers: bool) -> None:
+    def outgrown(core: Any, attempt: Attempt, numbers: bool, ordered: bool) -> None:
+        given, of = attempt.given, attempt.of if ordered else paths.attempt
         given.asked |= paths.asked
         numbers = numbers or paths.numbers
-        successor = Entry(_without_program(numbers), [], entry.in_tree, None, given)
-        successor.paths = Paths(core, paths.attempt, given, numbers)
+        successor = Entry(_without_program(numbers), [], of.in_tree, None, given)
+        successor.paths = Paths(core, of, given, numbers, ordered)
         successor.watched, successor.code, successor.given = entry.watched, entry.code, entry.given
-        cache.put(key, successor)
-        successors(cache, key, successor)
+        successor.ordered = ordered
+        place = key
+        if ordered > entry.ordered:
+            place = cache.in_order(entry, key._replace(in_tree=of.in_tree), of.in_tree.orders, given.values, core.f)
+        cache.put(place, successor)
+        successors(cache, place, successor)
         core.upgrade(entry)
 
     def depends(core: Any, guards: Guards) -> None:

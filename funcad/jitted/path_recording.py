@@ -30,7 +30,7 @@ from funcad.api.value_reads import plain_value
 from funcad.errors import BufferNeeded, FuncadError, PathError
 from funcad.host.devices import compute, device_in_use, is_device, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
-from funcad.host.where import is_internal, is_stored, note_source, state, user_source
+from funcad.host.where import is_internal, is_stored, note_source, state, unseen, user_source
 from funcad.ir.aval import Params, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
@@ -91,8 +91,15 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 REFUSALS = (ArithmeticError, ValueError, LookupError)  # by which operations refuse their operands, LinAlgError among them
 
 
+_NUMBERS = frozenset([float, int, bool, np.float64, np.bool_, np.int64])
+
+
 class _Escaped(BaseException):
     """An operation that stood in no `try` has failed: leaves those which Python has come to meanwhile."""
+
+
+class Differs(BaseException):
+    """Leaves a recording that is not like earlier ones with the same answers: nothing has happened, and f itself runs."""
 
 
 class Recorder:
@@ -125,6 +132,7 @@ class Recorder:
         self.failed: dict[Var, Exception] = {}
         self.changes: Callable[[], bool] = lambda: False
         self._escaped: Exception | None = None
+        self.differs: PathError | None = None  # what is to be said where it was not like earlier ones
         self._inside = False  # does the user's function run?
         self._at_end = False  # does it, inside a `try`, run now, after what was recorded before?
         self._outside = (state.abstract, state.staging, state.running)
@@ -166,9 +174,11 @@ class Recorder:
             self._inside = True
             try:
                 outs = flat(*tracers)
+                if self.differs is not None:
+                    raise Differs  # the user's `except:` has taken the first one
                 if self.most is not None and len(trace.equations) > self.most and self._may_stop():
-                    raise Abandoned  # the user's `except:` has taken the first one
-            except Abandoned:
+                    raise Abandoned
+            except (Abandoned, Differs):
                 self._inside = False
                 self._take_back()
                 raise
@@ -236,7 +246,7 @@ class Recorder:
         equations = self.reached
         derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
         whole = self.most is None or len(equations) <= self.most
-        core.cache.account.recorded(equations, derivative, whole)
+        core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
         if type(equations) is Equations:
             equations.stops = bool
@@ -250,7 +260,8 @@ class Recorder:
         state.observer = None  # what a callback does is done at each call
         token = suppress_warnings()
         try:
-            yield
+            with unseen():
+                yield
         finally:
             restore_warnings(token)
             state.abstract, state.staging, state.running, state.source, state.observer = saved
@@ -305,6 +316,8 @@ class Recorder:
         guard = self._name(x.atom)
         if self._place < len(self.chain):
             node, key, answer = self.chain[self._place]
+            if node.kind != how and error is None:
+                ANSWERS[how][0](self._value(guard))  # NumPy asks for an index, is refused, and asks for a whole array
             self._check_end(node, guard, how)
             error = None if how != "success" or key is True else key[0](*key[1])
         else:
@@ -389,9 +402,12 @@ class Recorder:
     def _run_to(self, end: int) -> None:
         equations, names = self._trace.equations, self._names
         with self._at_once():
+            plain = not (device_in_use() or state.checked or state.axis_env)
             while self._ran < end:
                 equation = equations[self._ran]
                 self._ran += 1  # whatever comes: it is never run twice
+                if plain and not self.failed and self._runs_plainly(equation):
+                    continue
                 outputs = [names.get(v, v) for v in equation.outputs] if names else equation.outputs
                 lost = [a for a in equation.inputs if type(a) is Var and self._name(a) in self.failed] if self.failed else ()
                 if lost:  # recorded before it was known that there is no such value
@@ -407,6 +423,29 @@ class Recorder:
                         self._escaped = error
                         raise _Escaped from None
                     raise
+
+    def _runs_plainly(self, equation: Equation) -> bool:
+        """Run what does nothing but give one number of numbers, in few steps; False: it is not of this kind, or has failed."""
+        primitive, atoms, params, outputs, _ = equation
+        if primitive.multiple or primitive.effect or primitive.fails:
+            return False
+        names, env, operands = self._names, self.env, []
+        for a in atoms:
+            if type(a) is Literal:
+                operands.append(a.value)
+                continue
+            x = env.get(names.get(a, a))
+            if type(x) not in _NUMBERS:
+                return False
+            operands.append(x)
+        try:
+            out = primitive.impl(np, *operands, **params)
+        except Exception:  # once more, the general way
+            return False
+        if type(out) not in _NUMBERS:
+            return False
+        env[names.get(outputs[0], outputs[0])] = out
+        return True
 
     def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
         primitive, atoms, params, _, source = equation
@@ -535,14 +574,19 @@ class Recorder:
             return type(old) is Literal and same_key(new.value) == same_key(old.value)
         return self._names.get(new) is old
 
-    def _other(self, equation: Equation | None = None) -> PathError:
+    def _other(self, equation: Equation | None = None) -> PathError | Differs:
         source = equation.source if equation is not None else user_source()
         where = f" at {source}" if source is not None else ""
-        return PathError(
+        error = PathError(
             f"a jitted function did something else than in an earlier call{where}, though all values that it asked for were "
             "the same: it depends on something that is no argument (random numbers, a counter, the time, a list that grows).\n"
             "Remedy: pass it as an argument, or call jit(..., guards=False) and use np.where, funcad.cond or funcad.while_loop."
         )
+        if self.had_effects:
+            return error
+        self._take_back()
+        self.differs = self.differs or error
+        return Differs()
 
 
 def _same_array(new: Any, old: Any) -> bool:

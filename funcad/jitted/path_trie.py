@@ -86,7 +86,7 @@ class Trie:
         """Let a path join the trie; was it known?"""
         with self.lock:
             if recorder.anew:
-                self._forget()
+                self.forget()
             if not self.inputs:
                 self.inputs = tuple(recorder.inputs or ())
                 self._places.update([(v, i) for i, v in enumerate(self.inputs)])
@@ -141,7 +141,7 @@ class Trie:
             self.stores = self.stores or bool(node.leaf.stores)
         return stale
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         self.root, self.consts, self.n_bytes, self.inputs = None, [], 0, ()
         self._home, self._read, self._places = {}, set(), {}
         self._renew()

@@ -9,8 +9,9 @@ says (account.py); if not, the function itself is called. Under derivatives that
 on the primals, and then runs as one program.
 
 Invariant: nothing that has effects runs twice in a call. Traps: a path that raises is recorded at each visit, so that its
-message is made of values; what an operation raises is raised by recording too, inside the user's `try`. A function with long
-paths, whose segments would be too many programs, rests when nothing is repaid: it is called itself so many times.
+message is made of values; what an operation raises is raised by recording too, inside the user's `try`. Where a recording is
+not like the paths, f itself runs, and they are forgotten. A function with long paths, whose segments would be too many
+programs, rests when nothing is repaid: it is called itself so many times.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from funcad.configuration import config
 from funcad.control.call import call_of
 from funcad.errors import SharedMemoryError
 from funcad.host.devices import device_in_use, restore_warnings, suppress_warnings
+from funcad.host.progress import many_objects
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.jaxpr import Var
+from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import concrete_value
 from funcad.jitted import account as books
@@ -39,7 +41,7 @@ from funcad.jitted.account import Abandoned, Account, compile_cost
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_programs import COUNTING, PathProgram, nodes_to, path_program, runs_past
-from funcad.jitted.path_recording import ANSWERS, REFUSALS, Recorder
+from funcad.jitted.path_recording import ANSWERS, REFUSALS, Differs, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
 from funcad.primitives.python_numbers import NotTheSame
@@ -51,6 +53,7 @@ from funcad.unjitted.strides import Given
 LONG = 64  # questions of a path, from which on other paths share no programs with it: one for each segment is too dear
 MOST_PROGRAMS = 16  # paths that are one program, of one signature
 MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time
+MOST_ANEW = 2  # recordings that are not like the paths, after which the function is not compiled
 AT_LEAST = 4  # calls that a rest is worth
 LONGEST = 1 << 16  # calls of a rest
 SHORT = 1 << 10  # calls of a rest of what is faster without a program
@@ -62,16 +65,17 @@ class Paths:
     """The paths of one signature."""
 
     __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends", "hits", "unknown", "at_rest", "rest")
-    __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried")
+    __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried", "ordered", "anew")
 
-    def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool):
+    def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool, ordered: bool):
         """`attempt(function, leaves)`: one run of the flat function that jit traces."""
         self.name = name_of(core.f)
         self.attempt = attempt
         self.trie = Trie(core.fast_math, core.cache.account)
         self.asked = set(given.asked)  # leaves whose strides some path depends on
         self.numbers = numbers  # does one depend on which leaves are arrays of rank 0?
-        self.outgrown: Callable[[Any, Given, bool], None] = lambda core, given, numbers: None  # makes room for more
+        self.ordered = ordered or attempt.in_tree.orders is None  # may one depend on the order of the keys of dicts?
+        self.outgrown: Callable[[Any, Attempt, bool, bool], None] = lambda *asked: None  # makes room for more
         self.hits = self.unknown = 0  # calls along known paths, along others
         self.depends: Callable[[Any, Guards], None] = lambda core, guards: None  # is told what a recording read
         self.at_rest: Callable[[Any], None] = lambda core: None  # is told when a rest begins
@@ -81,28 +85,32 @@ class Paths:
         self.waiting: PathProgram | None = None  # the next of them, when its compilation is not repaid yet
         self.past: bool | None = None  # may all paths so far run past their questions?
         self.longest = 0  # questions of the longest of them
+        self.anew = 0  # times that the paths were forgotten, as a recording was not like them
         self.tiny = 0  # recordings in a row of calls that take less than one of a program
         self.rested = False  # has it rested for that reason?
         self.missed = self.tried = 0  # calls in a row that no such program was right for; calls since the last one was tried
 
     # -- calls
 
-    def program(self, core: Any) -> Any:
+    def program(self, core: Any, in_tree: Any) -> Any:
         """What a written call runs, see jit_call.py. The paths, which are in the function's cache, must not hold that."""
-        trie, run, nothing = self.trie, self.run, frozenset[int]()
+        trie, run, nothing, attempt = self.trie, self.run, frozenset[int](), self.attempt.ordered_as(in_tree)
 
         def consume(leaves: list[Any]) -> list[Any]:
             """Its one output is the function's result."""
             if self.rest or trie.written:
-                return [self.call(core, leaves, *self.attempt.arguments(leaves))]
-            return [run(core, leaves, nothing, trie.on_device)]  # a written call is not taken under debug_nans
+                return [self.call(core, leaves, *attempt.arguments(leaves), nothing, in_tree)]
+            return [run(core, leaves, nothing, trie.on_device, attempt)]  # a written call is not taken under debug_nans
 
         return SimpleNamespace(consume=consume, fast=None)
 
-    def call(self, core: Any, leaves: Sequence[Any], args: tuple, kwargs: dict, donated: frozenset[int] = frozenset()) -> Any:
+    def call(
+        self, core: Any, leaves: Sequence[Any], args: tuple, kwargs: dict, donated: frozenset[int], in_tree: Any
+    ) -> Any:
         """The function's result for a call of its signature."""
+        attempt = self.attempt.ordered_as(in_tree)
         if any_tracer(leaves) or state.abstract is not None and self.trie.has_effects:
-            return self._under_traces(core, leaves, donated)
+            return self._under_traces(core, leaves, donated, attempt)
         if self.rest and not open_traces:
             self.rest -= 1
             core.cache.account.called()
@@ -110,7 +118,7 @@ class Paths:
                 return self.plainly(core, args, kwargs)
         if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
             return core.f(*args, **kwargs)
-        return self.run(core, leaves, donated, bool(state.checked) or device_in_use())
+        return self.run(core, leaves, donated, bool(state.checked) or device_in_use(), attempt)
 
     def plainly(self, core: Any, args: tuple, kwargs: dict) -> Any:
         """The function itself, un-jitted."""
@@ -123,19 +131,19 @@ class Paths:
             return result
         return unaliased(result, [*args, *kwargs.values()], core.f)
 
-    def run(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], careful: bool) -> Any:
+    def run(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], careful: bool, attempt: Attempts) -> Any:
         """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
         trie, account = self.trie, core.cache.account
         account.called()
         free = not careful and not donated and not trie.has_effects and not open_traces  # may f itself run instead?
         if free and self.tiny and config.jit_patience and not trie.written and not trie.full:
-            return self._tiny_call(core, leaves)
+            return self._tiny_call(core, leaves, attempt)
         if free and not trie.on_device:
             found = self._as_whole(account, leaves)
             if found is not None:
                 return self._result(core, found[0], found[1], leaves, donated)
         if free and (trie.full or self.past and (not self.programs or self.longest > LONG)):
-            return self._recorded_or_plain(core, leaves, (), None)
+            return self._recorded_or_plain(core, leaves, (), None, attempt)
         step = trie.first
         if step is None or trie.engine is not config.engine:
             step = trie.prepare()
@@ -143,8 +151,8 @@ class Paths:
         end = self._go(step, values, careful)
         if type(end) is not PathStep:
             if free:
-                return self._recorded_or_plain(core, leaves, *_taken_over(end, values))
-            return self.record(core, leaves, *_taken_over(end, values), donated=donated)
+                return self._recorded_or_plain(core, leaves, *_taken_over(end, values), attempt)
+            return self.record(core, leaves, attempt, *_taken_over(end, values), donated=donated)
         account.comes_again()
         if free and self.candidate is None and len(self.programs) < MOST_PROGRAMS:
             self._proposes(end.node)
@@ -197,7 +205,7 @@ class Paths:
 
     def _compile(self, account: Account) -> None:
         """Let the path that ends in the candidate be one program, when all of it is repaid."""
-        with self.trie.lock:
+        with self.trie.lock, many_objects():
             if self.candidate is not None:
                 self.waiting = path_program(self.candidate, self.trie.inputs, self.trie.segments.memo)
                 self.candidate = None
@@ -209,7 +217,7 @@ class Paths:
                 self.programs, self.waiting = (waiting, *self.programs[: MOST_PROGRAMS - 1]), None
                 self.missed = 0
 
-    def _recorded_or_plain(self, core: Any, leaves: Sequence[Any], chain: Sequence[Any], env: Any) -> Any:
+    def _recorded_or_plain(self, core: Any, leaves: Sequence[Any], chain: Sequence[Any], env: Any, attempt: Attempts) -> Any:
         """A call along an unknown path: recorded, if that is repaid; else of the function itself."""
         account = core.cache.account
         candidate, waiting = self.candidate, self.waiting
@@ -220,29 +228,29 @@ class Paths:
         else:
             cost = account.size
             if account.affords(cost) and not self.trie.full:
-                return self.record(core, leaves, chain, env, most=account.longest())
+                return self.record(core, leaves, attempt, chain, env, most=account.longest())
         if not self.programs or self.missed:
             calls = min(account.until(cost), LONGEST)
             if calls >= AT_LEAST and self.past and not self.trie.written:
                 self._rests(core, calls)
-        return self._itself(core, leaves)
+        return self._itself(core, leaves, attempt)
 
-    def _tiny_call(self, core: Any, leaves: Sequence[Any]) -> Any:
+    def _tiny_call(self, core: Any, leaves: Sequence[Any], attempt: Attempts) -> Any:
         """A call of what is faster without a program; once in a while it is looked whether it still is."""
         if self.rested and core.cache.account.affords_recording():
             self.rested = False
-            return self.record(core, leaves, most=core.cache.account.longest())
+            return self.record(core, leaves, attempt, most=core.cache.account.longest())
         self.rested = True
         self._rests(core, SHORT << min(self.tiny, MOST_SKIPPED))
-        return self._itself(core, leaves)
+        return self._itself(core, leaves, attempt)
 
     def _rests(self, core: Any, calls: int) -> None:
         self.rest = calls
         self.at_rest(core)
 
-    def _itself(self, core: Any, leaves: Sequence[Any]) -> Any:
+    def _itself(self, core: Any, leaves: Sequence[Any], attempt: Attempts) -> Any:
         """A call of the function itself; what it has written and returns is the caller's own."""
-        args, kwargs = self.attempt.arguments(leaves)
+        args, kwargs = attempt.arguments(leaves)
         return core.f(*args, **kwargs) if self.trie.written else self.plainly(core, args, kwargs)
 
     def _result(self, core: Any, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
@@ -301,16 +309,16 @@ class Paths:
 
     # -- calls with traced values
 
-    def _under_traces(self, core: Any, leaves: Sequence[Any], donated: frozenset[int]) -> Any:
+    def _under_traces(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], attempt: Attempts) -> Any:
         """In a program that is being traced the function is recorded there; under derivatives its path is one program."""
         ends = [concrete_value(x) for x in leaves]
         known = not any_tracer(ends) and all([shape_of(a) == shape_of(x) for a, x in zip(ends, leaves)])
         trie = self.trie
         if not known or trie.has_effects or trie.cuts or trie.written or trie.stores or state.abstract is not None:
-            return self.record(core, leaves, donated=donated, keep=known)
+            return self.record(core, leaves, attempt, donated=donated, keep=known)
         end = self.known_end(ends)
         if end is None:
-            return self.record(core, leaves, donated=donated)
+            return self.record(core, leaves, attempt, donated=donated)
         leaf: Any = end.leaf
         leaf.visits += 1
         self.hits += 1
@@ -332,6 +340,7 @@ class Paths:
         self,
         core: Any,
         leaves: Sequence[Any],
+        attempts: Attempts,
         chain: Sequence[Any] = (),
         env: dict[Var, Any] | None = None,
         donated: frozenset[int] = frozenset(),
@@ -340,29 +349,40 @@ class Paths:
     ) -> Any:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         counters["traces"] += 1
-        attempt = self.attempt(core.f, leaves)
+        attempt = attempts(core.f, leaves)
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
         try:
-            with attempt.looked_after():
+            with attempt.looked_after(), many_objects():
                 flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
                 jaxpr, consts = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
-        except Abandoned:
+        except (Abandoned, Differs):
             recorder.most = -1
         except Refusal as refusal:
-            return core.runs_un_jitted(refusal, *self.attempt.arguments(leaves))
+            return core.runs_un_jitted(refusal, *attempts.arguments(leaves))
         except Exception as error:
             if keep and recorder.started:
                 self._count(core, self._keep_raised(recorder, error), None)
             raise
         finally:
             recorder.ends(core)
+        if recorder.differs is not None and self.begins_anew() > MOST_ANEW:
+            reason = str(recorder.differs).partition("\n")[0].removeprefix("a jitted function ").partition(":")[0]
+            return core.runs_un_jitted(Refusal(f"it {reason}", ""), *attempts.arguments(leaves))
         if recorder.most == -1:
-            return self._itself(core, leaves)
+            return self._itself(core, leaves, attempts)
         self._depends_on(core, attempt)
         if not recorder.started:  # started again with buffers, it asks for nothing
             outs = call_of(jaxpr, [*consts, *leaves], self.name)
             return self._result(core, attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
-        return self.take(core, recorder, attempt, consts, "asked" in jaxpr.memo, donated, keep)
+        return self.take(core, recorder, attempt, (jaxpr, consts), donated, keep)
+
+    def begins_anew(self) -> int:
+        """All paths are forgotten, as a recording was not like them; gives how often that has happened."""
+        with self.trie.lock:
+            self.trie.forget()
+            self.programs, self.candidate, self.waiting = (), None, None
+            self.anew += 1
+        return self.anew
 
     def _depends_on(self, core: Any, attempt: Attempt) -> None:
         """What a recording read is compared from now on; where it is a part of a program that is traced, there too."""
@@ -377,12 +397,12 @@ class Paths:
         core: Any,
         recorder: Recorder,
         attempt: Attempt,
-        consts: list[Any],
-        numbers: bool,
+        traced: tuple[Jaxpr, list[Any]],
         donated: frozenset[int],
         keep: bool,
     ) -> Any:
         """The result of a recording that has ended, whose path is kept."""
+        jaxpr, consts = traced
         node: Any = recorder.leaf
         leaf = attempt.leaf(node.leaf.outputs, consts)
         leaves = recorder.leaves
@@ -393,11 +413,12 @@ class Paths:
                     "argument or a captured array, and it has had effects.\n"
                     "Remedy: pass a copy, or call the function without jit."
                 )
-            args, kwargs = self.attempt.arguments(leaves)
+            args, kwargs = attempt.of.arguments(leaves)
             return core.f(*args, **kwargs)
         if keep and recorder.whole and not any_tracer(consts):
-            if not attempt.given.asked <= self.asked or numbers > self.numbers:
-                self.outgrown(core, attempt.given, numbers)
+            numbers, ordered = "asked" in jaxpr.memo, self.ordered or attempt.sees_orders(jaxpr)
+            if not attempt.given.asked <= self.asked or numbers > self.numbers or ordered > self.ordered:
+                self.outgrown(core, attempt, numbers, ordered)
             else:
                 known = node.leaf.out_tree is not None
                 if not known:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from funcad.api.border import name_of
 from funcad.backends.interpreter import counters
 from funcad.errors import FuncadError, RandomStateError
+from funcad.host.progress import many_objects
 from funcad.host.where import setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
@@ -49,6 +50,10 @@ class Tracing:
 
     def entry(self, ran: bool = False) -> Entry:
         """A program of f. `ran`: f has run on values of the signature, so that what a trace cannot do is no error of f's."""
+        with many_objects():
+            return self._entry(ran)
+
+    def _entry(self, ran: bool) -> Entry:
         core, result = self.core, self.result
         takes = core.guards and result is not None and state.observer is None and has_twin(core.f)
         while (numbers := core.cache.inputs()) and has_twin(core.f):
@@ -65,7 +70,7 @@ class Tracing:
             if takes and (given := core.cache.given(core.f)):
                 return self._taking(given)
             return self._traced_with(set(), recorder)
-        except (FuncadError, TypeError, AttributeError) as error:  # of who is given a stand-in, and takes numbers
+        except (FuncadError, TypeError, AttributeError, NotImplementedError) as error:  # of who takes numbers
             happened = recorder is None or recorder.had_effects or recorder.started and isinstance(error, FuncadError)
             if ran and not happened:
                 raise Raised(error) from error
@@ -139,7 +144,7 @@ class Tracing:
                 jaxpr.memo["fast_math"] = True  # read by the passes
             entry = Entry(jaxpr, consts, self.in_tree, first.store.tree, first.given, first.writes)
         entry.code = getattr(core.f, "__code__", None)
-        entry.ordered = first.sees_orders(jaxpr) or core.ordered and len(kwargs) > 1 or entry.paths is not None
+        entry.ordered = first.sees_orders(jaxpr) or core.ordered and len(kwargs) > 1 or core.cache.ordered
         entry.watched = first.settle(core.f, core.cache.moved, jaxpr)
         if first.run is not None:
             entry.stores = tuple(first.run.stores)

@@ -304,6 +304,10 @@ class Found:
         elif first and not hidden and not hasattr(type(raw), "__get__"):
             self.step(w, "attribute", at[1], raw, label) if of is None else self.step(of, "attribute", at[1], raw, label)
 
+    def looks_at(self, code: types.CodeType) -> bool:
+        """Is it one of the codes that were found, or inside of one?"""
+        return any([code is known or _is_inside(code, known) for known in self.codes])
+
     # -- what may be left behind, see left_behind.py
     def objects(self) -> list[tuple[str, Any]]:
         """The objects and containers of the user's, whose attributes and items may be stored."""
@@ -388,6 +392,10 @@ def _raw(kind: type, name: str) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     return None
+
+
+def _is_inside(code: types.CodeType, known: types.CodeType) -> bool:
+    return any([code is inner or _is_inside(code, inner) for inner in known.co_consts if type(inner) is types.CodeType])
 
 
 def _is_list(kind: type) -> bool:

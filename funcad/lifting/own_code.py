@@ -574,6 +574,8 @@ def _iterates(f: types.FunctionType, code: types.CodeType) -> int | None:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     except (OSError, TypeError, SyntaxError):  # no source: a loop is a loop
         return code.co_firstlineno
+    if code.co_name not in ["<lambda>", *[getattr(n, "name", None) for n in ast.walk(tree)]]:
+        return code.co_firstlineno  # another's source: under "<string>" Python 3.13 finds that of `python -c`
     for loop in ast.walk(tree):
         if isinstance(loop, (ast.While, ast.For)):
             inner = [

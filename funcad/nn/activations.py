@@ -90,11 +90,36 @@ def identity(x: Any) -> Any:
 
 
 def relu(x: Any) -> Any:
-    """max(x, 0). The derivative at 0 is 0; NaN stays NaN.
+    """max(x, 0), element by element.
 
+    Parameters
+    ----------
+    x : array or number
+        Real.
+
+    Returns
+    -------
+    array or number
+        Of the shape and dtype of x.
+
+    Raises
+    ------
+    TypeError
+        x is complex, or no array or number.
+
+    Notes
+    -----
+    The derivative at 0 is 0; NaN stays NaN. As `jax.nn.relu`.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.relu(np.array([-1.0, 2.0]))
     array([0., 2.])
+
+    See also
+    --------
+    gelu, softplus, leaky_relu
     """
     return activation.relu(real_operand(x, "relu"))
 
@@ -158,11 +183,40 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
 
 
 def gelu(x: Any, approximate: bool = True) -> Any:
-    """x * (the normal distribution function of x): its tanh approximation, or exactly with `approximate=False`.
+    """x times the normal distribution function of x, element by element.
 
+    Parameters
+    ----------
+    x : array or number
+        Real.
+    approximate : bool
+        True, the default: the approximation by tanh. False: exactly, by erf.
+
+    Returns
+    -------
+    array or number
+        Of the shape of x; float64 for integers.
+
+    Raises
+    ------
+    TypeError
+        x is complex, or no array or number.
+
+    Notes
+    -----
+    As `jax.nn.gelu`, whose default is the approximation, too; that of `torch.nn.GELU` is exact.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.gelu(np.array([0.0, 1.0])).round(4)
     array([0.    , 0.8412])
+    >>> nn.gelu(np.array([0.0, 1.0]), approximate=False).round(4)
+    array([0.    , 0.8413])
+
+    See also
+    --------
+    relu, silu, softplus
     """
     x = real_operand(x, "gelu")
     if not approximate:
@@ -198,11 +252,36 @@ def mish(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)), without overflow and with the relative accuracy of tiny results.
+    """1 / (1 + exp(-x)), element by element.
 
+    Parameters
+    ----------
+    x : array or number
+        Real.
+
+    Returns
+    -------
+    array or number
+        Of the shape of x, between 0 and 1; float64 for integers.
+
+    Raises
+    ------
+    TypeError
+        x is no array or number.
+
+    Notes
+    -----
+    It does not overflow, and tiny results keep their relative accuracy. As `jax.nn.sigmoid` and `scipy.special.expit`.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.sigmoid(np.array([-1000.0, 0.0]))
     array([0. , 0.5])
+
+    See also
+    --------
+    log_sigmoid, softmax, tanh
     """
     return logistic(operand(x))
 

@@ -60,23 +60,86 @@ def _along(what: str, function: Any, x: Any, axis: Any, where: Any, outside: flo
 
 
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """exp(x) over its sum along an axis, several, or all of them (None); shifted by the maximum.
+    """exp(x) over its sum along an axis.
 
-    Where the bool mask `where` is False the result is 0 and x is not read. A row of -inf gives equal shares (JAX: NaN).
+    Parameters
+    ----------
+    x : array
+        Logits.
+    axis : int, tuple of ints or None
+        The axis, or several; None for all.
+    where : array of bools, optional
+        Where it is False the result is 0, and x is not read.
 
+    Returns
+    -------
+    array
+        Of the shape of x, with the sum 1 along the axis; float64 for integers.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        There is no such axis.
+
+    Notes
+    -----
+    The maximum is subtracted first, so it does not overflow. A row of -inf gives equal shares (JAX: NaN). As
+    `jax.nn.softmax`.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.softmax(np.array([1000.0, 1000.0]))
     array([0.5, 0.5])
+    >>> nn.softmax(np.array([[0.0, 5.0], [0.0, 0.0]]), axis=0, where=np.array([[True, False], [True, True]]))
+    array([[0.5, 0. ],
+           [0.5, 1. ]])
+
+    See also
+    --------
+    log_softmax, logsumexp, softmax_cross_entropy
     """
     return _along("softmax", activation.softmax, x, axis, where, 0.0)
 
 
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """x - logsumexp(x) along an axis, several, or all of them (None); -inf where the bool mask `where` is False.
+    """The logarithm of `softmax`: x - logsumexp(x) along an axis.
 
+    Parameters
+    ----------
+    x : array
+        Logits.
+    axis : int, tuple of ints or None
+        The axis, or several; None for all.
+    where : array of bools, optional
+        Where it is False the result is -inf, and x is not read.
+
+    Returns
+    -------
+    array
+        Of the shape of x; float64 for integers.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        There is no such axis.
+
+    Notes
+    -----
+    It is finite where `np.log(softmax(x))` is -inf. As `jax.nn.log_softmax`.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.log_softmax(np.array([1000.0, 1000.0])).round(4)
     array([-0.6931, -0.6931])
+    >>> nn.log_softmax(np.array([[0.0, 0.0], [0.0, 1000.0]]), axis=0).round(4)
+    array([[-6.931e-01, -1.000e+03],
+           [-6.931e-01,  0.000e+00]])
+
+    See also
+    --------
+    softmax, logsumexp, softmax_cross_entropy
     """
     return _along("log_softmax", activation.log_softmax, x, axis, where, -np.inf)
 
@@ -88,15 +151,50 @@ def _with_axes(x: Any, shape: tuple, axes: tuple, keepdims: bool) -> Any:
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
 ) -> Any:
-    """log(sum(b * exp(a))) over an axis, several, or all of them (None); shifted by the maximum, -inf for nothing.
+    """log(sum(b * exp(a))) over an axis.
 
-    `where` (bools) says which elements count. The sum may be negative if weights `b` are given: then the result is NaN, or
-    with `return_sign` it is the pair (log of the absolute value, sign). Arguments as `jax.nn.logsumexp`, real ones only.
-    With `keepdims` the axes stay, with length 1.
+    Parameters
+    ----------
+    a : array
+        Real.
+    axis : int, tuple of ints or None
+        The axis, or several; None, the default, for all.
+    b : array, optional
+        Weights, which broadcast with a.
+    keepdims : bool
+        The axes stay, with length 1.
+    return_sign : bool
+        Return the pair (log of the absolute value, sign), for sums that may be negative.
+    where : array of bools, optional
+        Which elements count.
 
+    Returns
+    -------
+    array or number
+        Of the shape of a without the axes; -inf for a sum of nothing, NaN for a negative one without `return_sign`.
+
+    Raises
+    ------
+    TypeError
+        a is complex.
+
+    Notes
+    -----
+    The maximum is subtracted first, so it does not overflow. As `jax.nn.logsumexp`; `scipy.special.logsumexp` has no
+    `where`.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> round(float(nn.logsumexp(np.array([1000.0, 1000.0]))), 4)
     1000.6931
+    >>> value, sign = nn.logsumexp(np.array([0.0, 0.0]), b=np.array([1.0, -3.0]), return_sign=True)
+    >>> round(float(value), 4), float(sign)
+    (0.6931, -1.0)
+
+    See also
+    --------
+    softmax, log_softmax, logmeanexp
     """
     if b is not None:
         return _weighted(a, b, axis, keepdims, return_sign, where)
@@ -182,23 +280,61 @@ def dot_product_attention(
     implementation: str | None = None,
     return_residual: bool = False,
 ) -> Any:
-    """softmax(query @ key.T * scale + bias) @ value, per head; shapes (..., length, heads, features).
+    """softmax(query @ key.T * scale + bias) @ value, for each head.
 
-    Key and value may have fewer heads, if their number divides the query's: each serves a group of them. `bias` and the bool
-    `mask` broadcast to (..., heads, query length, key length); where the mask is False a key is not seen, and a query that
-    sees no key sees all of them equally. `scale` is 1 / sqrt(features) unless given. `is_causal`: a query sees the keys up to
-    its own position. `local_window_size=(left, right)`: only the keys so near to it. `query_seq_lengths` and
-    `key_value_seq_lengths`, integers of shape (...,): keys beyond the length are not seen, results of queries beyond theirs
-    are 0. `return_residual` gives the pair (result, logsumexp of the logits), the latter (..., length, heads).
+    Parameters
+    ----------
+    query, key, value : arrays of shape (..., length, heads, features)
+        Key and value have the same length. They may have fewer heads, if their number divides the query's: each serves
+        a group.
+    bias : array, optional
+        Added to the logits; it broadcasts to (..., heads, query length, key length).
+    mask : array of bools, optional
+        Where it is False a key is not seen; it broadcasts as the bias does.
+    scale : float, optional
+        1 / sqrt(features) by default.
+    is_causal : bool
+        A query sees the keys up to its own position.
+    query_seq_lengths, key_value_seq_lengths : arrays of ints of shape (...,), optional
+        Keys beyond the length are not seen; results of queries beyond theirs are 0.
+    local_window_size : int or pair of ints, optional
+        `(left, right)`: only keys so near to the query are seen.
+    implementation : None or "xla"
+        For JAX's sake: there is one.
+    return_residual : bool
+        Return `(result, residual)`, where the residual is the logsumexp of the logits, of shape (..., length, heads).
 
-    Arguments as `jax.nn.dot_product_attention`, which takes the softmax in float32 (here: in the operands' precision, float32
-    for float16) and stops the derivative of the residual (here it has its own). The `implementation` is None or "xla": there
-    is one. Raises ValueError for shapes that do not fit, NotImplementedError for another implementation.
+    Returns
+    -------
+    array of shape (..., length, heads, features)
+        Of the query's length and heads, and the value's features.
 
+    Raises
+    ------
+    ValueError
+        Shapes do not fit.
+    NotImplementedError
+        Another implementation is asked for.
+
+    Notes
+    -----
+    A query that sees no key sees all of them equally. As `jax.nn.dot_product_attention`, which takes the softmax in
+    float32 (here: in the precision of the operands, float32 for float16) and stops the derivative of the residual (here
+    it has its own).
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> q = np.zeros((2, 1, 4))
     >>> nn.dot_product_attention(q, q, q + 1.0).shape
     (2, 1, 4)
+    >>> value = np.array([1.0, 3.0]).reshape(2, 1, 1)
+    >>> nn.dot_product_attention(q, q, value, is_causal=True).ravel()
+    array([1., 2.])
+
+    See also
+    --------
+    softmax, conv, layer_norm
     """
     if implementation not in (None, "xla"):
         raise NotImplementedError(f"dot_product_attention: implementation={implementation!r} does not exist; leave it out")
@@ -373,13 +509,46 @@ def standardize(
 
 
 def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, eps: float = 1e-5) -> Any:
-    """gamma * (x - mean) / sqrt(variance + eps) + beta, normalised over an axis or several; population variance.
+    """x, with mean 0 and variance 1 over an axis, times gamma, plus beta.
 
-    gamma and beta have the shape of those axes (or broadcast); None leaves them out.
+    Parameters
+    ----------
+    x : array
+        Real.
+    gamma, beta : array or number, optional
+        Of the shape of the axes, or what broadcasts to it. None leaves them out.
+    axis : int or tuple of ints
+        The axis, or several.
+    eps : float
+        Added to the variance.
 
+    Returns
+    -------
+    array
+        Of the shape of x.
+
+    Raises
+    ------
+    ValueError
+        Shapes do not fit.
+
+    Notes
+    -----
+    (x - mean) / sqrt(variance + eps) with the variance of the population (`np.var`), as `torch.nn.LayerNorm`. The
+    parameters are arguments, not a state.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.layer_norm(np.array([1.0, 3.0]), gamma=2.0, eps=0.0)
     array([-2.,  2.])
+    >>> nn.layer_norm(np.array([[1.0, 3.0], [1.0, 3.0]]), beta=np.array([[1.0], [2.0]]), axis=0, eps=1.0)
+    array([[1., 1.],
+           [2., 2.]])
+
+    See also
+    --------
+    batch_norm, rms_norm, group_norm, standardize
     """
     x = real_operand(x, "layer_norm")
     axes = axes_of(axis, len(shape_of(x)))

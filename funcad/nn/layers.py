@@ -33,16 +33,48 @@ from funcad.random import bernoulli
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int | str = -1) -> Any:
-    """Integers as rows of zeros with a one: a new axis of size `num_classes`. What is out of range gives zeros only.
+    """Integers as rows of zeros with a one.
 
-    The dtype is float64 unless given (JAX: its default float). `axis` may be the name of a `vmap` axis of size `num_classes`:
-    every member of that axis gets its own element. Raises TypeError for what is not an integer.
-    `x` holds those integers.
+    Parameters
+    ----------
+    x : array of ints
+        The classes. One that is out of range gives zeros only.
+    num_classes : int
+        The size of the new axis.
+    dtype : dtype, optional
+        Of the result: float64 by default.
+    axis : int or hashable
+        Where the new axis stands; or the name of a `vmap` axis of size num_classes, of which every example gets its own
+        element.
 
+    Returns
+    -------
+    array
+        Of the shape of x with one more axis.
+
+    Raises
+    ------
+    TypeError
+        x is not of integers.
+
+    Notes
+    -----
+    As `jax.nn.one_hot`, whose dtype is float32.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.one_hot(np.array([1, 0]), 3)
     array([[0., 1., 0.],
            [1., 0., 0.]])
+    >>> nn.one_hot(np.array([1, 5]), 3, dtype=np.int32, axis=0)
+    array([[0, 0],
+           [1, 0],
+           [0, 0]], dtype=int32)
+
+    See also
+    --------
+    embedding, softmax_cross_entropy
     """
     x = array_of(x)
     if dtype_of(x).kind not in "iub":
@@ -140,15 +172,49 @@ def bmm(a: Any, b: Any) -> Any:
 
 
 def dropout(key: Any, x: Any, rate: float = 0.5, *, broadcast_axes: Any = (), deterministic: bool = False) -> Any:
-    """x with each element zero with probability `rate`, the others divided by 1 - rate (Srivastava et al., 2014).
+    """x, with random elements set to zero and the others divided by 1 - rate (Srivastava et al., 2014).
 
-    The same key drops the same elements. Along `broadcast_axes` all are dropped together; with `deterministic` (for
-    prediction) x is returned as it is. ValueError unless 0 <= rate <= 1.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`. The same key drops the same elements.
+    x : array
+        Real or complex.
+    rate : float
+        The probability of zero.
+    broadcast_axes : int or tuple of ints
+        Along these all elements are dropped together.
+    deterministic : bool
+        Return x as it is, for prediction.
 
+    Returns
+    -------
+    array
+        Of the shape and dtype of x.
+
+    Raises
+    ------
+    ValueError
+        Not 0 <= rate <= 1.
+    TypeError
+        `key` is no key.
+
+    Notes
+    -----
+    `torch.nn.Dropout` has a hidden state and a mode; here both are arguments.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn, random
     >>> y = nn.dropout(random.key(0), np.ones(1000), 0.2)
     >>> np.unique(y), float((y == 0).mean()) > 0.15
     (array([0.  , 1.25]), True)
+    >>> nn.dropout(random.key(0), np.ones(3), deterministic=True)
+    array([1., 1., 1.])
+
+    See also
+    --------
+    batch_norm, linear, funcad.random.bernoulli
     """
     if not 0 <= rate <= 1:
         raise ValueError(f"dropout: the rate must be between 0 and 1, got {rate!r}")
@@ -220,16 +286,55 @@ def conv(
     data_format: str | None = None,
     kernel_format: str | None = None,
 ) -> Any:
-    """The correlation of x with a kernel, plus a bias per channel: what networks call convolution, in 1, 2 or 3 axes.
+    """The correlation of x with a kernel, plus a bias: what networks call convolution, in 1, 2 or 3 axes.
 
-    x is (batch, *spatial, channels) and the kernel (*window, in channels // groups, out channels), "NHWC" and "HWIO"; with
-    `data_format="NCHW"` the kernel is "OIHW" unless `kernel_format` says otherwise (PyTorch's layout). padding is "VALID",
-    "SAME", "SAME_LOWER", an int, or pairs; the kernel is dilated by `dilation`, and moves by `strides`, an int or one per axis.
-    ValueError where the shapes do not fit.
+    Parameters
+    ----------
+    x : array of shape (batch, *spatial, channels)
+        The input.
+    kernel : array of shape (*window, channels // groups, out channels)
+        The kernel.
+    bias : array of shape (out channels,), optional
+        Added to each channel.
+    strides : int or sequence of ints
+        How far the kernel moves, for all axes or for each.
+    padding : str, int or pairs of ints
+        "VALID", "SAME", "SAME_LOWER", a width, or (before, after) for each axis.
+    dilation : int or sequence of ints
+        The distance of the kernel's elements.
+    groups : int
+        Channels are split into so many groups, each with kernels of its own.
+    data_format, kernel_format : str, optional
+        "NHWC" and "HWIO" by default. With `data_format="NCHW"` the kernel is "OIHW", unless it is said: PyTorch's
+        layout.
 
+    Returns
+    -------
+    array of shape (batch, *spatial, out channels)
+        Or in the layout of `data_format`.
+
+    Raises
+    ------
+    ValueError
+        Shapes do not fit.
+
+    Notes
+    -----
+    The kernel is not turned round, as in `jax.lax.conv_general_dilated` and `torch.nn.functional.conv2d`; it is in
+    `scipy.signal.convolve`.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.conv(np.array([[[1.0], [2.0], [4.0]]]), np.array([[[-1.0]], [[1.0]]]), np.array([0.5])).ravel()
     array([1.5, 2.5])
+    >>> images, kernels = np.ones((1, 3, 8, 8)), np.ones((16, 3, 3, 3))
+    >>> nn.conv(images, kernels, strides=2, padding="SAME", data_format="NCHW").shape
+    (1, 16, 4, 4)
+
+    See also
+    --------
+    conv_transpose, max_pool, avg_pool
     """
     x, kernel = same_dtype(x, kernel)
     layout = _layout("conv", x, kernel, data_format, kernel_format)

@@ -125,14 +125,46 @@ def cross_entropy(prediction: Any, target: Any, axis: int = -1, eps: float = 1e-
 
 
 def softmax_cross_entropy(logits: Any, target: Any, axis: int = -1, reduction: str = "mean") -> Any:
-    """-sum(target * log_softmax(logits)) along the class axis.
+    """-sum(target * log_softmax(logits)) along the axis of the classes.
 
-    The target holds probabilities (its slices need not sum to 1), or integer classes without the class axis, which count as
-    one-hot (those that there are not, as zeros). "mean" is per slice, "elements" over all elements, "none" gives the slices.
+    Parameters
+    ----------
+    logits : array
+        Real, with an axis of the classes.
+    target : array
+        Probabilities, of the shape of logits; or integer classes without that axis, which count as one-hot. A class
+        that there is not counts as zeros.
+    axis : int
+        The axis of the classes.
+    reduction : {"mean", "sum", "elements", "none"}
+        "mean" over the slices, "elements" over all elements; "none" gives the slices.
 
+    Returns
+    -------
+    number or array
+        A number, or with "none" an array of the shape of logits without the axis.
+
+    Raises
+    ------
+    ValueError
+        There is no such reduction, or shapes do not fit.
+
+    Notes
+    -----
+    The probabilities of a slice need not sum to 1. It takes logits, as `torch.nn.functional.cross_entropy` does (whose
+    axis is 1); for probabilities there is `cross_entropy`.
+
+    Examples
+    --------
     >>> import numpy as np; from funcad import nn
     >>> nn.softmax_cross_entropy(np.array([[0.0, 0.0]]), np.array([1])).round(4)
     np.float64(0.6931)
+    >>> nn.softmax_cross_entropy(np.zeros((2, 2)), np.array([[0.0, 1.0], [0.5, 0.5]]), reduction="none").round(4)
+    array([0.6931, 0.6931])
+
+    See also
+    --------
+    log_softmax, cross_entropy, binary_cross_entropy
     """
     logits = real_operand(logits, "softmax_cross_entropy")
     ndim = len(shape_of(logits))

@@ -269,6 +269,11 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
 }
 
 _REMEDIES = {
+    "backward": "funcad.grad(f)(x) instead of f(x).backward(): it takes the function and returns the gradient",
+    "grad": "funcad.grad(f)(x), which returns the gradient",
+    "requires_grad": "funcad.grad(f, argnums=...) says with respect to which arguments",
+    "requires_grad_": "funcad.grad(f, argnums=...) says with respect to which arguments",
+    "detach": "funcad.stop_gradient(x)",
     "base": "return the value from the function first: a traced one has no memory",
     "ctypes": "use funcad.pure_callback to call foreign code",
     "data": "return the value from the function first: a traced one has no memory",

@@ -211,11 +211,16 @@ def _sort_arguments(a: Any, axis: Any) -> tuple[Any, int]:
     return x, axis_of(axis, len(shape_of(x)))
 
 
+def _turned(x: Any) -> Any:
+    """What sorts x from its largest element on, NaN last."""
+    return np.negative(x) if aval_of(x).dtype.kind in "fc" else np.invert(x)
+
+
 @implements("sort", by_kind=True)
-def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = None) -> Any:
     refuse("np.sort", order=order)
     x, axis = _sort_arguments(a, axis)
-    return sorting.sort(x, axis)
+    return _turned(sorting.sort(_turned(x), axis)) if descending else sorting.sort(x, axis)
 
 
 def _order_given(kind: Any, order: Any, stable: Any) -> dict[str, Any]:
@@ -224,25 +229,32 @@ def _order_given(kind: Any, order: Any, stable: Any) -> dict[str, Any]:
 
 
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False) -> Any:
-    """`numpy.sort`; the derivative goes to where the elements came from. `descending` is the array API standard's.
+    """`numpy.sort`; the derivative goes to where the elements came from. `descending` is NumPy 2.5's: NaN is last.
 
     >>> import numpy as np, funcad.numpy as fnp
     >>> fnp.sort(np.array([2.0, 1.0, 3.0]), descending=True)
     array([3., 2., 1.])
     """
-    result = _sort(a, axis, **_order_given(kind, order, stable))
-    return np.flip(result, 0 if axis is None else axis) if descending else result
+    if not descending:
+        return _sort(a, axis, **_order_given(kind, order, stable))
+    refuse("funcad.numpy.sort with descending=True", order=order)
+    x, axis = _sort_arguments(a, axis)
+    return _turned(sorting.sort(_turned(x), axis))
 
 
 @implements("argsort")
-def _argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def _argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = None
+) -> Any:
     refuse("np.argsort", order=order)
     x, axis = _sort_arguments(a, axis)
+    if descending:
+        return sorting.argsort(_turned(x), axis)
     return sorting.argsort(x, axis, stable=bool(stable) or kind in ("stable", "mergesort"))
 
 
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False) -> Any:
-    """`numpy.argsort`; `descending` is the array API standard's: equal elements stay in their order.
+    """`numpy.argsort`; `descending` is NumPy 2.5's, NaN is last: equal elements stay in their order.
 
     >>> import numpy as np, funcad.numpy as fnp
     >>> fnp.argsort(np.array([2.0, 1.0, 3.0]), descending=True)
@@ -252,7 +264,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
         return _argsort(a, axis, **_order_given(kind, order, stable))
     refuse("funcad.numpy.argsort with descending=True", order=order)
     x, axis = _sort_arguments(a, axis)
-    return sorting.argsort(x, axis, stable=True, descending=True)
+    return sorting.argsort(_turned(x), axis)
 
 
 @implements("partition")

@@ -139,15 +139,38 @@ def lbfgs(
     sufficient_decrease: float = 1e-4,
     curvature: float = 0.9,
 ) -> GradientTransformation:
-    """L-BFGS (Liu and Nocedal, 1989) on pytrees of real parameters, with `memory_size` pairs.
+    """L-BFGS (Liu and Nocedal, 1989): steps that know the curvature, for smooth losses without noise.
 
-    With a line search, `update(grads, state, params, value=value, value_fn=f)` evaluates f and its gradient at trial points;
-    f takes the parameters alone. `value_and_grad_from_state(f)` gives what the search found already. The step satisfies the
-    weak Wolfe conditions. With a `learning_rate` (number or schedule) there is no search and no f is needed. An update whose
-    pair has no positive curvature is not remembered. Raises TypeError for parameters that are not real floats.
-    `max_line_search_steps` bounds the evaluations of a search; `sufficient_decrease` and `curvature` are the constants of
-    the Wolfe conditions.
+    Parameters
+    ----------
+    learning_rate : float or schedule, optional
+        The length of a step. Without it there is a line search.
+    memory_size : int
+        From how many steps the curvature is taken.
+    max_line_search_steps : int
+        The most evaluations of one search.
+    sufficient_decrease, curvature : float
+        The constants of the weak Wolfe conditions, which a step satisfies.
 
+    Returns
+    -------
+    GradientTransformation
+        With a line search, call `update(grads, state, params, value=value, value_fn=f)`, where f takes the parameters
+        alone; it evaluates f and its gradient at trial points. `value_and_grad_from_state(f)` gives what the search
+        found already.
+
+    Raises
+    ------
+    TypeError
+        When `init` is called with parameters that are not real floats.
+
+    Notes
+    -----
+    Parameters are arrays, numbers or containers of them. An update whose pair has no positive curvature is not
+    remembered. As `optax.lbfgs`. For a whole minimisation in one call there is `funcad.scipy.optimize.minimize`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from funcad import optimize
     >>> f = lambda x: 100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2
@@ -161,6 +184,13 @@ def lbfgs(
     ...     x = optimize.apply_updates(x, updates)
     >>> x.round(6)
     array([1., 1.])
+    >>> optimizer = optimize.lbfgs(0.5, memory_size=3)  # no search
+    >>> optimizer.update(np.array([2.0]), optimizer.init(np.zeros(1)), np.zeros(1))[0]  # the first is scaled
+    array([-0.5])
+
+    See also
+    --------
+    value_and_grad_from_state, adam, apply_updates
     """
     if memory_size < 1:
         raise ValueError(f"lbfgs: memory_size must be at least 1, got {memory_size}")

@@ -14,7 +14,8 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
-from funcad.ir.aval import aval_of
+from funcad.api.border import api
+from funcad.ir.aval import aval_of, said, shape_of
 from funcad.primitives.conversion import conj, convert, real
 from funcad.show.graph import axes_of
 
@@ -66,7 +67,8 @@ def described(constructor: Callable[P, GradientTransformation]) -> Callable[P, G
 
     @functools.wraps(constructor)
     def make(*args: P.args, **kwargs: P.kwargs) -> GradientTransformation:
-        made = constructor(*args, **kwargs)
+        init, update = constructor(*args, **kwargs)
+        made = GradientTransformation(init, api(update))
         given = [*map(_text, args), *[f"{name}={_text(value)}" for name, value in kwargs.items()]]
         _texts[made.update] = f"{constructor.__name__}({', '.join(given)})"
         return made
@@ -124,14 +126,44 @@ def next_count(count: Any) -> Any:
 
 
 def apply_updates(params: Params, updates: Any) -> Params:
-    """params + updates, leaf by leaf, in the parameters' dtypes.
+    """params + updates, leaf by leaf.
 
+    Parameters
+    ----------
+    params : array, number or container of them
+        The parameters.
+    updates : like params
+        What an optimiser gave; it has the same structure.
+
+    Returns
+    -------
+    like params
+        In the dtypes of the parameters.
+
+    Raises
+    ------
+    TreeMismatchError
+        The structures differ; the message names the path.
+
+    Notes
+    -----
+    It makes new arrays, and leaves the old ones as they are. As `optax.apply_updates`.
+
+    Examples
+    --------
     >>> import numpy as np
-    >>> apply_updates({"w": np.ones(2, np.float32)}, {"w": np.array([1.0, 2.0])})["w"]
+    >>> from funcad import optimize
+    >>> optimize.apply_updates({"w": np.ones(2, np.float32)}, {"w": np.array([1.0, 2.0])})["w"]
     array([2., 3.], dtype=float32)
+
+    See also
+    --------
+    sgd, adam, chain
     """
 
     def added(p: Any, u: Any) -> Any:
+        if tree.is_tree_node(type(u)) or shape_of(u) != shape_of(p):
+            raise ValueError(f"apply_updates: an update is {said(u)}, and its parameter is {said(p)}.")
         out = p + u
         dtype = aval_of(p).dtype
         return out if aval_of(out).dtype == dtype or dtype.kind not in "fc" else convert(out, dtype)
@@ -141,16 +173,39 @@ def apply_updates(params: Params, updates: Any) -> Params:
 
 @described
 def chain(*transformations: Any) -> GradientTransformation:
-    """One transformation after the other; the state is the tuple of theirs.
+    """One transformation of gradients after the other.
 
-    Keyword arguments of `update` (as lbfgs takes them) are handed to each.
+    Parameters
+    ----------
+    *transformations : GradientTransformation
+        The first one gets the gradients.
 
+    Returns
+    -------
+    GradientTransformation
+        Its state is the tuple of theirs.
+
+    Raises
+    ------
+    ValueError
+        When `update` is called, and one of them needs what was not given, such as the parameters.
+
+    Notes
+    -----
+    Keyword arguments of `update` (as `lbfgs` takes them) are handed to each. As `optax.chain`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from funcad import optimize
     >>> optimizer = optimize.chain(optimize.clip_by_global_norm(1.0), optimize.sgd(0.5))
     >>> g = np.array([3.0, 4.0])
     >>> optimizer.update(g, optimizer.init(g))[0]
     array([-0.3, -0.4])
+
+    See also
+    --------
+    clip_by_global_norm, sgd, adam, apply_updates
     """
     pairs = [GradientTransformation(*t) for t in transformations]
 
@@ -273,7 +328,7 @@ def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
 
     def update(updates: Any, state: TraceState, params: Any = None, **extra: Any) -> tuple[Any, TraceState]:
         def step(g: Any, t: Any) -> Any:
-            return g + fitted(decay, g) * t
+            return g + fitted(decay, g) * _fit(g, t)
 
         moved = tree.map(step, updates, state.trace)
         return (tree.map(step, updates, moved) if nesterov else moved), TraceState(moved)
@@ -293,8 +348,18 @@ def _real_zeros(params: Any) -> Any:
     return tree.map(lambda p: fnp.zeros_like(squared_size(p)), params)
 
 
+def _fit(g: Any, kept: Any) -> Any:
+    """What the state has for g, if it was made for a parameter of this shape: others would broadcast."""
+    if tree.is_tree_node(type(kept)) or shape_of(kept) != shape_of(g):
+        raise ValueError(
+            f"update: a gradient is {said(g)}, and the state was made for {said(kept)}.\n"
+            "Remedy: state = optimizer.init(params), with the parameters to which the gradients belong."
+        )
+    return kept
+
+
 def _running(old: Any, new: Any, decay: Any) -> Any:
-    return tree.map(lambda m, x: fitted(decay, x) * m + (1 - fitted(decay, x)) * x, old, new)
+    return tree.map(lambda x, m: fitted(decay, x) * _fit(x, m) + (1 - fitted(decay, x)) * x, new, old)
 
 
 @described
@@ -397,7 +462,7 @@ def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> Gradi
         return RssState(tree.map(lambda z: z + fitted(initial_accumulator_value, z), _real_zeros(params)))
 
     def update(updates: Any, state: RssState, params: Any = None, **extra: Any) -> tuple[Any, RssState]:
-        sums = tree.map(lambda g, s: s + squared_size(g), updates, state.sum_of_squares)
+        sums = tree.map(lambda g, s: _fit(g, s) + squared_size(g), updates, state.sum_of_squares)
 
         def step(g: Any, s: Any) -> Any:
             some = s > 0
@@ -430,11 +495,38 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
 
 @described
 def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
-    """All leaves times one factor, so that their norm together is at most `max_norm`; unchanged if it is smaller.
+    """Scale all gradients by one factor, so that their norm together is at most `max_norm`.
 
+    Parameters
+    ----------
+    max_norm : float
+        The largest norm. Smaller gradients stay as they are.
+
+    Returns
+    -------
+    GradientTransformation
+        Its state is empty; put it before an optimiser in a `chain`.
+
+    Raises
+    ------
+    TypeError
+        When `update` is called with what is no array or number.
+
+    Notes
+    -----
+    As `optax.clip_by_global_norm`, and `torch.nn.utils.clip_grad_norm_`, which changes gradients in place.
+
+    Examples
+    --------
     >>> import numpy as np
-    >>> clip_by_global_norm(1.0).update([np.array([3.0]), np.array([4.0])], EmptyState())[0]
+    >>> from funcad import optimize
+    >>> clip = optimize.clip_by_global_norm(1.0)
+    >>> clip.update([np.array([3.0]), np.array([4.0])], clip.init(None))[0]
     [array([0.6]), array([0.8])]
+
+    See also
+    --------
+    global_norm, clip_by_value, chain
     """
 
     def clipped(updates: Any, _: Any) -> Any:
@@ -471,15 +563,53 @@ def _given(value: Any) -> bool:
 
 @described
 def sgd(learning_rate: Any, momentum: Any = None, nesterov: bool = False, weight_decay: Any = 0.0) -> GradientTransformation:
-    """Stochastic gradient descent: -learning_rate * t with t = g + weight_decay * params + momentum * t.
+    """Stochastic gradient descent, with momentum and weight decay.
 
-    By Nesterov's rule (Sutskever et al., 2013) it is g + momentum * t instead of t. As optax.sgd and torch.optim.SGD.
-    `nesterov=True` takes that rule.
+    Parameters
+    ----------
+    learning_rate : float, array or schedule
+        A number, or a function of the count of steps.
+    momentum : float, optional
+        How much of the last step is added to the next.
+    nesterov : bool
+        Nesterov's rule (Sutskever et al., 2013): g + momentum * t instead of t.
+    weight_decay : float
+        Times the parameters, added to the gradient.
 
+    Returns
+    -------
+    GradientTransformation
+        A pair `(init, update)`: `state = init(params)` and `updates, state = update(grads, state, params)`.
+
+    Raises
+    ------
+    ValueError
+        When `update` is called without params, and there is weight decay.
+
+    Notes
+    -----
+    The step is -learning_rate * t with t = g + weight_decay * params + momentum * t. As `optax.sgd` and
+    `torch.optim.SGD`; the state is a value of its own, which nothing changes in place.
+
+    Examples
+    --------
     >>> import numpy as np
-    >>> optimizer = sgd(0.5)
+    >>> from funcad import optimize
+    >>> optimizer = optimize.sgd(0.5)
     >>> optimizer.update(np.array([1.0, -2.0]), optimizer.init(np.zeros(2)))[0]
     array([-0.5,  1. ])
+    >>> optimizer = optimize.sgd(optimize.exponential_decay(1.0, 1, 0.5), momentum=0.9)
+    >>> params, grads = np.zeros(1), np.ones(1)
+    >>> state = optimizer.init(params)
+    >>> for _ in range(2):
+    ...     updates, state = optimizer.update(grads, state, params)
+    ...     params = optimize.apply_updates(params, updates)
+    >>> params
+    array([-1.95])
+
+    See also
+    --------
+    adam, apply_updates, chain, exponential_decay
     """
     return chain(
         add_decayed_weights(weight_decay) if _given(weight_decay) else _identity(),
@@ -498,15 +628,48 @@ def adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """-learning_rate * m / (sqrt(v) + eps), m and v being bias-corrected running means of the gradient and its square.
+    """Steps along the mean of the gradient, divided by the root of the mean of its square (Kingma and Ba, 2015).
 
-    Kingma and Ba, 2015. As optax.adam; `eps_root` is added below the root. With `nesterov` it is NAdam (Dozat, 2016).
-    `b1` and `b2` are the rates at which the means of the gradient and of its square forget.
+    Parameters
+    ----------
+    learning_rate : float, array or schedule
+        A number, or a function of the count of steps.
+    b1, b2 : float
+        How slowly the means of the gradient and of its square forget.
+    eps, eps_root : float
+        Added beside and below the root.
+    nesterov : bool
+        Nesterov's momentum: NAdam (Dozat, 2016).
 
+    Returns
+    -------
+    GradientTransformation
+        A pair `(init, update)`: `state = init(params)` and `updates, state = update(grads, state, params)`.
+
+    Raises
+    ------
+    TreeMismatchError
+        When `update` is called with gradients of another structure than the parameters.
+
+    Notes
+    -----
+    The step is -learning_rate * m / (sqrt(v + eps_root) + eps); both means are corrected for starting at zero. As
+    `optax.adam`.
+
+    Examples
+    --------
     >>> import numpy as np
-    >>> optimizer = adam(0.1)
+    >>> from funcad import optimize
+    >>> optimizer = optimize.adam(0.1)
     >>> optimizer.update(np.array([5.0, -0.1]), optimizer.init(np.zeros(2)))[0].round(6)
     array([-0.1,  0.1])
+    >>> optimizer = optimize.adam(0.1, b1=0.5, nesterov=True)
+    >>> optimizer.update({"w": np.array([2.0])}, optimizer.init({"w": np.zeros(1)}))[0]["w"].round(6)
+    array([-0.133333])
+
+    See also
+    --------
+    adamw, sgd, apply_updates, chain
     """
     return chain(scale_by_adam(b1, b2, eps, eps_root, nesterov), scale_by_learning_rate(learning_rate))
 
@@ -523,17 +686,47 @@ def adamw(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """adam with decoupled weight decay: -learning_rate * (m / (sqrt(v) + eps) + weight_decay * params).
+    """`adam` with weight decay that is not divided by the root (Loshchilov and Hutter, 2019).
 
-    Loshchilov and Hutter, 2019. As optax.adamw; `mask` is a tree of bools that says which leaves decay, or a function of
-    the parameters that gives one.
-    `b1`, `b2`, `eps_root` and `nesterov` mean what they mean in `adam`.
+    Parameters
+    ----------
+    learning_rate, b1, b2, eps, eps_root, nesterov
+        As for `adam`.
+    weight_decay : float
+        Times the parameters and the learning rate, subtracted from them at each step.
+    mask : container of bools, or callable, optional
+        Which leaves decay, or a function of the parameters that says so.
 
+    Returns
+    -------
+    GradientTransformation
+        As `adam`; `update` needs params.
+
+    Raises
+    ------
+    ValueError
+        When `update` is called without params.
+
+    Notes
+    -----
+    The step is -learning_rate * (m / (sqrt(v) + eps) + weight_decay * params). As `optax.adamw`.
+
+    Examples
+    --------
     >>> import numpy as np
-    >>> optimizer = adamw(0.1, weight_decay=0.5)
+    >>> from funcad import optimize
+    >>> optimizer = optimize.adamw(0.1, weight_decay=0.5)
     >>> p = np.array([2.0])
     >>> optimizer.update(np.array([1.0]), optimizer.init(p), p)[0].round(6)
     array([-0.2])
+    >>> optimizer = optimize.adamw(0.1, weight_decay=0.5, mask={"w": True, "b": False})
+    >>> p = {"w": np.array([2.0]), "b": np.array([2.0])}
+    >>> {name: float(step[0].round(6)) for name, step in optimizer.update(p, optimizer.init(p), p)[0].items()}
+    {'w': -0.2, 'b': -0.1}
+
+    See also
+    --------
+    adam, add_decayed_weights
     """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, nesterov),
@@ -553,16 +746,53 @@ def rmsprop(
     momentum: Any = None,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """-learning_rate * g / sqrt(v + eps), v being the running mean of g**2, and then momentum.
+    """Steps along the gradient, divided by the root of the mean of its square (Tieleman and Hinton, 2012).
 
-    Tieleman and Hinton, 2012; `centered` (Graves, 2013) subtracts the square of the running mean of g from v. As optax.rmsprop;
-    `eps_in_sqrt=False` adds eps outside the root.
-    `initial_scale` is what v starts from; `nesterov` as of `trace`.
+    Parameters
+    ----------
+    learning_rate : float, array or schedule
+        A number, or a function of the count of steps.
+    decay : float
+        How slowly the mean forgets.
+    eps : float
+        Added below the root, or beside it with `eps_in_sqrt=False`.
+    initial_scale : float
+        What the mean starts from.
+    eps_in_sqrt : bool
+        Where eps is added.
+    centered : bool
+        Subtract the square of the mean of the gradient (Graves, 2013).
+    momentum, nesterov
+        As for `sgd`.
 
+    Returns
+    -------
+    GradientTransformation
+        A pair `(init, update)`: `state = init(params)` and `updates, state = update(grads, state, params)`.
+
+    Raises
+    ------
+    TreeMismatchError
+        When `update` is called with gradients of another structure than the parameters.
+
+    Notes
+    -----
+    The step is -learning_rate * g / sqrt(v + eps), and then momentum. As `optax.rmsprop`.
+
+    Examples
+    --------
     >>> import numpy as np
-    >>> optimizer = rmsprop(0.1, decay=0.75)
+    >>> from funcad import optimize
+    >>> optimizer = optimize.rmsprop(0.1, decay=0.75)
     >>> optimizer.update(np.array([3.0]), optimizer.init(np.zeros(1)))[0].round(6)
     array([-0.2])
+    >>> optimizer = optimize.rmsprop(0.1, decay=0.75, centered=True, momentum=0.9)
+    >>> optimizer.update(np.array([3.0]), optimizer.init(np.zeros(1)))[0].round(6)
+    array([-0.23094])
+
+    See also
+    --------
+    adam, sgd, adagrad
     """
     return chain(
         scale_by_rms(decay, eps, initial_scale, centered, eps_in_sqrt),

@@ -65,12 +65,49 @@ def exponential_decay(
     staircase: bool = False,
     end_value: Any = None,
 ) -> Schedule:
-    """init_value * decay_rate**(count / transition_steps), from `transition_begin` on; in steps if `staircase`.
+    """A learning rate that falls by a factor: init_value * decay_rate**(count / transition_steps).
 
-    `end_value` is the bound that is not crossed: from below if decay_rate < 1, else from above.
+    Parameters
+    ----------
+    init_value : float
+        The rate at the start.
+    transition_steps : int
+        In how many steps it falls by `decay_rate`.
+    decay_rate : float
+        The factor.
+    transition_begin : int
+        From which step on it falls.
+    staircase : bool
+        Fall in jumps, at each multiple of transition_steps.
+    end_value : float, optional
+        A bound that is not crossed: from below if decay_rate < 1, else from above.
 
-    >>> exponential_decay(1.0, 2, 0.25)(1)
-    np.float64(0.5)
+    Returns
+    -------
+    callable
+        A function of the count of steps: give it to an optimiser as its learning rate.
+
+    Raises
+    ------
+    ValueError
+        transition_steps is not positive.
+
+    Notes
+    -----
+    As `optax.exponential_decay`.
+
+    Examples
+    --------
+    >>> from funcad import optimize
+    >>> float(optimize.exponential_decay(1.0, 2, 0.25)(1))
+    0.5
+    >>> schedule = optimize.exponential_decay(1.0, 2, 0.25, staircase=True, end_value=0.1)
+    >>> [float(schedule(count)) for count in (0, 1, 2, 9)]
+    [1.0, 1.0, 0.25, 0.1]
+
+    See also
+    --------
+    cosine_decay_schedule, warmup_cosine_decay_schedule, sgd
     """
     _positive("exponential_decay", "transition_steps", transition_steps)
 
@@ -85,12 +122,45 @@ def exponential_decay(
 
 
 def cosine_decay_schedule(init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: float = 1.0) -> Schedule:
-    """From init_value to alpha * init_value along half a cosine (Loshchilov and Hutter, 2017), raised to `exponent`.
+    """A learning rate that falls along half a cosine (Loshchilov and Hutter, 2017).
 
-    It ends after `decay_steps` steps and is constant from there. Returns a function of the count; as optax's.
+    Parameters
+    ----------
+    init_value : float
+        The rate at the start.
+    decay_steps : int
+        When it ends; it is constant from there.
+    alpha : float
+        It ends at alpha * init_value.
+    exponent : float
+        The power to which the cosine is raised.
 
-    >>> cosine_decay_schedule(2.0, 10)(5).round(12)
-    np.float64(1.0)
+    Returns
+    -------
+    callable
+        A function of the count of steps: give it to an optimiser as its learning rate.
+
+    Raises
+    ------
+    ValueError
+        decay_steps is not positive.
+
+    Notes
+    -----
+    As `optax.cosine_decay_schedule`.
+
+    Examples
+    --------
+    >>> from funcad import optimize
+    >>> float(optimize.cosine_decay_schedule(2.0, 10)(5).round(12))
+    1.0
+    >>> schedule = optimize.cosine_decay_schedule(2.0, 10, alpha=0.1)
+    >>> [float(schedule(count).round(3)) for count in (0, 10, 20)]
+    [2.0, 0.2, 0.2]
+
+    See also
+    --------
+    warmup_cosine_decay_schedule, exponential_decay, adam
     """
     _positive("cosine_decay_schedule", "decay_steps", decay_steps)
 
@@ -104,13 +174,46 @@ def cosine_decay_schedule(init_value: Any, decay_steps: int, alpha: Any = 0.0, e
 def warmup_cosine_decay_schedule(
     init_value: Any, peak_value: Any, warmup_steps: int, decay_steps: int, end_value: Any = 0.0, exponent: float = 1.0
 ) -> Schedule:
-    """A straight line to peak_value in `warmup_steps`, then half a cosine to end_value, which it reaches at `decay_steps`.
+    """A learning rate that rises along a straight line, and then falls along half a cosine.
 
-    It starts from `init_value`; the cosine is raised to `exponent`. As optax's.
+    Parameters
+    ----------
+    init_value, peak_value : float
+        The rates at the start, and after `warmup_steps`.
+    warmup_steps, decay_steps : int
+        When it has risen, and when it ends, both counted from the start.
+    end_value : float
+        The rate from `decay_steps` on.
+    exponent : float
+        The power to which the cosine is raised.
 
-    >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, 10, 30)
+    Returns
+    -------
+    callable
+        A function of the count of steps: give it to an optimiser as its learning rate.
+
+    Raises
+    ------
+    ValueError
+        decay_steps is not larger than warmup_steps.
+
+    Notes
+    -----
+    As `optax.warmup_cosine_decay_schedule`.
+
+    Examples
+    --------
+    >>> from funcad import optimize
+    >>> schedule = optimize.warmup_cosine_decay_schedule(0.0, 1.0, 10, 30)
     >>> [float(round(schedule(i), 3)) for i in (0, 5, 10, 20, 30)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
+    >>> schedule = optimize.warmup_cosine_decay_schedule(0.0, 1.0, 10, 30, end_value=0.1)
+    >>> float(round(schedule(40), 3))
+    0.1
+
+    See also
+    --------
+    cosine_decay_schedule, join_schedules, adam
     """
     if not decay_steps > warmup_steps:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Collectives: over named axes of `vmap` and of `distributed.spmd`, and sums over partitions of data.
+"""Collectives: over named axes of `vmap` and of `distributed.spmd`.
 
 Idea: a name is bound to lanes (an index tracer) or to processes (a communicator). Over lanes the operations of
 collective.py are recorded; over processes those of axis_env.py run. Over names of both kinds, one goes after the other.
@@ -14,18 +14,17 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import UnboundAxisNameError
-from funcad.host.devices import namespace_of
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
-from funcad.ir.primitive import Primitive, is_linear, not_linear
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.primitive import Primitive
+from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.basic_indexing import gather
 from funcad.primitives.comparison import eq, select
-from funcad.primitives.conversion import convert, real
+from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_max, reduce_min, reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, concatenate, reshape, transpose, zeros
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, concatenate, reshape, transpose
 
 from funcad.primitives.axis_env import (  # isort: skip
     bound, bound_names, communicator, exchange_over, gather_over, groups_of, permute_over, reduce_over, scatter_over, single,
@@ -372,13 +371,43 @@ def _size_of_group(axis_name: Any, groups: Any) -> Any:
 
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The sum over a mapped axis, or over several (a tuple of names); x may be a pytree.
+    """The sum over a mapped axis.
 
-    `psum(1, name)` is the size of the axis, a Python int. Bools are counted. Raises UnboundAxisNameError. As JAX's.
+    Parameters
+    ----------
+    x : array, number or container of them
+        What this example has.
+    axis_name : hashable, or tuple of them
+        A name that an enclosing `vmap(axis_name=...)` or `distributed.spmd` binds, or several.
+    axis_index_groups : list of lists of ints, optional
+        Sums side by side: lists of the numbers of examples, each of which is in one of them.
 
+    Returns
+    -------
+    like x
+        The same for all examples. Booleans are counted; `psum(1, name)` is the size of the axis, a Python integer.
+
+    Raises
+    ------
+    UnboundAxisNameError
+        Nothing around it binds the name.
+
+    Notes
+    -----
+    Its derivative is a `psum`, too. As `jax.lax.psum`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.vmap(lambda x: x / funcad.lax.psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
+    >>> funcad.vmap(lambda x: x / funcad.psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
     array([0.25, 0.75])
+    >>> pairs = lambda x: funcad.psum(x, "i", axis_index_groups=[[0, 1], [2, 3]])
+    >>> funcad.vmap(pairs, axis_name="i")(np.array([1.0, 2.0, 10.0, 20.0]))
+    array([ 3.,  3., 30., 30.])
+
+    See also
+    --------
+    pmean, pmax, all_gather, vmap
     """
     names = bound_names(axis_name, "psum")
 
@@ -394,11 +423,41 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The mean over a mapped axis, or over several; x may be a pytree. As JAX's.
+    """The mean over a mapped axis.
 
+    Parameters
+    ----------
+    x : array, number or container of them
+        What this example has.
+    axis_name, axis_index_groups
+        As for `psum`.
+
+    Returns
+    -------
+    like x
+        The same for all examples; float64 for integers and booleans.
+
+    Raises
+    ------
+    UnboundAxisNameError
+        Nothing around it binds the name.
+
+    Notes
+    -----
+    As `jax.lax.pmean`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.vmap(lambda x: x - funcad.lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
+    >>> funcad.vmap(lambda x: x - funcad.pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
     array([-1.,  1.])
+    >>> pairs = lambda x: funcad.pmean(x, "i", axis_index_groups=[[0, 1], [2, 3]])
+    >>> funcad.vmap(pairs, axis_name="i")(np.array([1.0, 2.0, 10.0, 20.0]))
+    array([ 1.5,  1.5, 15. , 15. ])
+
+    See also
+    --------
+    psum, vmap
     """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = axis_size(axis_name) if axis_index_groups is None else _size_of_group(axis_name, axis_index_groups)
@@ -431,32 +490,127 @@ def _extremum_over(primitive: Primitive, x: Any, axis_name: Any, axis_index_grou
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The maximum over a mapped axis, or over several; x may be a pytree. Ties share the derivative (JAX's has none).
+    """The maximum over a mapped axis.
 
+    Parameters
+    ----------
+    x : array, number or container of them
+        What this example has.
+    axis_name, axis_index_groups
+        As for `psum`.
+
+    Returns
+    -------
+    like x
+        The same for all examples.
+
+    Raises
+    ------
+    UnboundAxisNameError
+        Nothing around it binds the name.
+
+    Notes
+    -----
+    Examples that tie share the derivative; `jax.lax.pmax` has none.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.vmap(lambda x: funcad.lax.pmax(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
+    >>> funcad.vmap(lambda x: funcad.pmax(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
     array([3., 3.])
+    >>> pairs = lambda x: funcad.pmax(x, "i", axis_index_groups=[[0, 1], [2, 3]])
+    >>> funcad.vmap(pairs, axis_name="i")(np.array([1.0, 2.0, 10.0, 20.0]))
+    array([ 2.,  2., 20., 20.])
+
+    See also
+    --------
+    pmin, psum
     """
     return _extremum_over(pmax_p, x, axis_name, axis_index_groups)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The minimum over a mapped axis, or over several; x may be a pytree. Ties share the derivative (JAX's has none).
+    """The minimum over a mapped axis.
 
+    Parameters
+    ----------
+    x : array, number or container of them
+        What this example has.
+    axis_name, axis_index_groups
+        As for `psum`.
+
+    Returns
+    -------
+    like x
+        The same for all examples.
+
+    Raises
+    ------
+    UnboundAxisNameError
+        Nothing around it binds the name.
+
+    Notes
+    -----
+    Examples that tie share the derivative; `jax.lax.pmin` has none.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.vmap(lambda x: funcad.lax.pmin(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
+    >>> funcad.vmap(lambda x: funcad.pmin(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
     array([1., 1.])
+    >>> pairs = lambda x: funcad.pmin(x, "i", axis_index_groups=[[0, 1], [2, 3]])
+    >>> funcad.vmap(pairs, axis_name="i")(np.array([1.0, 2.0, 10.0, 20.0]))
+    array([ 1.,  1., 10., 10.])
+
+    See also
+    --------
+    pmax, psum
     """
     return _extremum_over(pmin_p, x, axis_name, axis_index_groups)
 
 
 def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False) -> Any:
-    """The values of all lanes, stacked along a new axis, or joined along an existing one (`tiled`). As JAX's.
+    """The values of all examples along a mapped axis.
 
+    Parameters
+    ----------
+    x : array, number or container of them
+        What this example has.
+    axis_name, axis_index_groups
+        As for `psum`.
+    axis : int
+        Where the axis of the examples stands in the result.
+    tiled : bool
+        Join along the existing axis, instead of stacking along a new one.
+
+    Returns
+    -------
+    like x
+        The same for all examples, with one more axis of the size of the mapped one; with `tiled`, with a longer axis.
+
+    Raises
+    ------
+    UnboundAxisNameError
+        Nothing around it binds the name.
+
+    Notes
+    -----
+    As `jax.lax.all_gather`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.vmap(lambda x: funcad.lax.all_gather(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
+    >>> funcad.vmap(lambda x: funcad.all_gather(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
     array([[1., 3.],
            [1., 3.]])
+    >>> joined = lambda x: funcad.all_gather(x, "i", tiled=True)
+    >>> funcad.vmap(joined, axis_name="i")(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[1., 2., 3., 4.],
+           [1., 2., 3., 4.]])
+
+    See also
+    --------
+    psum, ppermute, vmap
     """
     names = bound_names(axis_name, "all_gather")
     if axis_index_groups is not None:
@@ -522,14 +676,43 @@ def psum_scatter(
 
 
 def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
-    """Send values from lane to lane: `perm` has pairs (source, destination); a lane that receives nothing gets zeros.
+    """Send values from example to example along a mapped axis.
 
-    x may be a pytree. Raises ValueError if a source or a destination occurs twice or is no lane. As JAX's.
+    Parameters
+    ----------
+    x : array, number or container of them
+        What this example sends.
+    axis_name : hashable, or tuple of them
+        A name that an enclosing `vmap(axis_name=...)` or `distributed.spmd` binds, or several.
+    perm : sequence of pairs of ints
+        Pairs (source, destination).
 
+    Returns
+    -------
+    like x
+        What this example receives; zeros where nothing arrives.
+
+    Raises
+    ------
+    UnboundAxisNameError
+        Nothing around it binds the name.
+    ValueError
+        A source or a destination occurs twice, or is no example.
+
+    Notes
+    -----
+    As `jax.lax.ppermute`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> shift = lambda x: funcad.lax.ppermute(x, "i", [(0, 1), (1, 2)])
+    >>> shift = lambda x: funcad.ppermute(x, "i", [(0, 1), (1, 2)])
     >>> funcad.vmap(shift, axis_name="i")(np.array([1.0, 2.0, 3.0]))
     array([0., 1., 2.])
+
+    See also
+    --------
+    all_gather, psum, axis_index
     """
     name, size = single(axis_name, "ppermute")
     pairs = tuple([(s.__index__() % size if -size <= s < size else s, d.__index__()) for s, d in perm])
@@ -593,11 +776,37 @@ def all_to_all(
 
 
 def axis_index(axis_name: Any) -> Any:
-    """The number of the lane along a mapped axis, counted row by row over several names; an integer without derivative.
+    """The number of the example along a mapped axis.
 
+    Parameters
+    ----------
+    axis_name : hashable, or tuple of them
+        A name that an enclosing `vmap(axis_name=...)` or `distributed.spmd` binds. Several names are counted row by
+        row.
+
+    Returns
+    -------
+    int array of shape ()
+        From 0 on; it has no derivative.
+
+    Raises
+    ------
+    UnboundAxisNameError
+        Nothing around it binds the name.
+
+    Notes
+    -----
+    As `jax.lax.axis_index`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.vmap(lambda x: x + funcad.lax.axis_index("i"), axis_name="i")(np.zeros(3))
+    >>> funcad.vmap(lambda x: x + funcad.axis_index("i"), axis_name="i")(np.zeros(3))
     array([0., 1., 2.])
+
+    See also
+    --------
+    axis_size, vmap
     """
     names = bound_names(axis_name, "axis_index")
     total = None
@@ -609,11 +818,36 @@ def axis_index(axis_name: Any) -> Any:
 
 
 def axis_size(axis_name: Any) -> int:
-    """The number of lanes along a mapped axis, or the product over several names: a Python int.
+    """The number of examples along a mapped axis.
 
+    Parameters
+    ----------
+    axis_name : hashable, or tuple of them
+        A name that an enclosing `vmap(axis_name=...)` or `distributed.spmd` binds; several give the product.
+
+    Returns
+    -------
+    int
+        A Python integer, never traced.
+
+    Raises
+    ------
+    UnboundAxisNameError
+        Nothing around it binds the name.
+
+    Notes
+    -----
+    As `jax.lax.axis_size`.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.vmap(lambda x: x / funcad.lax.axis_size("i"), axis_name="i")(np.ones(4))
+    >>> funcad.vmap(lambda x: x / funcad.axis_size("i"), axis_name="i")(np.ones(4))
     array([0.25, 0.25, 0.25, 0.25])
+
+    See also
+    --------
+    axis_index, psum
     """
     size = 1
     for name in bound_names(axis_name, "axis_size"):
@@ -623,119 +857,3 @@ def axis_size(axis_name: Any) -> int:
 
 for _public in (psum, pmean, pmax, pmin, all_gather, psum_scatter, ppermute, pshuffle, all_to_all, axis_index, axis_size):
     tell_what_is_shared(_public)
-
-
-# -- sums over partitions of data: one operation, and its rules (distributed/partitions.py says what users see of it)
-#
-# Idea: the parameter `call` says what is summed: a function, partitions, and a chain of derivations. The derivative of a sum is
-# the sum of the derivatives, so each rule asks for a call with a longer chain, and what is asked for is computed beside the
-# data, in one pass over them. The first derivative of one real number computes value and gradient together, so `grad` and
-# `value_and_grad` are one pass, and so is a product with the Hessian.
-#
-# Trap: nothing is kept between passes. The transposed derivative of several results runs the function again.
-
-
-def avals_of(values: Sequence[Any]) -> tuple[Aval, ...]:
-    """The avals of parameters, by which results are known."""
-    return _kept([aval_of(x) for x in values])
-
-
-def _kept(avals: Sequence[Any]) -> tuple[Aval, ...]:
-    return tuple([Aval(a.shape, a.dtype, a.weak) for a in avals])
-
-
-def _impl(xp: Any, *values: Any, call: Any) -> list[Any]:
-    outs = call.run(_on_host(values))
-    return outs if xp is np else [xp.asarray(x) for x in outs]
-
-
-def _on_host(values: Sequence[Any]) -> list[Any]:
-    return [x if namespace_of([x]) is np else x.get() for x in values]
-
-
-def _mask(tangents: Sequence[Any]) -> tuple[bool, ...]:
-    return tuple([t is not None for t in tangents])
-
-
-def _present(values: Sequence[Any]) -> list[Any]:
-    return [v for v in values if v is not None]
-
-
-def _spread(outs: Sequence[Any], touts: Sequence[Any]) -> list[Any]:
-    """Tangents of the inexact results, None in the place of the others'."""
-    found = iter(touts)
-    return [next(found) if is_inexact(aval_of(o)) else None for o in outs]
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Any) -> tuple[list, list]:
-    mask, ts = _mask(tangents), _present(tangents)
-    if not numbers_behind([*primals, *ts]):  # two operations: what is not read is not computed, and tangents may be linear
-        return _separately(primals, mask, ts, call)
-    n = len(call.out_avals(avals_of(primals), numbers_behind(primals)))
-    outs = partition_sum_p(*primals, *ts, call=call.jvp(mask))
-    return outs[:n], _spread(outs[:n], outs[n:])
-
-
-def _separately(primals: Sequence[Any], mask: tuple[bool, ...], ts: Sequence[Any], call: Any) -> tuple[list, list]:
-    outs = partition_sum_p(*primals, call=call)
-    return outs, _spread(outs, partition_sum_p(*primals, *ts, call=call.push(mask)))
-
-
-def numbers_behind(values: Sequence[Any]) -> list[Any]:
-    """The numbers behind the values; empty where some have none."""
-    found = [concrete_value(v) for v in values]
-    return [] if any([type(v) is Tracer for v in found]) else _on_host(found)
-
-
-def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, call: Any) -> tuple[list, list]:
-    mask, ts = _mask(tangents), _present(tangents)
-    if not call.chain:
-        outs = call.out_avals(avals_of(primals), numbers_behind(primals))
-        if len(outs) == 1 and not outs[0].shape and outs[0].dtype.kind == "f":
-            value, *slopes = partition_sum_p(*primals, call=call.slope(mask))
-            return [value], [functools.reduce(add, [_along(g, t, outs[0].dtype) for g, t in zip(slopes, ts)])]
-    return _separately(primals, mask, ts, call)
-
-
-def _along(slope: Any, tangent: Any, dtype: np.dtype) -> Any:
-    """The real part of the sum of slope times tangent."""
-    shape = aval_of(slope).shape
-    product = mul(slope, tangent)
-    total = reduce_sum(product, axes=tuple(range(len(shape)))) if shape else product
-    total = real(total) if aval_of(total).dtype.kind == "c" else total
-    return total if aval_of(total).dtype == dtype else convert(total, dtype)
-
-
-def _transpose(cts: Sequence[Any], *inputs: Any, call: Any) -> list[Any]:
-    n = len(call.pushed)
-    if not n or any(map(is_linear, inputs[:n])):
-        raise not_linear(f"sum_over of {call}")
-    avals = filter(is_inexact, call.before.out_avals(avals_of(inputs[:n]), numbers_behind(inputs[:n])))
-    beside = [*inputs[:n], *_present(cts)]
-    full = [on_device_of([zeros(a.update())], beside)[0] if ct is None else ct for ct, a in zip(cts, avals)]
-    found = iter(inputs[n:])
-    wanted = tuple([m and is_linear(next(found)) for m in call.pushed])
-    pulled = iter(partition_sum_p(*inputs[:n], *full, call=call.before.pull(wanted)))
-    return [None] * n + [next(pulled) if is_linear(x) else None for x in inputs[n:]]
-
-
-def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: Any) -> tuple[list, list]:
-    outs = partition_sum_p(*args, call=call.lanes(tuple(batched), size))
-    return outs, [True] * len(outs)
-
-
-partition_sum_p = Primitive(
-    "partition_sum",
-    _impl,
-    lambda *avals, call: list(call.out_avals(_kept(avals))),
-    primal_and_jvp=_jvp,
-    linearize=_linearize,
-    transpose=_transpose,
-    batch=_batch,
-    multiple=True,
-    silent=True,
-)
-
-
-def partition_sum(call: Any, leaves: Sequence[Any]) -> list[Any]:
-    return partition_sum_p(*leaves, call=call)

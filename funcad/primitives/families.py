@@ -21,7 +21,7 @@ from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive, Reduction, Said, is_linear
 from funcad.ir.tracer import Tracer
-from funcad.memo import Table
+from funcad.memo import Table, remembers
 from funcad.primitives.atoms import BITWISE, SCIPY, TRUTHS, UFUNCS, Formula, formula
 
 # -- Python's operators as implementations
@@ -329,6 +329,12 @@ def avals_text(avals: Sequence[Any]) -> str:
     return " and ".join([f"{a:a}" for a in avals])
 
 
+@remembers(64)
+def _of_number(dtype: np.dtype, weak: bool) -> Aval:
+    """The aval of a number, which long programs share."""
+    return Aval((), dtype, weak)
+
+
 def _elementwise_abstract(name: str, result: Any, weak: bool) -> Callable[..., Aval]:
     def abstract_eval(*avals: Aval, **params: Any) -> Aval:
         first = avals[0]
@@ -353,8 +359,8 @@ def _elementwise_abstract(name: str, result: Any, weak: bool) -> Callable[..., A
         for d in strong:
             if d != dtype:
                 raise TypeError(f"{name}: operands must have equal dtypes, got {avals_text(avals)}; convert them explicitly")
-        is_weak = weak and not strong
-        return Aval(shape, dtype if result is None else result(dtype) if callable(result) else result, is_weak)
+        dtype = dtype if result is None else result(dtype) if callable(result) else result
+        return Aval(shape, dtype, weak and not strong) if shape else _of_number(dtype, weak and not strong)
 
     return abstract_eval
 

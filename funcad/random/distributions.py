@@ -259,14 +259,49 @@ def _constant(x: Any) -> Any:
 
 
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True, mode: str | None = None) -> Any:
-    """Categories, with probabilities proportional to exp(logits) along an axis. JAX's.
+    """Numbers of categories, with probabilities proportional to exp(logits).
 
-    logits has any shape; `shape` must end in that shape without `axis` (the default). With `replace=False` (Gumbel top-k), the
-    leading part of `shape` counts the draws. `mode` is that of `gumbel`.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    logits : array
+        Logarithms of the probabilities, up to a constant.
+    axis : int
+        The axis of the categories.
+    shape : tuple of ints, optional
+        The shape of the result. It ends in the shape of logits without `axis`, which is the default.
+    replace : bool
+        False: the leading part of `shape` counts draws without replacement (Gumbel top-k).
+    mode : {"low", "high"}, optional
+        As for `gumbel`.
 
+    Returns
+    -------
+    array of ints
+
+    Raises
+    ------
+    TypeError
+        `key` is no key.
+    ValueError
+        `shape` does not end as it has to.
+
+    Notes
+    -----
+    The numbers are JAX's. There is no derivative with respect to logits.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.random.categorical(funcad.random.key(0), np.log([0.1, 0.2, 0.7]), shape=(4,))
     array([2, 2, 2, 1])
+    >>> np.sort(funcad.random.categorical(funcad.random.key(0), np.zeros(3), shape=(3,), replace=False))
+    array([0, 1, 2])
+
+    See also
+    --------
+    choice, bernoulli, gumbel
     """
     check_key("categorical", key)
     (logits,) = together("categorical", key, logits)
@@ -386,13 +421,48 @@ def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, log_space: bool)
 
 
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Gamma numbers of shape parameter a (scale 1), which broadcasts to `shape`. Differentiable in a.
+    """Numbers of a gamma distribution of scale 1.
 
-    For a much below 1 the samples underflow: see `loggamma`.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    a : float or array
+        The shape parameter, which broadcasts to `shape` and may be traced.
+    shape : tuple of ints, optional
+        The shape of the result: that of a by default.
+    dtype : dtype, optional
+        Of its elements: float64 by default.
 
+    Returns
+    -------
+    array
+        Of that shape and dtype.
+
+    Raises
+    ------
+    TypeError
+        `key` is no key.
+    ValueError
+        The dtype is no floating one.
+
+    Notes
+    -----
+    It is differentiable in a (by the implicit function of the distribution), as `jax.random.gamma` is; the numbers are
+    JAX's. For a much below 1 they underflow: `loggamma` gives their logarithms. For a scale, multiply by it.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.random.gamma(funcad.random.key(0), np.array([0.5, 3.0])).round(6)
     array([0.098054, 1.962139])
+    >>> slope = funcad.grad(lambda a: np.mean(funcad.random.gamma(funcad.random.key(1), a, (10_000,))))(3.0)
+    >>> round(float(slope), 1)  # the mean is a
+    1.0
+
+    See also
+    --------
+    loggamma, beta, dirichlet
     """
     return _gamma("gamma", key, a, shape, dtype, False)
 
@@ -539,13 +609,46 @@ def _count(name: str, x: Any) -> int:
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> np.ndarray[Any, Any]:
-    """The numbers 0 .. x - 1 in random order, or the array x permuted along an axis. Equal to JAX's.
+    """The numbers 0 ... x - 1 in random order, or an array permuted along an axis.
 
-    `independent=True` permutes each lane along the axis in its own way. Differentiable in x.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    x : int or array
+        How many numbers, or what is permuted.
+    axis : int
+        The axis of the array.
+    independent : bool
+        Permute each line along the axis in its own way.
 
-    >>> import funcad
+    Returns
+    -------
+    array
+        Of the shape and dtype of x; for an integer, int64 of shape (x,).
+
+    Raises
+    ------
+    TypeError
+        `key` is no key.
+
+    Notes
+    -----
+    The numbers are JAX's. The result is differentiable in x.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.random.permutation(funcad.random.key(0), 5)
     array([0, 1, 4, 3, 2])
+    >>> rows = funcad.random.permutation(funcad.random.key(0), np.array([[1, 2, 3], [4, 5, 6]]), axis=1, independent=True)
+    >>> np.sort(rows, axis=1)
+    array([[1, 2, 3],
+           [4, 5, 6]])
+
+    See also
+    --------
+    choice, randint
     """
     check_key("permutation", key)
     if shape_of(x if hasattr(x, "dtype") or type(x) is int else np.asarray(x)) == ():
@@ -561,14 +664,52 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> n
 def choice(
     key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0, mode: str | None = None
 ) -> np.ndarray[Any, Any]:
-    """Elements of a (of range(a), if it is an integer) along an axis, with probabilities p. JAX's.
+    """Elements of a, at random.
 
-    The result has `shape` in the place of the axis. p is a vector of as many probabilities as there are elements. Raises
-    ValueError if more are drawn without replacement than there are. `mode` is that of `gumbel`. Differentiable in a.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    a : int or array
+        What is drawn from; an integer stands for `range(a)`.
+    shape : tuple of ints
+        How many elements: it stands in the place of the axis.
+    replace : bool
+        False: no element twice.
+    p : array, optional
+        The probability of each element; all alike by default.
+    axis : int
+        The axis of the array.
+    mode : {"low", "high"}, optional
+        As for `gumbel`.
 
-    >>> import funcad
+    Returns
+    -------
+    array
+        Of the dtype of a.
+
+    Raises
+    ------
+    TypeError
+        `key` is no key.
+    ValueError
+        More elements than there are are drawn without replacement, or p has another length.
+
+    Notes
+    -----
+    The numbers are JAX's. The result is differentiable in a, not in p.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.random.choice(funcad.random.key(0), 5, (3,), replace=False)
     array([0, 1, 4])
+    >>> funcad.random.choice(funcad.random.key(0), np.array([10.0, 20.0]), (4,), p=np.array([0.0, 1.0]))
+    array([20., 20., 20., 20.])
+
+    See also
+    --------
+    permutation, categorical, randint
     """
     check_key("choice", key)
     shape = shape_argument(shape)
@@ -613,14 +754,52 @@ def _weighted(key: Any, p: Any, n: int, shape: tuple, draws: int, replace: bool,
 
 
 def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky") -> Any:
-    """Normal vectors of a mean (..., n) and a covariance (..., n, n): shape (*shape, n). Differentiable in both.
+    """Normal vectors of a mean and a covariance.
 
-    `method` is the factorisation of the covariance: "cholesky", "eigh" or "svd". The result has the dtype of mean and cov
-    together (`dtype` that of the standard normal numbers, as in JAX).
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    mean : array of shape (..., n)
+        The mean; it may be traced.
+    cov : array of shape (..., n, n)
+        The covariance; it may be traced.
+    shape : tuple of ints, optional
+        How many vectors; as many as mean and cov have by default.
+    dtype : dtype, optional
+        Of the standard normal numbers that the vectors are made of.
+    method : {"cholesky", "eigh", "svd"}
+        How the covariance is factorised. "cholesky" needs it positive definite.
 
+    Returns
+    -------
+    array of shape (*shape, n)
+        Of the dtype of mean and cov together.
+
+    Raises
+    ------
+    TypeError
+        `key` is no key.
+    ValueError
+        Shapes do not fit, or there is no such method.
+
+    Notes
+    -----
+    It is differentiable in mean and cov. The numbers are JAX's, to rounding.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.random.multivariate_normal(funcad.random.key(0), np.zeros(2), np.eye(2)).round(6)
     array([-0.205842, -0.784766])
+    >>> flat = np.array([[1.0, 1.0], [1.0, 1.0]])  # of rank 1
+    >>> x = funcad.random.multivariate_normal(funcad.random.key(0), np.zeros(2), flat, (3,), method="svd")
+    >>> np.allclose(x[:, 0], x[:, 1])
+    True
+
+    See also
+    --------
+    normal
     """
     check_key("multivariate_normal", key)
     if method not in ("svd", "eigh", "cholesky"):

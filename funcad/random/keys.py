@@ -160,14 +160,44 @@ def _make(name: str, seed: Any) -> Any:
 
 
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """The key of an integer seed: uint32 of shape (2,), the 64 bits of the seed.
+    """The key of a seed, from which all random numbers come.
 
-    Raises TypeError for a seed that is no integer or no scalar, OverflowError for one beyond 64 bits. `impl` and `dtype` are
-    JAX's; "threefry2x32" is all there is. JAX's `key` gives an array of an extended dtype and shape (); this is its `PRNGKey`.
+    Parameters
+    ----------
+    seed : int
+        Up to 64 bits; it may be traced.
+    impl, dtype : optional
+        For JAX's sake: "threefry2x32" is all there is.
 
+    Returns
+    -------
+    array of shape (2,) and dtype uint32
+        The 64 bits of the seed.
+
+    Raises
+    ------
+    TypeError
+        The seed is no integer of shape ().
+    OverflowError
+        The seed has more than 64 bits.
+
+    Notes
+    -----
+    A key gives the same numbers whenever it is used: take a new one (`split`) for each draw. `numpy.random` keeps a
+    hidden state instead, which no transformation can follow. `jax.random.key` gives an array of an extended dtype and
+    shape (); this is its `PRNGKey`.
+
+    Examples
+    --------
     >>> import funcad
     >>> funcad.random.key(42)
     array([ 0, 42], dtype=uint32)
+    >>> bool((funcad.random.key(0) == funcad.random.key(0, impl="threefry2x32")).all())
+    True
+
+    See also
+    --------
+    split, fold_in, normal
     """
     _check_implementation("key", impl, dtype)
     return _make("key", seed)
@@ -187,27 +217,82 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> np.ndarray[Any, Any]:
 
 
 def split(key: Any, num: Any = 2) -> np.ndarray[Any, Any]:
-    """New keys from one: shape (num, 2), or (*num, 2) for a tuple. JAX's numbers.
+    """New keys from one.
 
-    Raises for anything but one key; for many keys use `funcad.vmap`.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        Do not use it again.
+    num : int or tuple of ints
+        How many keys; 2 by default.
 
+    Returns
+    -------
+    array of shape (num, 2) and dtype uint32
+        (*num, 2) for a tuple.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no key, or it is many: for these use `vmap`.
+
+    Notes
+    -----
+    The numbers are those of `jax.random.split`.
+
+    Examples
+    --------
     >>> import funcad
-    >>> funcad.random.split(funcad.random.key(0))
-    array([[1797259609, 2579123966],
-           [ 928981903, 3453687069]], dtype=uint32)
+    >>> first, second = funcad.random.split(funcad.random.key(0))
+    >>> first
+    array([1797259609, 2579123966], dtype=uint32)
+    >>> funcad.random.split(funcad.random.key(0), (2, 3)).shape
+    (2, 3, 2)
+
+    See also
+    --------
+    fold_in, key
     """
     check_key("split", key)
     return draw(key, "keys", _UINT32, shape_argument(num))
 
 
 def fold_in(key: Any, data: Any) -> np.ndarray[Any, Any]:
-    """The key that follows from a key and an integer (as uint32), a loop's counter say. JAX's numbers.
+    """The key that follows from a key and an integer, such as the number of a step.
 
-    `data` is that integer, which may be traced.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        A key; it can be used again with other integers.
+    data : int
+        The integer, taken as uint32; it may be traced.
 
-    >>> import funcad
+    Returns
+    -------
+    array of shape (2,) and dtype uint32
+        A key.
+
+    Raises
+    ------
+    TypeError
+        It is not one key, or `data` is no integer.
+
+    Notes
+    -----
+    The numbers are those of `jax.random.fold_in`.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.random.fold_in(funcad.random.key(0), 7)
     array([2716826189,  292468403], dtype=uint32)
+    >>> keys = funcad.vmap(lambda i: funcad.random.fold_in(funcad.random.key(0), i))(np.arange(4))
+    >>> keys.shape
+    (4, 2)
+
+    See also
+    --------
+    split, key
     """
     check_key("fold_in", key)
     if shape_of(data) != ():
@@ -303,13 +388,46 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 
 def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> np.ndarray[Any, Any]:
-    """Uniform numbers in [minval, maxval), float64 unless dtype says otherwise. JAX's, bit for bit.
+    """Uniform numbers in [minval, maxval).
 
-    The bounds broadcast to `shape` and may be traced: the result is differentiable in them.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    shape : tuple of ints
+        The shape of the result.
+    dtype : dtype, optional
+        Of its elements: float64 by default.
+    minval, maxval : float or array
+        The bounds, which broadcast to `shape` and may be traced.
 
-    >>> import funcad
+    Returns
+    -------
+    array
+        Of that shape and dtype.
+
+    Raises
+    ------
+    TypeError
+        `key` is no key.
+    ValueError
+        The dtype is no floating one.
+
+    Notes
+    -----
+    The numbers are those of `jax.random.uniform`, bit for bit. The result is differentiable in the bounds.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.random.uniform(funcad.random.key(0), (2,))
     array([0.41845711, 0.21629545])
+    >>> funcad.random.uniform(funcad.random.key(0), (2,), minval=10.0, maxval=np.array([20.0, 11.0])).round(6)
+    array([14.184571, 10.216295])
+
+    See also
+    --------
+    normal, randint
     """
     check_key("uniform", key)
     dtype = float_dtype("uniform", dtype)
@@ -330,13 +448,45 @@ _PLAIN = (int, float)
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Standard normal numbers, float64 unless dtype says otherwise; complex dtypes have variance 1 too.
+    """Standard normal numbers.
 
-    JAX's numbers: of float64, seven of eight are equal bit for bit, the others to a relative 1e-14; see random_bits.py.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    shape : tuple of ints
+        The shape of the result.
+    dtype : dtype, optional
+        Of its elements: float64 by default. Complex numbers have variance 1, too.
 
-    >>> import funcad
+    Returns
+    -------
+    array
+        Of that shape and dtype.
+
+    Raises
+    ------
+    TypeError
+        `key` is no key.
+    ValueError
+        The dtype is no floating or complex one.
+
+    Notes
+    -----
+    The numbers are JAX's: of float64, seven of eight are equal bit for bit, the others to a relative 1e-14. For a mean
+    and a standard deviation write `mean + std * normal(key)`, which is differentiable in both.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.random.normal(funcad.random.key(0), (3,)).round(6)
     array([-0.205842, -0.784766,  1.816087])
+    >>> funcad.random.normal(funcad.random.key(0), (2, 4), np.float32).dtype
+    dtype('float32')
+
+    See also
+    --------
+    uniform, multivariate_normal, split
     """
     check_key("normal", key)
     dtype = float_dtype("normal", dtype, "fc")
@@ -349,14 +499,45 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> np.ndarray[Any, Any]
 
 
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Integers in [minval, maxval), int64 unless dtype says otherwise. Equal to JAX's.
+    """Integers in [minval, maxval).
 
-    The bounds are integers, or arrays of them that broadcast to `shape`. If maxval <= minval the result is minval. As in JAX,
-    a span that is no power of two is reduced by a remainder of twice as many bits, so the bias is negligible, not nil.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    shape : tuple of ints
+        The shape of the result.
+    minval, maxval : int or array of ints
+        The bounds, which broadcast to `shape`. Where maxval <= minval the result is minval.
+    dtype : dtype, optional
+        Of its elements: int64 by default.
 
-    >>> import funcad
+    Returns
+    -------
+    array
+        Of that shape and dtype.
+
+    Raises
+    ------
+    TypeError
+        `key` is no key, or a bound or the dtype is not of integers.
+
+    Notes
+    -----
+    The numbers are JAX's. As there, a span that is no power of two is reduced by a remainder of twice as many bits, so
+    the bias is negligible, not nil.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.random.randint(funcad.random.key(0), (5,), 0, 10)
     array([5, 1, 5, 7, 3])
+    >>> funcad.random.randint(funcad.random.key(0), (3,), 0, np.array([1, 10, 100]), dtype=np.int32).dtype
+    dtype('int32')
+
+    See also
+    --------
+    uniform, choice, permutation
     """
     check_key("randint", key)
     found = native_dtype(int if dtype is None else dtype)
@@ -429,13 +610,43 @@ def _clipped(v: Any, limits: Any, wide: np.dtype) -> Any:
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> np.ndarray[Any, Any]:
-    """True with probability p (a float or an array of floats, which broadcasts to `shape`). Equal to JAX's.
+    """True with probability p.
 
-    `mode="high"` uses twice as many bits, for small p.
+    Parameters
+    ----------
+    key : array of shape (2,) and dtype uint32
+        From `funcad.random.key` or `split`.
+    p : float or array of floats
+        The probability, which broadcasts to `shape`.
+    shape : tuple of ints, optional
+        The shape of the result: that of p by default.
+    mode : {"low", "high"}
+        "high" uses twice as many bits, for small p.
 
-    >>> import funcad
+    Returns
+    -------
+    array of bools
+
+    Raises
+    ------
+    TypeError
+        `key` is no key, or p is not of floats.
+
+    Notes
+    -----
+    The numbers are JAX's. There is no derivative with respect to p.
+
+    Examples
+    --------
+    >>> import numpy as np, funcad
     >>> funcad.random.bernoulli(funcad.random.key(0), 0.5, (4,))
     array([ True,  True, False, False])
+    >>> funcad.random.bernoulli(funcad.random.key(0), np.array([0.0, 1.0]))
+    array([False,  True])
+
+    See also
+    --------
+    uniform, categorical
     """
     check_key("bernoulli", key)
     if mode not in ("high", "low"):

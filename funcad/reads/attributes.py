@@ -84,9 +84,15 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     if kind is np.ndarray:
         if name in _MEMORY:
             observer.content(x)
-        return getattr(x, name)
+        found = getattr(x, name)
+        if name == "flags" and x is not None and id(x) in observer.origin:
+            place = observer.origin[id(x)]
+            observer.known_as(found, observer.place(place, "attribute", name, f"{place.label}.{name}"))
+        return found
     if kind is super:
-        _of_super(observer, x, name)
+        found = _of_super(observer, x, name)
+        if found is not MISSING:
+            return found
     place = observer.origin.get(id(x))
     users = not is_library(kind) and not issubclass(kind, type)
     if users:
@@ -141,8 +147,8 @@ def _of_module(observer: Observer, x: Any, name: str) -> Any:
     return found if place is None else observer.read(place, "attribute", name, f"{x.__name__}.{name}", found, name)
 
 
-def _of_super(observer: Observer, x: Any, name: str) -> None:
-    """What the classes behind the one that asks have under a name."""
+def _of_super(observer: Observer, x: Any, name: str) -> Any:
+    """What the classes behind the one that asks have under a name; MISSING if it is nothing that is data."""
     classes = (x.__self_class__ or object).__mro__
     behind = classes[classes.index(x.__thisclass__) + 1 :] if x.__thisclass__ in classes else ()
     for base in behind:
@@ -153,7 +159,11 @@ def _of_super(observer: Observer, x: Any, name: str) -> None:
                 at = of_class(observer, base, name)
                 observer.guard(at, "code", raw.__code__)
                 observer.known_as(raw, at)
-            return
+            elif not hasattr(type(raw), "__get__") and not is_library(base):
+                at = of_class(observer, base, name)
+                return observer.read(at.parent, "raw", name, at.label, raw, name)
+            return MISSING
+    return MISSING
 
 
 def of_class(observer: Observer, base: type, name: str) -> Place:
@@ -186,6 +196,8 @@ def method_of(observer: Observer, kind: type, name: str) -> Any:
     """A method that Python itself looks up in the class of an object, to be called with the object; None if it is no twin's."""
     base, raw = raw_of(kind, name)
     if not is_users_function(raw):
+        if name != "__call__":  # of which the object itself tells more
+            observer.see(raw)
         return None
     passed(observer, kind.__mro__, base, name)
     at = of_class(observer, base, name)
@@ -245,6 +257,8 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
         observer.stores.attribute(x, name)
         x.__dict__[name] = found
         return found
+    if way is property:
+        observer.see(raw.fget)
     if has or way is types.MemberDescriptorType:
         return MISSING
     if way is types.FunctionType:

@@ -38,7 +38,7 @@ import numpy as np
 
 from funcad.api.border import Remade, of_method
 from funcad.host.real_types import is_a
-from funcad.host.where import handing, tracing
+from funcad.host.where import handing, state, tracing, unseen
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
@@ -47,12 +47,13 @@ from funcad.reads.later import LaterMethod, all_now, is_live, now, text
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
-from funcad.reads.refused_calls import named, refusal_of
+from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
 from funcad.reads.selections import SELECTIONS
 from funcad.reads.stores import held_before
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
+_DISPATCHED = functools.singledispatch(lambda x: x).__code__
 _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
     [
         builtins.locals,
@@ -139,6 +140,7 @@ def _vectorized(observer: Observer, f: np.vectorize) -> LibraryCall:
 
 def _class(observer: Observer, f: type) -> Any:
     """A class of the user's: what its `__init__` does is seen."""
+    observer.see(f)
     begin = f.__init__
     if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
         observer.orders.seen = observer.orders.seen or issubclass(f, CONTAINERS) and bool(observer.orders.dicts)
@@ -168,9 +170,7 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
             return f
     except TypeError:  # what cannot be hashed
         pass
-    reason = refusal_of(f)
-    if reason is not None:
-        observer.refuse(reason)
+    observer.see(f)
     if getattr(f, "__module__", None) == "traceback":  # it looks at its caller, too
         return f
     if id(f) in observer.origin and (type(f) is types.FunctionType or type(f).__module__.partition(".")[0] == "funcad"):
@@ -180,12 +180,29 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
         if place is not None:
             observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
         return contextlib.contextmanager(twin_of(f.__wrapped__))
+    if type(f) is types.FunctionType and f.__code__ is _DISPATCHED:
+        return _dispatched(observer, f, caller)
     if f is builtins.globals:
         table = caller.__globals__
         of = observer.found_nowhere(caller, caller.__qualname__)
         observer.known_as(table, observer.place(of, "attribute", "__globals__", "globals()"))
         return lambda: table
     return LibraryCall(observer, f)
+
+
+def _dispatched(observer: Observer, f: Any, caller: Any) -> Any:
+    """A function of functools.singledispatch: what is registered now is a guard, and its twin is called."""
+    place = observer.origin.get(id(f))
+    if place is not None:
+        asked = observer.place(place, "attribute", "dispatch", place.label)
+        i = f.dispatch.__code__.co_freevars.index("registry")
+        cells = observer.place(asked, "attribute", "__closure__", place.label)
+        at = observer.place(cells, "cell", i, f"what is registered for {place.label}")
+        held = f.dispatch.__closure__[i].cell_contents
+        observer.keys(at, held)
+        for kind, function in held.items():
+            observer.read(at, "entry", kind, at.label, function)
+    return lambda *args, **kwargs: called(observer, f.dispatch(args[0].__class__), caller)(*args, **kwargs)
 
 
 class LibraryCall:
@@ -197,6 +214,12 @@ class LibraryCall:
         self.observer, self.f = observer, f
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if state.told is None or not _is_numpys(self.f) or not all(map(_is_plain, (*args, *kwargs.values()))):
+            return self._called(*args, **kwargs)
+        with unseen():
+            return self._called(*args, **kwargs)
+
+    def _called(self, /, *args: Any, **kwargs: Any) -> Any:
         observer, f = self.observer, self.f
         if type(f) is np.ufunc and not kwargs and _NUMBERS.issuperset(map(type, args)):  # which it computes with, and no more
             return tracing.door_of(f)(*args)
@@ -278,6 +301,20 @@ _IN_PLACE = frozenset("iadd iconcat imul isub iand ior ixor itruediv ifloordiv i
 
 
 handing.add(LibraryCall.__call__.__code__)
+handing.add(LibraryCall._called.__code__)
+_PLAIN = frozenset([float, int, bool, complex, str, type(None), np.float64, np.ndarray, Tracer])
+
+
+def _is_plain(x: Any) -> bool:
+    """Is it nothing that a function of NumPy's would call?"""
+    return type(x) in _PLAIN or (type(x) is tuple or type(x) is list) and all(map(_is_plain, x))
+
+
+def _is_numpys(f: Any) -> bool:
+    return type(f) in _NUMPYS and getattr(np, getattr(f, "__name__", ""), None) is f
+
+
+_NUMPYS = frozenset([np.ufunc, type(np.sum), type(np.array)])
 
 
 def _writes(observer: Observer, f: Any, args: tuple, kwargs: dict) -> None:
@@ -351,6 +388,9 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
     if is_scalar(x):
         return x
     if callable(x) and not isinstance(x, (type, np.ufunc)):
+        keeps = type(f) in _HASHABLE and f in _KEEPERS or getattr(f, "__name__", "").endswith("callback")
+        if not keeps and _top(kind) != "funcad":
+            observer.see(x)
         door = tracing.door_of(x)
         if door is not x:
             return door
@@ -503,6 +543,10 @@ def _entry_of(x: Any) -> tuple[str, Callable[[Any, Any], Any]]:
 
 def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
     place: Any = observer.of(owner)
+    if name == "copy" and issubclass(type(owner), os._Environ):
+        observer.known_as(owner._data, observer.place(place, "attribute", "_data", place.label))
+        observer.content(owner._data)
+        return MISSING
     if name in ("get", "__getitem__") and args and is_scalar(args[0]):
         label = f"{place.label}[{args[0]!r:.40}]"
         if args[0] in owner:

@@ -24,7 +24,7 @@ from funcad.memo import remembers
 MISSING: Any = object()
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"])
 _ASKING = frozenset(["getattr", "hasattr", "attrgetter", "vars", "__dict__"])  # whose names are strings
-_LIBRARIES = frozenset(["numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names])
+_LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names}
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -105,7 +105,7 @@ def content(cell: Any) -> Any:
 @remembers(4096)
 def is_library_module(name: str) -> bool:
     top = name.partition(".")[0]
-    if top in _LIBRARIES:
+    if top in _LIBRARIES or name in _LIBRARIES:
         return True
     if top == "__main__":  # also where it is a tool's file, which runs the user's program in its place
         return False
@@ -125,6 +125,32 @@ def is_library(found: Any) -> bool:
     return kind is types.BuiltinFunctionType or getattr(builtins, getattr(found, "__name__", ""), None) is found
 
 
+_SLOTS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
+
+
+def is_compiled(f: Any) -> bool:
+    """Is it a function, a method or a class of the user's that is machine code (Cython, C, C++)? Nobody sees what it does."""
+    f = f.__func__ if type(f) is types.MethodType else f
+    kind = type(f)
+    if kind is types.FunctionType or kind is types.ModuleType:
+        return False
+    if issubclass(kind, type):
+        made = kind is type and not is_library(f)
+        return made and (not f.__flags__ & _HEAP or any([is_compiled(getattr(f, name)) for name in ("__new__", "__init__")]))
+    if kind in _SLOTS:
+        owner = getattr(f, "__objclass__", None) or getattr(f, "__self__", None)
+        if owner is None or type(owner) is types.ModuleType:
+            return not is_library_module(str(f.__module__))
+        bases = (owner if isinstance(owner, type) else type(owner)).__mro__
+        return not is_library(next((b for b in bases if type(vars(b).get(f.__name__)) not in _NO_SLOTS), bases[0]))
+    known = is_library(kind) or is_library_module(str(getattr(f, "__module__", "")))
+    return not known and callable(f) and is_compiled(kind.__call__)
+
+
+_NO_SLOTS = (type(None), types.FunctionType)  # what hides a method that `super()` gives
+_HEAP = 1 << 9  # of the flags of a class: it was made by a class statement
+
+
 def draws(kind: type) -> bool:
     """Is it a class of random generators? NumPy's are told by their modules, which are imported when somebody draws."""
     return any([base is random.Random or base.__module__.startswith("numpy.random.") for base in kind.__mro__])
@@ -138,4 +164,4 @@ def is_imported(x: Any, name: str) -> bool:
     if kind is types.BuiltinFunctionType and not isinstance(x.__self__, (types.ModuleType, types.NoneType)):
         return False
     is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
-    return is_code and x.__name__ == name and is_library(x)
+    return is_code and x.__name__ == name and is_library(x) and is_library_module(str(x.__module__))

@@ -50,6 +50,7 @@ from funcad.reads.places import (
     reference,
 )  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
+from funcad.reads.refused_calls import refusal_of
 from funcad.tree.same import same
 from funcad.twin.twins import Untwinnable, is_twin
 
@@ -57,6 +58,7 @@ LISTS = (list, tuple, collections.deque)
 CONTAINERS = (*LISTS, dict, set, frozenset)
 _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _DEEP = 6  # containers in containers that are told by their contents
 
 
@@ -87,13 +89,14 @@ class Observer:
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
         self.storing = ""  # code of the user's that ran as it is, and stores something
-        self.unseen = False  # did code of the user's run as it is, or may it have?
         self.stores: Any = None  # see stores.py
         self.twins: Any = None
         self.cells: dict[int, Place] = {}  # where the cells of closures are that were there before
         self.method_of: Callable[..., Any] = lambda observer, kind, name: None  # see attributes.py
         self.defaults_of: Callable[..., None] = lambda observer, f: None  # see attributes.py
         self.untwinned: Callable[..., Any] = lambda observer, f: f  # see jitted/attempts.py
+        self.alone: list[tuple[types.CodeType, bool]] = []  # codes of functions that have no twin
+        self.ran: tuple[tuple[Any, bool], ...] = ()  # the user's codes that ran as they are, see reads/run.py
         self.trace: Any = None  # in which f runs
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
@@ -270,6 +273,8 @@ class Observer:
             self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
             self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
             self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
+        elif kind in _VIEWS:
+            self.refuse(f"{place.label} is a view of a dict, which shows what that holds by then")
         elif issubclass(kind, weakref.ref):
             self.guard(place, *reference(x))
             self.read(place, "call", None, f"{place.label}()", x())
@@ -459,6 +464,12 @@ class Observer:
             frame = frame.f_back
         return ("", None) if frame is None else (str(Source(frame.f_code, frame.f_lasti)), tracing.shown_code(frame.f_code))
 
+    def see(self, f: Any) -> None:
+        """Something of a library's, or of the user's that has no code in Python, is about to be called."""
+        reason = refusal_of(f)
+        if reason is not None:
+            self.refuse(reason)
+
     def refuse(self, reason: str, at: tuple[str, types.CodeType | None] | None = None) -> None:
         """`at`: the line to name, where it is not the one that runs."""
         self.refused = self.refused or Refusal(reason, *(at or self.users_line()))
@@ -494,8 +505,12 @@ class Observer:
             return functools.partial(self.runs_as(f.func), *f.args, **f.keywords)
         if not isinstance(f, type) and not is_library(type(f)):
             method = self.method_of(self, type(f), "__call__")
-            return f if method is None else types.MethodType(method, f)
-        return self.twin(f) if type(f) is types.FunctionType and not is_library(f) else f
+            if method is not None:
+                return types.MethodType(method, f)
+        if type(f) is types.FunctionType and not is_library(f):
+            return self.twin(f)
+        self.see(f)
+        return f
 
     def also(self, guards: Guards | None, f: Any) -> list[Any]:
         """What another function's program depends on, which is a part of this one; gives the values of its inputs."""

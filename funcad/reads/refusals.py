@@ -86,13 +86,27 @@ def constant(x: _T) -> _T:
 
     Returns
     -------
-    x itself, outside jit as well; a traced value is given as it is. Raises nothing. No counterpart in JAX, where all that a
-    function reads beside its arguments is constant.
+    like x
+        x itself, outside `jit` as well; a traced value is given as it is.
 
+    Notes
+    -----
+    It saves the time of looking, and stops traces for a number that changes but does not matter. JAX has no
+    counterpart: there all that a function reads beside its arguments is constant. It raises nothing.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> table = {"rate": 2.0}
     >>> f = funcad.jit(lambda x: x * funcad.constant(table["rate"]))
     >>> float(f(1.0))
     2.0
+    >>> y, table["rate"] = f(1.0), 5.0  # the second call has been traced: the rate is the number that it was
+    >>> float(f(1.0))
+    2.0
+
+    See also
+    --------
+    jit, clear_caches
     """
     return x

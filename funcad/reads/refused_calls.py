@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from funcad.reads.later import tells_time
+from funcad.reads.code_reads import is_compiled
 
 _READS = "reads what nobody can read again"
 _DOES = "does something outside the program"
 _REFUSED: dict[Any, str] = {
+    **{f: f"np.{f.__name__} tells a setting" for f in (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions)},
     builtins.eval: "eval runs code that cannot be seen",
     builtins.exec: "exec runs code that cannot be seen",
     builtins.input: "input reads what nobody can read again",
@@ -70,7 +71,8 @@ _NAMES = _of(  # modules of which these do
     " is_char_device iterdir glob rglob walk absolute resolve read_bytes read_text write_bytes write_text open"
     " touch mkdir chmod lchmod unlink rmdir rename replace symlink_to hardlink_to owner group samefile"
     " expanduser readlink copy move",
-    "sys: displayhook excepthook unraisablehook settrace setprofile setrecursionlimit setswitchinterval audit"
+    "sys: getrecursionlimit getswitchinterval displayhook excepthook unraisablehook settrace setprofile"
+    " setrecursionlimit setswitchinterval audit"
     " set_int_max_str_digits addaudithook getrefcount getallocatedblocks",
     "gc: get_objects get_count get_stats get_referrers enable disable set_threshold collect freeze unfreeze",
     "threading: start join run current_thread active_count enumerate get_ident get_native_id settrace setprofile",
@@ -78,7 +80,8 @@ _NAMES = _of(  # modules of which these do
     "pprint: pprint pp",
     "traceback: print_exc print_exception print_last print_list print_stack print_tb",
     "logging: setLevel addHandler removeHandler addFilter removeFilter disable basicConfig shutdown",
-    "locale: setlocale",
+    "locale: setlocale getlocale localeconv",
+    "decimal: getcontext setcontext localcontext",
 )
 _OF_ARRAYS = frozenset(["tofile", "dump"])
 _OF_PANDAS = ("read_", "to_csv", "to_excel", "to_parquet", "to_pickle", "to_hdf", "to_feather", "to_sql", "to_stata")
@@ -97,10 +100,13 @@ def refusal_of(f: Any) -> str | None:
         return None
     if reason is not None or isinstance(f, type) and issubclass(f, BaseException):
         return reason
+    if is_compiled(f):
+        what = getattr(f, "__qualname__", None) or type(f).__qualname__
+        return f"{what} is compiled (Cython, C), and nobody sees what it reads"
     owner, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
     kind = None if owner is None or type(owner) is types.ModuleType else owner if isinstance(owner, type) else type(owner)
     if kind is not None and issubclass(kind, datetime.date):
-        says_now = kind is owner and name in ("now", "today", "utcnow") and not tells_time(f)
+        says_now = kind is owner and name in ("now", "today", "utcnow") and owner not in (datetime.date, datetime.datetime)
         return f"{kind.__name__}.{name} reads a clock" if says_now else None
     module = str(getattr(f, "__module__", None) or (kind or type(f)).__module__)
     package, _, rest = module.partition(".")

@@ -39,6 +39,8 @@ from funcad.twin.net import Net
 from funcad.twin.templates import Untwinnable, rewritten_code
 from funcad.twin.twins import Twins
 
+# codes of the user's that ran as they are, and whether they read more than their arguments; None: there was no net
+Ran = dict[types.CodeType | None, bool]
 _FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
 _KINDS = {contextvars.ContextVar: "a context variable", array.array: "an array.array", bytearray: "a bytearray"}
 _KINDS |= {memoryview: "a memoryview", weakref.ref: "a weak reference", threading.local: "a threading.local"}
@@ -101,21 +103,33 @@ def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
     return not (made or is_internal(file) or is_library_module(str(names.get("__name__", ""))))
 
 
+def _reads_outside(frame: types.FrameType) -> bool:
+    """Does a code read a closure variable, or a global that is no function, class or module?"""
+    names = reads_of(frame.f_code).globals & frame.f_globals.keys()
+    held = [frame.f_globals[name] for name in names]
+    data = [x for x in held if not isinstance(x, _CODES) and not (callable(x) and is_library(type(x)))]
+    return bool(data) or not {"__class__"}.issuperset(frame.f_code.co_freevars)
+
+
+_CODES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+
+
 @contextmanager
-def under(observer: Observer, known: list[bool]) -> Iterator[Callable[[Any], Any]]:
+def under(observer: Observer, known: list[Ran]) -> Iterator[Callable[[Any], Any]]:
     """A `with` block in which f runs; gives what is called in the place of a function.
 
     `known`: what the net said of the runs of this function before. Where a net costs much, only the first run has one.
     """
-    net = Net(_is_users) if _FREE or not known else None
+    net = Net(_is_users, _reads_outside) if _FREE or not known else None
     try:
         with net if net is not None else nullcontext(), setting(observer=observer):
             yield lambda f: called(observer, f, None)
     finally:
         if net is not None:
             observer.storing = next((code.co_qualname for code in net.seen if _stores(code)), "")
-            known[:] = [any(known) or bool(net.seen) or net.why is not None]
-        observer.unseen = any(known)
+            before = known[0] if known else {}
+            known[:] = [{**before, **{code: code in net.outside for code in net.seen}, **({None: False} if net.why else {})}]
+        observer.ran = (*known[0].items(), *observer.alone)
         observer.twins.close()
 
 
@@ -136,17 +150,18 @@ def unplaceable(found: Any) -> str | None:
             what = "a file"
         if what is not None:
             return f"{place.label} is {what}, and the function has no source that could be read"
-        if kind is types.FunctionType and not is_library(owner):
-            for called in _named_in(owner, owner.__code__):
-                reason = _reason(called)
-                if reason is not None:
-                    return reason
+        named = _named_in(owner, owner.__code__) if kind is types.FunctionType and not is_library(owner) else ()
+        for found_there in (x, *named):
+            reason = _reason(found_there)
+            if reason is not None:
+                return reason
     return None
 
 
 def _reason(x: Any) -> str | None:
     try:
-        reason = refusal_of(x) or (f"{_FUNCTIONS[x]} in a function without a source" if x in _FUNCTIONS else None)
+        reason = refusal_of(x) or refusal_of(x if is_library(type(x)) else type(x))  # an object of a class that is compiled
+        reason = reason or (f"{_FUNCTIONS[x]} in a function without a source" if x in _FUNCTIONS else None)
     except TypeError:  # what cannot be hashed
         reason = None
     if reason is None and is_replayed(x):
@@ -163,8 +178,8 @@ def _named_in(f: Any, code: types.CodeType) -> Iterator[Any]:
             now = f.__globals__.get(op.argval, getattr(builtins, op.argval, MISSING))
         elif op.opname == "LOAD_DEREF":
             now = content(cells[op.argval]) if op.argval in cells else MISSING
-        elif op.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(now, (types.ModuleType, type)) and is_library(now):
-            now = getattr(now, op.argval, MISSING)
+        elif op.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(now, (types.ModuleType, type)):
+            now = getattr(now, op.argval, MISSING) if is_library(now) else vars(now).get(op.argval, MISSING)
         elif op.opname not in ("CACHE", "PUSH_NULL"):
             now = MISSING
         if now is not MISSING:

@@ -15,12 +15,14 @@ import builtins
 import collections
 import operator
 import types
+from contextlib import nullcontext
+from sys import setprofile
 from typing import Any
 
 import numpy as np
 
 from funcad.api.value_reads import as_truth
-from funcad.host.where import state
+from funcad.host.where import state, unseen
 from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.calls import called
@@ -33,6 +35,9 @@ from funcad.twin.hooks import Hooks
 
 _FIXED = frozenset([types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc, type(np.sum), float])
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
+_SEES_NONE = frozenset([float, int, bool, complex, np.float64, np.ndarray, Tracer])  # whose operators are no code of the user's
+_HELD = frozenset([list, tuple, np.ndarray, Tracer])
+_KEYS = frozenset([int, slice, type(None), type(...), Tracer])
 _SHIFTS = (operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
@@ -74,8 +79,15 @@ class Seen(Hooks):
         observer = state.observer
         if observer is None or name == "__class__":
             return value
-        place = self._cell(observer, name)
-        return value if place is None else observer.read(place.parent, "cell", place.key, place.label, value, name)
+        told = state.told
+        try:
+            if told is not None:
+                setprofile(None)
+            place = self._cell(observer, name)
+            return value if place is None else observer.read(place.parent, "cell", place.key, place.label, value, name)
+        finally:
+            if told is not None:
+                setprofile(told)
 
     def will_store_global(self, name: str) -> None:
         observer = state.observer
@@ -147,10 +159,23 @@ class Seen(Hooks):
     # -- items
 
     def load_item(self, owner: Any, key: Any) -> Any:
-        return item(owner, key)
+        told = state.told
+        if told is None or type(owner) not in _HELD:
+            return item(owner, key)
+        if not (_KEYS.issuperset(map(type, key)) if type(key) is tuple else type(key) in _KEYS):
+            return item(owner, key)
+        try:
+            setprofile(None)
+            return item(owner, key)
+        finally:
+            setprofile(told)
 
     def store_item(self, owner: Any, key: Any, value: Any) -> None:
         observer, key = state.observer, all_now(key)
+        if state.told is not None and type(owner) is Tracer and type(value) in _SEES_NONE:
+            with unseen():
+                owner[key] = value
+            return
         if observer is not None and type(owner) is not Tracer:
             method = method_of(observer, type(owner), "__setitem__")
             if method is not None:
@@ -243,7 +268,7 @@ class Seen(Hooks):
         a, b = now(a), now(b)
         if op.__name__ in ("contains", "lacks"):
             return _membership(observer, op, a, b)
-        return binary(observer, op, a, b)
+        return self.binary(op, a, b)
 
     def chained(self, op: Any, value: Any) -> Any:
         observer = state.observer
@@ -286,9 +311,16 @@ class Seen(Hooks):
 
     def binary(self, op: Any, a: Any, b: Any) -> Any:
         observer = state.observer
-        if observer is None or type(a) is Tracer and not observer.tracers and type(b) in _PLAIN:
+        if observer is None:
             return op(a, b)
-        return binary(observer, op, a, b)
+        told, short = state.told, type(a) is Tracer and not observer.tracers and type(b) in _PLAIN
+        if told is None or type(a) not in _SEES_NONE or type(b) not in _SEES_NONE:
+            return op(a, b) if short else binary(observer, op, a, b)
+        try:
+            setprofile(None)
+            return op(a, b) if short else binary(observer, op, a, b)
+        finally:
+            setprofile(told)
 
     def unary(self, op: Any, a: Any) -> Any:
         observer = state.observer
@@ -297,7 +329,8 @@ class Seen(Hooks):
         a = now(a)
         if type(a) is np.ndarray:
             observer.content(a)
-        out = op(a)
+        with unseen() if type(a) is Tracer else nullcontext():
+            out = op(a)
         if id(a) in observer.tracers:
             observer.derived(out)
         return out

@@ -73,11 +73,20 @@ class CompileLog(list[CompileEvent]):
 
 
 def compile_log() -> CompileLog:
-    """What was traced and compiled in this process until now, why, and how long it took: the newest thousand events.
+    """What was traced and compiled in this process until now, why, and how long it took.
 
-    Returns a list of tuples `(what, function, where, seconds, why)`, whose text is a table; it raises nothing. JAX logs these
-    events as text (`jax_log_compiles`). What takes more than two seconds says so while it lasts: `funcad.config.progress`.
+    Returns
+    -------
+    list of tuples
+        The newest thousand events `(what, function, where, seconds, why)`. The text of the list is a table.
 
+    Notes
+    -----
+    JAX logs these events as text (`jax_log_compiles`). What takes more than two seconds says so while it lasts:
+    `funcad.config.progress`. It raises nothing.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> f = funcad.jit(lambda x: 2.0 * x)
     >>> y = [f(x) for x in (np.ones(3), np.ones(3), np.ones(4), np.ones(4))]  # the first call of a shape is not traced
@@ -85,5 +94,9 @@ def compile_log() -> CompileLog:
     ...     print(event.what, event.function, event.why)
     traced <lambda> first trace: x: f64[3]
     traced <lambda> x: f64[4], before f64[3]
+
+    See also
+    --------
+    caches, funcad.explain_cache_misses
     """
     return CompileLog(log)

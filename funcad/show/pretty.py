@@ -21,7 +21,9 @@ REST = "Else parameters, results and errors are those of"
 
 
 def also_says(function: Any, text: str) -> None:
-    """Put a paragraph, of lines without indentation, into the docstring of a function, before its example."""
+    """Put a paragraph, of lines without indentation, into a docstring before its example; one in sections says all itself."""
+    if "Parameters\n" in (function.__doc__ or ""):
+        return
     told, example, rest = cleandoc(function.__doc__ or "").partition(">>>")
     function.__doc__ = f"{told.rstrip()}\n\n{text}" + (f"\n\n{example}{rest}" if example else "")
 

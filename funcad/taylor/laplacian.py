@@ -65,23 +65,51 @@ def traced_at(f: Callable[..., Any], args: tuple, what: str) -> tuple[Jaxpr, lis
 
 @api
 def jet(f: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
-    """f along a curve: the value and the derivatives of `f(x(t))` at t = 0, of those of x(t), to any order.
+    """f along a curve: the value and the derivatives of `f(x(t))` at t = 0, to any order.
 
-    primals: a tuple with one entry per argument of f, pytrees: x(0).
-    series: for each argument a list of n pytrees like it, the derivatives x'(0), x''(0), ... x^(n)(0).
+    Parameters
+    ----------
+    f : callable
+        A function of arrays, numbers and containers of them, with any output.
+    primals : tuple or list
+        The point x(0): one entry for each positional argument of f.
+    series : tuple or list
+        For each argument a list of n values like it: the derivatives x'(0), x''(0), ... of order 1 to n.
 
-    Returns `(value, derivatives)`: f(x(0)), and a list of n pytrees like it, d/dt^k f(x(t)) at 0. The work is quadratic in n,
-    where nested jvp's is exponential; it goes through loops, branches, linear solves and custom rules, and is differentiable,
-    mapped and jitted as other functions are. At kinks the side is taken that the value is on, ties as `jvp` does.
+    Returns
+    -------
+    value : like the output of f
+        f(x(0)).
+    derivatives : list
+        n values like the output: the derivatives of f(x(t)) at t = 0, of order 1 to n.
 
-    Raises TangentMismatchError where structures, shapes or lengths differ; NonDifferentiableInputError for integers. JAX's
-    `jax.experimental.jet.jet` takes arrays only, and has rules for some operations; its derivatives of a tuple are a tuple of
-    lists.
+    Raises
+    ------
+    TangentMismatchError
+        Structures, shapes or lengths differ.
+    NonDifferentiableInputError
+        An argument has integers.
 
+    Notes
+    -----
+    The work grows as n squared, where nested `jvp` grows exponentially. It goes through loops, branches, linear solves
+    and custom rules, and can be differentiated, mapped and jitted. At a kink it takes the side on which the value is,
+    as `jvp` does. `jax.experimental.jet.jet` takes arrays only, has rules for some operations, and gives a tuple of
+    lists for a tuple.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> value, (first, second, third) = funcad.jet(np.exp, (0.0,), ([2.0, 0.0, 0.0],))
     >>> float(first), float(second), float(third)
     (2.0, 4.0, 8.0)
+    >>> value, (first, second) = funcad.jet(lambda x, y: x * y, (2.0, 3.0), ([1.0, 0.0], [1.0, 0.0]))
+    >>> float(first), float(second)
+    (5.0, 2.0)
+
+    See also
+    --------
+    jvp, laplacian, hessian_diagonal
     """
     if not is_a(primals, (tuple, list)) or not is_a(series, (tuple, list)) or len(primals) != len(series):
         raise TangentMismatchError(
@@ -144,15 +172,40 @@ class _Carried(NamedTuple):
 
 @api
 def laplacian(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The Laplacian of f, the sum of its second derivatives in all elements of its first argument.
+    """The Laplacian of f: the sum of its second derivatives in all elements of its first argument.
 
-    f: of a pytree of real arrays and numbers, and of further arguments, to a pytree; the result is like f's. One forward pass
-    carries values, first derivatives and Laplacians, for less than a third of the work of n Hessian-vector products; jit it.
-    Raises NonDifferentiableInputError for arguments that are not real. JAX has no such function.
+    Parameters
+    ----------
+    f : callable
+        A function of arrays or numbers, or containers of them, and of further arguments, with any output.
 
+    Returns
+    -------
+    callable
+        It takes the arguments of f. The result has the structure, shapes and dtypes of the output of f.
+
+    Raises
+    ------
+    NonDifferentiableInputError
+        When it is called with a first argument that is not real.
+
+    Notes
+    -----
+    One forward pass carries values, first derivatives and Laplacians, for less than a third of the work of one `hvp`
+    for each element. f is traced at each call: put the result into `jit`. JAX has no such function.
+
+    Examples
+    --------
     >>> import numpy as np, funcad
     >>> funcad.laplacian(lambda x: np.sum(x**3) + x[0] * x[1])(np.array([1.0, 2.0]))
     np.float64(18.0)
+    >>> harmonic = funcad.jit(funcad.laplacian(lambda x, scale: scale * (x[0] ** 2 - x[1] ** 2)))
+    >>> float(harmonic(np.array([1.0, 2.0]), 5.0))
+    0.0
+
+    See also
+    --------
+    hessian_diagonal, hessian, jet
     """
 
     @api
@@ -276,19 +329,53 @@ def _second(
 def hessian_diagonal(
     f: Callable[..., Any], *, method: str = "jet", key: Any = None, samples: int = 1
 ) -> Callable[..., Any]:
-    """The second derivatives of a scalar function in each element of its first argument: a pytree like that.
+    """The second derivative of f in each element of its first argument.
 
-    method: "jet", exact: one second-order series per element, all at once. "sparse", exact: by the coloured Hessian of
-        `funcad.sparse`, for functions each of whose terms reads few elements (arguments with values only).
-        "hutchinson": an estimate by `samples` Hessian-vector products with random signs, from `key`, without bias; its error
-        is that of the elements beside the diagonal (Bekas, Kokiopoulou and Saad, 2007).
+    Parameters
+    ----------
+    f : callable
+        A function whose output is one real number of shape ().
+    method : {"jet", "sparse", "hutchinson"}
+        "jet", the default, is exact: one series of second order for each element, all at once. "sparse" is exact, too:
+        it colours the Hessian (`funcad.sparse`), for functions of which each term reads few elements. "hutchinson"
+        estimates, from Hessian-vector products with random signs.
+    key : array of shape (2,) and dtype uint32, optional
+        For "hutchinson": the key of the random signs (`funcad.random.key`).
+    samples : int
+        For "hutchinson": how many products to average.
 
-    Raises NonScalarOutputError if f does not return one number, NonDifferentiableInputError for arguments that are not real.
+    Returns
+    -------
+    callable
+        It takes the arguments of f. The result has the structure, shapes and dtypes of the first argument.
+
+    Raises
+    ------
+    NonScalarOutputError
+        When it is called, and f does not return one number.
+    NonDifferentiableInputError
+        When it is called with a first argument that is not real.
+    ValueError
+        There is no such method.
+
+    Notes
+    -----
+    The estimate has no bias; its error is that of the elements beside the diagonal (Bekas, Kokiopoulou and Saad, 2007).
     JAX has no such function.
 
+    Examples
+    --------
     >>> import numpy as np, funcad
-    >>> funcad.hessian_diagonal(lambda x: np.sum(x**3) * x[0])(np.array([1.0, 2.0]))
+    >>> f = lambda x: np.sum(x**3) * x[0]
+    >>> funcad.hessian_diagonal(f)(np.array([1.0, 2.0]))
     array([12., 12.])
+    >>> estimate = funcad.hessian_diagonal(lambda x: np.sum(x**3), method="hutchinson", key=funcad.random.key(0))
+    >>> estimate(np.array([1.0, 2.0]))  # of a diagonal matrix it is exact
+    array([ 6., 12.])
+
+    See also
+    --------
+    hessian, laplacian, hvp
     """
     if method not in ("jet", "sparse", "hutchinson"):
         raise ValueError(f"hessian_diagonal: method must be 'jet', 'sparse' or 'hutchinson', got {method!r}")

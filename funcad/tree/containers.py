@@ -225,8 +225,52 @@ def register_pytree_node(
     unflatten_func: Callable[[Any, tuple[Any, ...]], Any],
     flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
 ) -> None:
-    """Makes a class a container: `flatten_func(tree)` gives `(children, static data)`, `unflatten_func(static data,
-    children)` gives the tree again. The static data must be hashable; two are equal if their types and `==` agree, inside, too.
+    """Makes a class a container.
+
+    Parameters
+    ----------
+    nodetype : class
+        The class.
+    flatten_func : callable
+        `flatten_func(tree)` gives `(children, static data)`.
+    unflatten_func : callable
+        `unflatten_func(static data, children)` gives the tree again.
+    flatten_with_keys_func : callable, optional
+        As flatten_func, with pairs `(key, child)` instead of children, for paths in messages.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    ValueError
+        The class is registered already.
+
+    Notes
+    -----
+    The static data must be hashable; two are equal if their types and `==` agree, inside, too. As
+    `jax.tree_util.register_pytree_node`.
+
+    Examples
+    --------
+    >>> from funcad import tree
+    >>> class Interval:
+    ...     def __init__(self, low, high):
+    ...         self.low, self.high = low, high
+    >>> tree.register_pytree_node(Interval, lambda i: ((i.low, i.high), None), lambda _, children: Interval(*children))
+    >>> tree.map(lambda x: 2 * x, Interval(1, 2)).high
+    4
+    >>> class Pair(Interval):
+    ...     pass
+    >>> keys = lambda i: (((tree.GetAttrKey('low'), i.low), (tree.GetAttrKey('high'), i.high)), None)
+    >>> tree.register_pytree_node(Pair, lambda i: ((i.low, i.high), None), lambda _, parts: Pair(*parts), keys)
+    >>> [tree.keystr(path) for path, leaf in tree.leaves_with_path(Pair(1, 2))]
+    ['.low', '.high']
+
+    See also
+    --------
+    register_pytree_node_class, register_dataclass, register_static
     """
     if flatten_with_keys_func is None:
         _register(ContainerKind(nodetype, flatten_func, unflatten_func))
@@ -287,10 +331,37 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Class:
-    """Makes a dataclass a container of its data fields; the meta fields are static data. Also a decorator.
+    """Makes a dataclass a container of its data fields. Also a decorator.
 
-    Without the two lists, a field is data unless its metadata says `static`. The constructor sets the dropped fields.
+    Parameters
+    ----------
+    nodetype : dataclass
+        The class.
+    data_fields, meta_fields : sequence of strs, optional
+        Fields that are parts of the tree, and fields that are static data. Without the two, a field is data unless its
+        metadata says `static`.
+    drop_fields : sequence of strs
+        Fields that the constructor sets.
 
+    Returns
+    -------
+    class
+        The class itself.
+
+    Raises
+    ------
+    TypeError
+        It is no dataclass.
+    ValueError
+        The fields are not those of the class, or it is registered already.
+
+    Notes
+    -----
+    Static data must be hashable: it is part of the signature under `jit`. As `jax.tree_util.register_dataclass`. A
+    dataclass that is not registered is a container, too: of all its fields.
+
+    Examples
+    --------
     >>> from dataclasses import dataclass, field
     >>> from funcad import tree
     >>> @tree.register_dataclass
@@ -300,6 +371,16 @@ def register_dataclass(
     ...     act: str = field(metadata={'static': True})
     >>> tree.map(lambda w: 2 * w, Layer(1.5, 'relu'))
     Layer(w=3.0, act='relu')
+    >>> @dataclass
+    ... class Point:
+    ...     x: float
+    ...     name: str
+    >>> tree.leaves(tree.register_dataclass(Point, data_fields=['x'], meta_fields=['name'])(1.5, 'a'))
+    [1.5]
+
+    See also
+    --------
+    static, register_pytree_node, register_pytree_node_class
     """
     fields = _dataclass_fields(nodetype, drop_fields)
     if data_fields is None and meta_fields is None and fields is not None:

@@ -25,17 +25,108 @@ if TYPE_CHECKING:
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree with this structure and these leaves: the inverse of `flatten`."""
+    """The tree with this structure and these leaves: the inverse of `flatten`.
+
+    Parameters
+    ----------
+    treedef : TreeDef
+        From `structure` or `flatten`.
+    leaves : iterable
+        As many as the structure has.
+
+    Returns
+    -------
+    container, or a leaf
+        A new tree.
+
+    Raises
+    ------
+    TreeMismatchError
+        There are more or fewer leaves.
+
+    Notes
+    -----
+    As `jax.tree.unflatten`.
+
+    Examples
+    --------
+    >>> from funcad import tree
+    >>> leaves, structure = tree.flatten({'a': 1, 'b': (2, 3)})
+    >>> tree.unflatten(structure, [10 * leaf for leaf in leaves])
+    {'a': 10, 'b': (20, 30)}
+
+    See also
+    --------
+    flatten, structure
+    """
     return treedef.unflatten(leaves)
 
 
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves of `tree`, in order."""
+    """The leaves of a tree.
+
+    Parameters
+    ----------
+    tree : any container, or a leaf
+        The tree.
+    is_leaf : callable, optional
+        `is_leaf(part)` says that a part is taken for a leaf.
+
+    Returns
+    -------
+    list
+        The leaves, in order; those of dicts in the order of their keys.
+
+    Notes
+    -----
+    None has no leaves. As `jax.tree.leaves`, but keys that cannot be ordered are no error. It raises nothing.
+
+    Examples
+    --------
+    >>> from funcad import tree
+    >>> tree.leaves({'b': [2, 3], 'a': 1, 'c': None})
+    [1, 2, 3]
+    >>> tree.leaves({'a': 1, 'c': None}, is_leaf=lambda part: part is None)
+    [1, None]
+
+    See also
+    --------
+    flatten, structure, map
+    """
     return flatten(tree, is_leaf)[0]
 
 
 def structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
-    """The structure of `tree`."""
+    """The structure of a tree: what is left without its leaves.
+
+    Parameters
+    ----------
+    tree : any container, or a leaf
+        The tree.
+    is_leaf : callable, optional
+        `is_leaf(part)` says that a part is taken for a leaf.
+
+    Returns
+    -------
+    TreeDef
+        A hashable value. Two trees have equal structures if `map` can take both.
+
+    Notes
+    -----
+    As `jax.tree.structure`. It raises nothing.
+
+    Examples
+    --------
+    >>> from funcad import tree
+    >>> tree.structure({'a': 1, 'b': (2, None)})
+    PyTreeDef({'a': *, 'b': (*, None)})
+    >>> tree.structure([1, (2, 3)], is_leaf=lambda part: isinstance(part, tuple)) == tree.structure([0, 0])
+    True
+
+    See also
+    --------
+    flatten, unflatten, leaves
+    """
     return flatten(tree, is_leaf)[1]
 
 
@@ -48,11 +139,44 @@ if TYPE_CHECKING:
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """`f` of each leaf, and of what the trees of `rest` have in the same place.
+    """f of each leaf, and of what the other trees have in the same place.
 
+    Parameters
+    ----------
+    f : callable
+        A function of one leaf of each tree.
+    tree : any container, or a leaf
+        Lists, tuples, dicts, named tuples, registered classes; None is a tree without leaves.
+    *rest : like tree
+        More trees; where `tree` has a leaf, each has anything.
+    is_leaf : callable, optional
+        `is_leaf(part)` says that a part is taken for a leaf.
+
+    Returns
+    -------
+    like tree
+        A new tree with the results in the places of the leaves.
+
+    Raises
+    ------
+    TreeMismatchError
+        A tree of `rest` has another structure; the message names the path.
+
+    Notes
+    -----
+    Dicts are gone through in the order of their keys, as in JAX. As `jax.tree.map`.
+
+    Examples
+    --------
     >>> from funcad import tree
     >>> tree.map(lambda x, y: x + y, {'a': 1, 'b': 2}, {'a': 10, 'b': 20})
     {'a': 11, 'b': 22}
+    >>> tree.map(len, {'names': ['x', 'y'], 'sizes': [3]}, is_leaf=lambda part: isinstance(part, list))
+    {'names': 2, 'sizes': 1}
+
+    See also
+    --------
+    map_with_path, leaves, reduce, flatten
     """
     own, treedef = flatten(tree, is_leaf)
     others = [treedef.parts_of(other, f"rest[{i}]", "tree") for i, other in enumerate(rest)]
@@ -166,11 +290,46 @@ def map_with_path(
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """`map`, where `f` takes the path of the leaf first; options as of `flatten_with_path`.
+    """f of the path of each leaf, and of the leaf.
 
+    Parameters
+    ----------
+    f : callable
+        `f(path, leaf, *others)`, where path is a tuple of keys, which `keystr` writes as text.
+    tree : any container, or a leaf
+        The tree.
+    *rest : like tree
+        More trees; where `tree` has a leaf, each has anything.
+    is_leaf : callable, optional
+        `is_leaf(part)` says that a part is taken for a leaf.
+    is_leaf_takes_path : bool
+        is_leaf is called as `is_leaf(path, part)`.
+
+    Returns
+    -------
+    like tree
+        A new tree with the results in the places of the leaves.
+
+    Raises
+    ------
+    TreeMismatchError
+        A tree of `rest` has another structure; the message names the path.
+
+    Notes
+    -----
+    As `jax.tree.map_with_path`.
+
+    Examples
+    --------
     >>> from funcad import tree
     >>> tree.map_with_path(lambda path, x: tree.keystr(path), {'w': [1, 2]})
     {'w': ["['w'][0]", "['w'][1]"]}
+    >>> tree.map_with_path(lambda path, x, y: x + y if path[-1].idx else x, [1, 2], [10, 20])
+    [1, 22]
+
+    See also
+    --------
+    map, keystr, leaves_with_path
     """
     pairs, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     others = [treedef.parts_of(other, f"rest[{i}]", "tree") for i, other in enumerate(rest)]

@@ -35,20 +35,51 @@ _READ: dict[str, Callable[[str], Any]] = {"bool": "True".__eq__, "int": int, "st
 
 
 def save(path: str | os.PathLike[str], pytree: Any, *, shard: tuple[int, int] | None = None, axes: Any = 0) -> None:
-    """Write a pytree of arrays, numbers and strings to `path`, which ends in .npz or .json. Without pickle; all bits are kept.
+    """Write a tree of arrays, numbers and strings to a file.
 
-    The file appears whole or not at all, and carries checksums. `shard=(i, n)`: this is process i of n, which writes the file
-    `path.i-of-n` with its parts; `axes` (an int or None for the whole tree, or a tree of them) says along which axis each
-    leaf is split, None that all processes hold it alike. Processes save without a word to each other: give each step a path
-    of its own, and keep the last until the next is complete.
+    Parameters
+    ----------
+    path : str or path
+        It ends in .npz or .json.
+    pytree : any container, or a leaf
+        Arrays, numbers and strings in lists, tuples, dicts, named tuples, registered classes.
+    shard : pair of ints, optional
+        `(i, n)`: this is process i of n, which writes the file `path.i-of-n` with its parts.
+    axes : int, None or container of them
+        With `shard`: along which axis each leaf is split; None where all processes hold it alike.
 
-    ValueError for another ending and impossible shards, TypeError for a leaf that is no array, number or string.
+    Returns
+    -------
+    None
 
+    Raises
+    ------
+    ValueError
+        Another ending, or an impossible shard.
+    TypeError
+        A leaf is no array, number or string.
+
+    Notes
+    -----
+    Without pickle; all bits are kept. The file appears whole or not at all, and carries checksums. Processes save
+    without a word to each other: give each step a path of its own, and keep the last until the next is complete. JAX
+    has no counterpart; `np.savez` keeps no structure.
+
+    Examples
+    --------
     >>> import tempfile, os, numpy as np, funcad
-    >>> path = os.path.join(tempfile.mkdtemp(), 'state.npz')
+    >>> folder = tempfile.mkdtemp()
+    >>> path = os.path.join(folder, 'state.npz')
     >>> funcad.tree.save(path, {'w': np.arange(3.0), 'step': 7})
     >>> funcad.tree.load(path)
     {'step': 7, 'w': array([0., 1., 2.])}
+    >>> funcad.tree.save(path, {'w': np.arange(2.0)}, shard=(0, 2))
+    >>> sorted(os.listdir(folder))
+    ['state.npz', 'state.npz.0-of-2']
+
+    See also
+    --------
+    load
     """
     ending = _ending(path)
     keyed = leaves_with_path(pytree)
@@ -75,15 +106,52 @@ def save(path: str | os.PathLike[str], pytree: Any, *, shard: tuple[int, int] | 
 
 
 def load(path: str | os.PathLike[str], like: Any = None, *, shard: tuple[int, int] | None = None) -> Any:
-    """The pytree that `save` wrote to `path`, with equal bits.
+    """The tree that `save` wrote, with equal bits.
 
-    `like` is a tree of the same structure, and is needed where there are containers other than lists, tuples, dicts with
-    string or int keys, and None: named tuples (states of optimisers) and objects are built as it has them. Files of processes
-    (`save(shard=)`) are put together; `shard=(i, n)` then gives process i of n its part, whatever number wrote them; parts
-    differ by at most one row, the first are the longer ones.
+    Parameters
+    ----------
+    path : str or path
+        That of `save`, without the number of a process.
+    like : any container, optional
+        A tree of the same structure. It is needed where there are containers other than lists, tuples, dicts with
+        string or int keys, and None: named tuples (states of optimisers) and objects are built as it has them.
+    shard : pair of ints, optional
+        `(i, n)`: the part of process i of n, whatever number of processes wrote the files, with `shard` too. Parts
+        differ by at most one row; the first are the longer ones.
 
-    FileNotFoundError where a file is missing, ValueError for a file that is damaged, cut short, of another format or another
-    save, and for a structure other than that of `like`.
+    Returns
+    -------
+    container, or a leaf
+        Files of processes are put together, unless `shard` is given.
+
+    Raises
+    ------
+    FileNotFoundError
+        A file is missing.
+    ValueError
+        A file is damaged, cut short, of another format or of another save, or the structure is not that of `like`.
+
+    Notes
+    -----
+    Nothing of the file is run as code. JAX has no counterpart.
+
+    Examples
+    --------
+    >>> import tempfile, os, numpy as np, funcad
+    >>> from funcad import optimize
+    >>> path = os.path.join(tempfile.mkdtemp(), 'state.npz')
+    >>> state = optimize.sgd(0.1, momentum=0.9).init(np.zeros(2))
+    >>> funcad.tree.save(path, state)
+    >>> type(funcad.tree.load(path, like=state)) is type(state)
+    True
+    >>> path = os.path.join(tempfile.mkdtemp(), 'parts.npz')
+    >>> funcad.tree.save(path, np.arange(5.0), shard=(0, 1))
+    >>> funcad.tree.load(path, shard=(0, 2)), funcad.tree.load(path, shard=(1, 2))
+    (array([0., 1., 2.]), array([3., 4.]))
+
+    See also
+    --------
+    save
     """
     ending = _ending(path)
     if shard is not None:

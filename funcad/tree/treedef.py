@@ -378,11 +378,37 @@ _OWN_KINDS = (TUPLE, LIST, DICT, ORDERED_DICT, DEFAULT_DICT, NONE, NAMED_TUPLE, 
 
 
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
-    """The leaves of `tree` and its structure. Where `is_leaf(part)` is true, that part is taken for a leaf.
+    """The leaves of a tree, and its structure.
 
+    Parameters
+    ----------
+    tree : any container, or a leaf
+        The tree.
+    is_leaf : callable, optional
+        `is_leaf(part)` says that a part is taken for a leaf.
+
+    Returns
+    -------
+    leaves : list
+        The leaves, in order; those of dicts in the order of their keys.
+    structure : TreeDef
+        What `unflatten` takes.
+
+    Notes
+    -----
+    As `jax.tree.flatten`. It raises nothing.
+
+    Examples
+    --------
     >>> from funcad import tree
     >>> tree.flatten((1, None, {'b': [2, 3], 'a': 4}))
     ([1, 4, 2, 3], PyTreeDef((*, None, {'a': *, 'b': [*, *]})))
+    >>> tree.flatten([(1, 2), 3], is_leaf=lambda part: isinstance(part, tuple))[0]
+    [(1, 2), 3]
+
+    See also
+    --------
+    unflatten, leaves, structure
     """
     leaves: list[Any] = []
     try:

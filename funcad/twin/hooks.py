@@ -197,7 +197,7 @@ class HookTable:
     def find(self, kind: str) -> Any:
         found = self._found.get(kind, MISSING)
         if found is MISSING:
-            own = getattr(self, "_" + kind, MISSING)
+            own = getattr(self, sys.intern("_" + kind), MISSING)  # new texts would fill the cache of names of Python
             found = self._found[kind] = getattr(self._hooks, kind) if own is MISSING else own
         return found
 

@@ -12,13 +12,14 @@ values nobody can ask for NaN, so rows that begin masks go by their linear parts
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from funcad.host.devices import restore_warnings, suppress_warnings
-from funcad.host.where import Source, note_source, state
+from funcad.host.where import Source, note_source, state, unseen
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Jaxpr, prune
 from funcad.ir.tracer import Tracer
@@ -325,4 +326,6 @@ def transposed(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) ->
     values = residuals + [None] * n
     residuals.clear()
     transpose: Any = import_module("funcad.transforms.transpose")
-    return transpose.transpose_eval(jaxpr, flags, values, cotangents, all_linear=True)
+    users = any([e.primitive.multiple for e in jaxpr.equations])  # such as custom rules
+    with nullcontext() if users else unseen():
+        return transpose.transpose_eval(jaxpr, flags, values, cotangents, all_linear=True)

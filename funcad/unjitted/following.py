@@ -76,7 +76,7 @@ class FollowingTrace(Trace):
 
     __slots__ = (
         *("moved", "turned", "masked", "arguments", "held", "doubtful"),
-        *("protector", "tape", "recording", "settled", "made"),  # of reverse mode, see linearizing.py
+        *("protector", "tape", "recording", "settled", "made", "learned"),  # of reverse mode, see linearizing.py
     )
     linear = False  # are the tangents being recorded?
 
@@ -95,6 +95,7 @@ class FollowingTrace(Trace):
         self.recording: Any = None  # where tangents are recorded
         self.settled: Any = None  # if the tape has been given up: the tangents by the numbers of its rows
         self.made: Any = None  # and what made values whose square may be known
+        self.learned: Any = None  # what rules have recorded, within a program that is being traced (learned.py)
 
     def record(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ import numpy as np
 from funcad.host.devices import NAMESPACES, on_device
 from funcad.host.locks import Locks
 from funcad.host.real_types import ordinary
-from funcad.host.where import noted, open_traces, user_source
+from funcad.host.where import noted, open_traces, state, user_source
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.trace import bind, plain_values
+from funcad.ir.trace import AbstractTrace, bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace
@@ -78,6 +79,9 @@ class LinearizingTrace(FollowingTrace):
                 return tape.record(primitive, args, params, shape, known)
             if shape is not None and known is None and self.is_nested(args):
                 return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+            learned = self.learned
+            if learned is not None and known is None:
+                return learned.record(self, primitive, args, params, shape)
             return self.by_rule(primitive, args, params, shape, known)
         finally:
             protector.args = saved
@@ -142,6 +146,8 @@ def linearize_following(
     else:
         protector = trace.protector = Protector(primals)
         recording = trace.open_recording()
+        if type(state.abstract) is AbstractTrace:
+            trace.learned = import_module("funcad.unjitted.learned").Learned(state.abstract)
         for p, d in zip(primals, differentiated):
             tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
     try:

@@ -170,7 +170,7 @@ def _derive(trace: Any, wanted: Var, known: dict[Var, Any]) -> None:
         else:
             layout = layout_of(like, False)
             known[v] = layout if like is value or layout is None else of_copy(layout), {f"{id(value)}": like}
-    missing, needed = {wanted} - known.keys(), []
+    missing, needed = ({wanted} if wanted not in known else set()), []
     for equation in reversed(trace.equations):
         if not missing:
             break

@@ -90,3 +90,36 @@ def test_namespaces_do_not_leak(name: str) -> None:
         owner = getattr(getattr(module, n), "__module__", None) or "funcad"
         assert owner.partition(".")[0] in ("funcad", "builtins", "numpy"), n
     assert "RandomStateError" in dir(fc.errors)
+
+
+class Model:
+    @fc.jit
+    def rate(self, speed: float, steepness: float) -> float:
+        return speed * steepness
+
+
+MADE = {
+    "jitted": fc.jit(loss),
+    "gradient": fc.grad(loss),
+    "gradients": fc.grad(loss, argnums=(0, 1)),
+    "mapped": fc.vmap(loss),
+    "both": fc.value_and_grad(loss, has_aux=True),
+    "nested": fc.jit(fc.vmap(fc.grad(loss))),
+    "curvature": fc.hessian(loss),
+    "slopes": fc.jacfwd(loss),
+    "light": fc.checkpoint(loss),
+    "ruled": fc.custom_vjp(loss),
+    "model": Model(),
+}
+
+
+@pytest.mark.parametrize(("call", "names"), [
+    *[(f"{name}(", ["w", "x"]) for name in MADE if name != "model"],
+    ("model.rate(", ["speed", "steepness"]),
+    ("optimizer.update(", ["updates", "state", "params", "extra"]),
+])  # fmt: skip
+def test_notebooks_show_the_parameters(call: str, names: list[str]) -> None:
+    """By Jedi, which completes in IPython and Jupyter."""
+    jedi = pytest.importorskip("jedi")
+    told = jedi.Interpreter(call, [MADE | {"optimizer": fc.optimize.adam(0.1)}]).get_signatures()
+    assert [parameter.name for parameter in told[0].params] == names

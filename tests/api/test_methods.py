@@ -6,6 +6,7 @@ import gc
 import inspect
 import pickle
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -119,6 +120,33 @@ class Model:
     def class_slope(cls, x):
         return x**2 * (cls.count + 1.0)
 
+    @classmethod
+    @functools.partial(fc.value_and_grad, argnums=2)
+    def class_both(cls, x, y):
+        return x * y**2 * (cls.count + 1.0)
+
+    @classmethod
+    @functools.partial(fc.vmap, in_axes=(None, 0, None))
+    def class_each(cls, x, y):
+        return x @ y * (cls.count + 1.0)
+
+    @classmethod
+    @fc.jit
+    @fc.grad
+    def class_jitted_slope(cls, x):
+        return x**2 * (cls.count + 1.0)
+
+    @classmethod
+    @fc.vmap
+    @fc.grad
+    def class_slopes(cls, x):
+        return x**2 * (cls.count + 1.0)
+
+    @fc.hessian
+    @classmethod
+    def class_curvature(cls, x):
+        return np.sum(x**3) * (cls.count + 1.0)
+
     @staticmethod
     @fc.jit
     def free(x):
@@ -181,6 +209,11 @@ CASES = {
     "of_class": ((X,), lambda m: X * (m.count + 1.0)),
     "jit_of_class": ((X,), lambda m: X * (m.count + 1.0)),
     "class_slope": ((3.0,), lambda m: 6.0 * (m.count + 1.0)),
+    "class_both": ((3.0, 2.0), lambda m: (12.0 * (m.count + 1.0), 12.0 * (m.count + 1.0))),
+    "class_each": ((np.ones((2, 3)), X), lambda m: np.array([6.0, 6.0]) * (m.count + 1.0)),
+    "class_jitted_slope": ((3.0,), lambda m: 6.0 * (m.count + 1.0)),
+    "class_slopes": ((X,), lambda m: 2 * X * (m.count + 1.0)),
+    "class_curvature": ((X,), lambda m: np.diag(6 * X) * (m.count + 1.0)),
     "free": ((X,), lambda m: X * 2.0),
     "free_too": ((X,), lambda m: X * 2.0),
     "free_slope": ((3.0,), lambda m: 6.0),
@@ -378,9 +411,22 @@ def test_what_a_class_holds_that_is_no_function_stays_unbound():
     class Holder:
         sine_slope = fc.grad(np.sin)
         jitted_partial = fc.jit(functools.partial(np.multiply, 2.0))
+        partial_slope = fc.grad(functools.partial(np.multiply, 2.0))
+        of_another = fc.grad(Model(2.0).__call__)
+        slope_of_jitted = fc.grad(fc.jit(np.sin))
 
-    assert Holder().sine_slope(0.0) == Holder.sine_slope(0.0) == 1.0
-    assert Holder().jitted_partial(3.0) == 6.0
+    class Plain:
+        partial = functools.partial(np.multiply, 2.0)
+
+    assert Holder().sine_slope(0.0) == Holder.sine_slope(0.0) == Holder().slope_of_jitted(0.0) == 1.0
+    assert Holder().of_another(3.0) == Holder.of_another(3.0) == 1.0
+    with warnings.catch_warnings(record=True) as plain:
+        warnings.simplefilter("always")
+        assert Plain().partial(3.0) == 6.0
+    with warnings.catch_warnings(record=True) as found:  # Python 3.13 says there that it will bind partials
+        warnings.simplefilter("always")
+        assert Holder().jitted_partial(3.0) == 6.0 and Holder().partial_slope(3.0) == 2.0
+    assert [(w.category, str(w.message)) for w in found] == 2 * [(w.category, str(w.message)) for w in plain]
 
 
 def test_a_function_of_the_first_argument_called_through_the_class():

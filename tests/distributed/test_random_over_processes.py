@@ -61,3 +61,12 @@ def _ruled(rule, inside):
     else:
         f.defvjp(lambda v: (f(v), v), lambda v, ct: (lax.psum(3.0 * v * ct, "i"),))
     return lambda w, x: lax.pmean(np.sum(f(np.sin(w * x))), "i")
+
+
+def test_named_lanes_with_a_sum_over_processes_inside_a_mapped_gradient():
+    def program(w, x):
+        v = fc.vmap(lambda a: a / (1.0 + lax.psum(a**2, ("i", "j"))), axis_name="j")(w * x)
+        return lax.pmean(np.sum(np.tanh(v)), "i")
+
+    g = over_processes(program, "vmap grad")
+    close(threads(lambda r: g(W, data(N)[r])), expected(program, "vmap grad", N), rtol=1e-9)

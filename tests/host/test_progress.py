@@ -6,6 +6,7 @@ import gc
 import io
 import sys
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 import funcad as fc
 from funcad.host import progress
+from funcad.host.progress import many_objects
 from funcad.show.compile_log import log
 from tests.unseen import unseen
 
@@ -366,3 +368,52 @@ def test_the_setting_takes_the_words_of_the_others() -> None:
             assert fc.config.progress == kept
     with pytest.raises(ValueError, match="progress must be 'auto' or 'on' or 'off', got 'maybe'"):
         fc.config.progress = "maybe"
+
+
+# -- work that makes many objects
+
+
+@pytest.fixture
+def thresholds() -> Iterator[tuple[int, int, int]]:
+    before = gc.get_threshold()
+    gc.set_threshold(701, 11, 12)
+    yield 701, 11, 12
+    gc.set_threshold(*before)
+
+
+def test_the_collector_is_as_before_afterwards(thresholds: tuple[int, int, int]) -> None:
+    with pytest.raises(ZeroDivisionError), many_objects():
+        assert gc.get_threshold()[0] == progress.RARELY and gc.isenabled()
+        with many_objects():
+            pass
+        assert gc.get_threshold()[0] == progress.RARELY
+        raise ZeroDivisionError
+    assert gc.get_threshold() == thresholds
+
+
+def test_what_others_have_set_meanwhile_stays(thresholds: tuple[int, int, int]) -> None:
+    with many_objects():
+        gc.set_threshold(5000, 5, 5)
+    assert gc.get_threshold() == (5000, 5, 5)
+    gc.set_threshold(0, 0, 0)  # off
+    with many_objects():
+        assert gc.get_threshold()[0] == 0
+    assert gc.get_threshold()[0] == 0
+
+
+def test_the_last_of_several_threads_puts_it_back(thresholds: tuple[int, int, int]) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with many_objects():
+            inside.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=work)
+    with many_objects():
+        thread.start()
+        assert inside.wait(30)
+    assert gc.get_threshold()[0] == progress.RARELY
+    leave.set()
+    thread.join()
+    assert gc.get_threshold() == thresholds

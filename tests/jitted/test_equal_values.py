@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import enum
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -179,6 +180,59 @@ def test_f_sees_the_callers_order(f: Any):
     jitted = fc.jit(f)
     for d in ORDERS * 5:
         assert found(jitted(dict(d))) == found(f(dict(d)))
+
+
+def by_key(d: dict) -> Any:
+    return d["b"] - d["a"] if d["a"] > 1.0 else d["a"] * d["b"] + d["c"]
+
+
+def late(d: dict) -> Any:
+    """One path of three sees the order."""
+    return weighed(d) if d["a"] > 2.0 else by_key(d)
+
+
+def dicts_of(a: float) -> list[dict]:
+    return [{k: {"a": a, "b": 3.0, "c": 5.0}[k] for k in d} for d in ORDERS]
+
+
+def test_paths_that_see_no_order_are_of_all_orders():
+    jitted = fc.jit(by_key)
+    for a in (0.5, 1.5, 0.2, 1.1) * 3:
+        for d in dicts_of(a):
+            assert jitted(d) == by_key(d)
+    assert jitted.cache_info().misses == jitted.cache_info().currsize == 1
+
+
+@pytest.mark.parametrize("f", [
+    late,
+    lambda d: {k: 2.0 * v for k, v in d.items()} if d["a"] > 2.0 else by_key(d),
+    lambda d: d if d["a"] > 2.0 else by_key(d),
+    lambda d: weighed({"q": d}["q"]) if d["a"] > 2.0 and d["b"] < 4.0 else float(d["a"]) * d["b"],
+], ids=range(4))  # fmt: skip
+@pytest.mark.parametrize("values", [(0.5, 1.5, 2.5, 0.2, 3.5), (2.5, 0.5, 3.5, 1.5), (1.5, 1.2, 0.4, 7.0)], ids=range(3))
+def test_a_later_path_that_sees_the_order(f: Any, values: tuple):
+    jitted, slope = fc.jit(f), fc.jit(fc.grad(lambda d: late(d) * 2.0))
+    for i in range(4):
+        for a in values:
+            for d in dicts_of(a)[:: 1 - 2 * (i % 2)]:
+                assert found(jitted(dict(d))) == found(f(dict(d)))
+                assert found(slope(d)) == found(fc.grad(lambda d: late(d) * 2.0)(d))
+    info = jitted.cache_info()
+    assert info.misses <= 2 * len(ORDERS) and info.currsize <= len(ORDERS)
+
+
+def test_two_threads_with_two_orders():
+    jitted, wrong = fc.jit(late), []
+
+    def calls(which: int) -> None:
+        for a in (0.5, 1.5, 0.7, 2.5, 3.5, 0.1) * 8:
+            d = dicts_of(a)[which]
+            if jitted(d) != late(d):
+                wrong.append((a, which, jitted(d), late(d)))
+
+    threads = [threading.Thread(target=calls, args=(i,)) for i in (0, 1, 2, 0)]
+    [t.start() for t in threads], [t.join() for t in threads]
+    assert not wrong
 
 
 def test_nested_dicts_keep_their_order():

@@ -61,6 +61,13 @@ def test_places_are_what_python_sees(name: str, way: str) -> None:
         np.testing.assert_allclose(there(x), here(x), rtol=1e-12)
 
 
+def test_a_gradient_that_was_started_again_in_its_first_run() -> None:
+    f = lambda x: np.sum(np.insert(TABLE, np.argsort(x)[:2], 1.0)) * x[0]
+    there, here = jit(grad(f)), grad(f)
+    for x in (X, X, -X, X[::-1].copy(), 2 * X, -X, X):  # what is recorded later has what was recorded first only once
+        np.testing.assert_allclose(there(x), here(x), rtol=1e-12)
+
+
 def test_each_value_of_the_places_is_a_path_of_its_own() -> None:
     j = jit(lambda x: np.sum(MATRIX[x > 0]) * x[0])
     for x in (X, X, -X, X):

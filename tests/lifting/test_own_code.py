@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures as pool
 import functools
 import importlib
+import linecache
 import types
 import warnings
 
@@ -166,13 +167,18 @@ def test_a_store_to_a_global_is_refused() -> None:
         grad(current(source.g))(X)
 
 
-def test_iteration_to_convergence_is_refused_and_its_remedy_runs() -> None:
+def test_iteration_to_convergence_is_refused_and_its_remedy_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     source = types.ModuleType("scipy.made_up")
     text = "def root(x):\n    y = 1.0\n    while abs(y * y - x) > 1e-12:\n        y = (y + x / y) / 2\n    return y\n"
     exec(text, source.__dict__)
     assert current(source.root)(2.0) == pytest.approx(2**0.5)
     with pytest.raises(errors.TracerArrayConversionError, match="funcad.custom_root"):
         grad(current(source.root))(2.0)
+    for other in ("def root(x):\n", "def other(x):\n    return x\n", "x = 1\n"):  # another source under its file's name
+        monkeypatch.setitem(linecache.cache, f"<{other}>", (len(other), None, other.splitlines(True), f"<{other}>"))
+        exec(compile(text, f"<{other}>", "exec"), source.__dict__)
+        with pytest.raises(errors.TracerArrayConversionError, match="funcad.custom_root"):
+            grad(current(source.root))(2.0)
     solve = lambda f, y0: source.root(funcad.stop_gradient(y0))
     exact = lambda x: funcad.custom_root(lambda y: y * y - x, 1.4, lambda f, y0: 2**0.5, lambda g, y: y / g(1.0))
     assert grad(exact)(2.0) == pytest.approx(0.5 / 2**0.5)

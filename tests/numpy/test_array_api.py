@@ -6,6 +6,7 @@ has.
 
 from __future__ import annotations
 
+import functools
 import inspect
 
 import numpy as np
@@ -147,8 +148,8 @@ METHODS = """
     __rtruediv__ __rxor__ __setitem__ __sub__ __truediv__ __xor__ __dlpack__ __dlpack_device__ to_device
 """.split()
 DEVIATIONS = {
-    "sort": "NumPy has no descending=",
-    "argsort": "NumPy has no descending=",
+    "sort": "NumPy has no descending= before 2.5",
+    "argsort": "NumPy has no descending= before 2.5",
     "fft.fftfreq": "NumPy has no dtype=",
     "fft.rfftfreq": "NumPy has no dtype=",
     "diff": "NumPy takes prepend=None for a value",
@@ -401,6 +402,20 @@ def test_what_numpy_deviates_in_works():
         out = f(t, descending=True) if f is fnp.sort else f(t)
         assert out.tolist() == [3.0, 2.0, 2.0, 1.0]
     assert fnp.argsort(t, descending=True).tolist() == [3, 0, 2, 1]
+    holes = [np.array([[1.0, np.nan, 3.0, 1.0, -0.0, 0.0]]), np.array([[1 + 1j, np.nan, 2, 1 + 2j, complex(1, np.nan)]])]
+    holes += [np.array([[3, -(2**63), 2**63 - 1, 3]]), np.array([[0, 255, 3, 255]], np.uint8), np.array([[True, False, True]])]
+    for x in holes:  # NaN last, as in NumPy 2.5, in traces as outside
+        order = np.argsort(~x if x.dtype.kind in "biu" else -x, kind="stable")
+        wanted = np.take_along_axis(x, order, -1)
+        if np.lib.NumpyVersion(np.__version__) >= "2.5.0":
+            np.testing.assert_array_equal(np.sort(x, descending=True), wanted)
+            np.testing.assert_array_equal(np.argsort(x, descending=True, stable=True), order)
+        for m in (fnp, np) if np.lib.NumpyVersion(np.__version__) >= "2.5.0" else (fnp,):
+            for transform in (lambda f: f, funcad.jit, funcad.vmap):
+                np.testing.assert_array_equal(transform(functools.partial(m.sort, descending=True))(x), wanted)
+                np.testing.assert_array_equal(transform(functools.partial(m.argsort, descending=True))(x), order)
+    slope = funcad.grad(lambda v: np.sum(fnp.sort(v, descending=True) * np.arange(4.0)))
+    assert slope(np.array([1.0, 3.0, 2.0, np.nan])).tolist() == [2.0, 0.0, 1.0, 3.0]
     assert funcad.jit(lambda x: fnp.argsort(x, axis=0, descending=True))(t).tolist() == [3, 0, 2, 1]
     assert funcad.jit(lambda x: fnp.diff(x, prepend=None, append=None))(t).tolist() == [-1.0, 1.0, 1.0]
     assert set(DEVIATIONS) <= {c[0] for c in CALLS + UNTRACED}

@@ -266,7 +266,7 @@ def of_zones(x: Any) -> Any:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noon of a day; each reading is a second later than the one before."""
     readings = iter(range(1_790_000_000, 1_790_001_000))
-    monkeypatch.setattr(time, "time_ns", lambda: next(readings) * 10**9 + 123_456_789)
+    monkeypatch.setattr(time, "time_ns", unseen(lambda: next(readings) * 10**9 + 123_456_789))
 
 
 @pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow")

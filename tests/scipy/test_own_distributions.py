@@ -112,6 +112,7 @@ def test_derivatives_in_x_and_all_parameters(name: str) -> None:
     assert compared or name in ("nchypergeom_fisher", "nchypergeom_wallenius", "zipfian", "hypergeom", "nhypergeom", "randint")
 
 
+@pytest.mark.filterwarnings("ignore:.*does not depend on the argument:UserWarning")  # of a count
 @pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_jit_and_vmap(name: str) -> None:

@@ -1,6 +1,7 @@
 """Cases of funcad.scipy.spatial, and of the interpolators over scattered points."""
 
 import numpy as np
+from scipy.spatial import Delaunay
 
 from tests.surface import case
 
@@ -33,7 +34,7 @@ CASES = [
     case(f"{D}.mahalanobis", A[0], B[0], INVERSE),
     case(f"{D}.jensenshannon", U, V),
     case(f"{D}.jensenshannon", A, B[:1], kwargs=dict(base=2.0, axis=1, keepdims=True)),
-    case(f"{D}.directed_hausdorff", A, B, missing=CPU),
+    case(f"{D}.directed_hausdorff", A, B),
     *[case(f"{D}.cdist", A, B, kwargs=dict(metric=m)) for m in ("euclidean", "sqeuclidean", "cosine", "canberra")],
     case(f"{D}.cdist", A, B, call=lambda f, a, b: f(a, b, "minkowski", p=3)),
     case(f"{D}.pdist", A, kwargs=dict(metric="seuclidean")),
@@ -55,8 +56,8 @@ CASES = [
         for n in ("volume", "area")
     ],
     case("scipy.spatial.Delaunay", FLAT, call=lambda make, x: make(x).transform[2]),
-    case("scipy.spatial.Voronoi", FLAT, missing=CPU, call=lambda make, x: make(x).vertices[:3]),
-    case("scipy.spatial.tsearch", np.array([0.3]), order=0, call=lambda f, x: x),
+    case("scipy.spatial.Voronoi", FLAT, call=lambda make, x: make(x).vertices[:3]),
+    case("scipy.spatial.tsearch", INSIDE, order=0, nondiff=(0,), missing=CPU, call=lambda f, x: f(Delaunay(FLAT), x)),
     case("scipy.spatial.transform.Rotation", TURNS, call=lambda make, x: make.from_rotvec(x + 0.0).as_matrix()),
     case("scipy.spatial.transform.Slerp", np.array([0.3, 1.4]), missing=CPU, call=lambda make, t: slerp(make, t)),
     case(

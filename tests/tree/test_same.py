@@ -10,6 +10,7 @@ import enum
 import fractions
 import functools
 import itertools
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -108,6 +109,8 @@ WRAPPINGS: dict[str, Any] = {
     "partial": lambda v: functools.partial(max, v),
 }
 NEVER = {"an __eq__ of its own", "slots and an __eq__ of its own", "value of a hashable dict"}  # where nan is not nan
+if Frozen(math.nan) != Frozen(math.nan):  # from Python 3.13 on, dataclasses do not ask first whether fields are identical
+    NEVER.add("dataclass in an __eq__")
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)

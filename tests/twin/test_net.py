@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import dis
 import gc
 import signal
 import sys
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from funcad.host.where import after_interrupts, state, unseen
+from funcad.twin import net as net_module
 from funcad.twin.net import Net
 from funcad.twin.twins import Twins
 
@@ -106,6 +109,21 @@ def test_a_generator_that_goes_on_is_seen() -> None:
     with Net(is_here) as net:
         next(running)
     assert names(net) == ["numbers"]
+
+
+@pytest.mark.skipif(MONITORED, reason="a net costs next to nothing there, and is not lifted")
+def test_where_it_is_lifted_nothing_is_seen_and_then_it_is_there_again() -> None:
+    with Net(is_here) as net:
+        with pytest.raises(ZeroDivisionError), unseen():
+            assert sys.getprofile() is None
+            with unseen():
+                calls(1)
+            raise ZeroDivisionError
+        assert net.seen == []
+        helper(1)
+    assert names(net) == ["helper"] and state.told is None
+    with unseen():
+        assert sys.getprofile() is None
 
 
 def test_other_threads_are_not_seen() -> None:
@@ -256,6 +274,65 @@ def test_the_next_tool_of_the_number_is_told_of_everything() -> None:
     monitoring.set_events(4, 0)
     monitoring.free_tool_id(4)
     assert "calls" in told
+
+
+def is_interrupted(before: int) -> bool:
+    """Does Ctrl-C come while a net is opened, told or closed, if it comes where so many others could have come before?
+
+    Python looks whether there is a signal where a function begins, where a call is over and where a loop turns.
+    """
+    left, looks = before, {}
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != net_module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= looks.get(frame, True)
+            looks[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("CALL", "RESUME", "JUMP_BACKWARD"))
+        if left < 0:
+            raise KeyboardInterrupt
+        return trace
+
+    set_before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with Net(is_here):
+            calls(1)
+        return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(set_before)
+        looks.clear()
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_an_interrupt_anywhere_leaves_no_tool_and_no_blind_net(recovers: bool) -> None:
+    free, came = others(), 0
+    assert not is_interrupted(10**9)  # Python 3.12 tells of the first frames' lines alone
+    while is_interrupted(came):
+        came += 1
+        if recovers:  # as where an interrupt leaves funcad
+            for recover in after_interrupts:
+                recover()
+            assert others() == free
+        with Net(is_here) as net:
+            calls(1)
+        assert net.why is None and names(net) == ["calls", "helper"] and others() == free
+    assert came > 10
+    found = []
+
+    def in_another_thread() -> None:
+        with Net(is_here) as net:
+            calls(1)
+        found.append(names(net))
+
+    thread = threading.Thread(target=in_another_thread, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found == [["calls", "helper"]]  # no lock is held either
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="a profile function is what Python 3.11 needs")

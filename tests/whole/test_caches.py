@@ -20,6 +20,7 @@ from funcad.backends.interpreter import counters
 from funcad.errors import CacheAuditError
 from funcad.host.where import internal
 from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.jitted import first_calls
 from funcad.memo import Table, WeakTable, alike, alike_but_for_weakness, remembers
 from funcad.passes import lower
 from tests import test_readme, workers
@@ -286,7 +287,8 @@ print(sum(line.hits or 0 for line in lines) > 10, sum(line.differences for line 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", test_readme.BLOCKS, ids=[f"block-{i}" for i in range(len(test_readme.BLOCKS))])
-def test_the_readme_under_audit(audit: None, block: str) -> None:
+def test_the_readme_under_audit(audit: None, patient: None, monkeypatch: pytest.MonkeyPatch, block: str) -> None:
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
     for _ in range(2):
         test_readme.test_block_prints_what_it_says(block)
 

@@ -7,6 +7,8 @@ one remedy; `right` is the program with the remedy in it, and gives `value`.
 from __future__ import annotations
 
 import functools
+import json
+import math
 import operator
 import re
 import traceback
@@ -24,6 +26,7 @@ from funcad import cond, fori_loop, grad, jit, scan, switch, vmap, while_loop
 from funcad.errors import FuncadError
 
 X = np.array([1.0, 2.0, 3.0])
+ADAM = funcad.optimize.adam(0.1)
 A = np.array([[2.0, 1.0], [1.0, 3.0]])
 plainly = functools.partial(jit, guards=False)
 SHORT = re.compile(r"\b([fiuc](8|16|32|64|128)|bool)\*?\[[\d,]*\]")  # the notation of printed programs is none for people
@@ -42,6 +45,14 @@ class Mistake(NamedTuple):
 class Model:
     def __init__(self) -> None:
         self.w, self.name = np.ones(3), "linear"
+
+    @functools.partial(grad, argnums=0)
+    def slope(self, x):
+        return np.sum(self.w) * x
+
+    @functools.partial(grad, argnums=1)
+    def slope_right(self, x):
+        return np.sum(self.w) * x
 
 
 @funcad.custom_vjp
@@ -440,6 +451,27 @@ MISTAKES = [
             "config.doors", lambda: funcad.config.update("doors", True), None),
     Mistake("an engine that is not there", ValueError, lambda: funcad.config.update("engine", "nativ"),
             ["engine", "'nativ'", "'native'"], "", lambda: funcad.config.update("engine", "auto"), None),
+    Mistake("math of an array", TypeError, lambda: grad(lambda x: math.sin(x))(X), ["0-dimensional"],
+            "np.sin(x) takes arrays", lambda: grad(lambda x: np.sum(np.sin(x)))(X), np.cos(X)),
+    Mistake("torch's backward", AttributeError, lambda: grad(lambda x: np.sum(x**2).backward())(X), ["'backward'"],
+            "funcad.grad(f)(x)", lambda: grad(lambda x: np.sum(x**2))(X), 2 * X),
+    Mistake("torch's detach", AttributeError, lambda: grad(lambda x: np.sum(x.detach() * x))(X), ["'detach'"],
+            "funcad.stop_gradient(x)", lambda: grad(lambda x: np.sum(funcad.stop_gradient(x) * x))(X), X),
+    Mistake("jvp without tuples", TypeError, lambda: funcad.jvp(np.sin, X, X), ["tuples", "ndarray"],
+            "jvp(f, (x,), (v,))", lambda: funcad.jvp(np.sin, (X,), (X,))[1], X * np.cos(X)),
+    Mistake("an optimiser's state of other parameters", ValueError,
+            lambda: ADAM.update(X, ADAM.init(np.ones(4)), X), ["(3,)", "(4,)"],
+            "state = optimizer.init(params)", lambda: ADAM.update(X, ADAM.init(X), X)[0], [-0.1, -0.1, -0.1]),
+    Mistake("a state of another structure", ValueError, lambda: ADAM.update(X, ADAM.init({"w": X}), X), ["(3,)", "a dict"],
+            "state = optimizer.init(params)", lambda: ADAM.update(X, ADAM.init(X), X)[0], [-0.1, -0.1, -0.1]),
+    Mistake("json of a traced number", TypeError, lambda: grad(lambda x: json.dumps({"x": x}) and x)(1.0), ["JSON"],
+            "write it outside", lambda: float(json.dumps({"x": float(grad(lambda x: x)(1.0))})[6:-1]), 1.0),
+    Mistake("an integer alone", TypeError, lambda: grad(lambda x: x**2)(3), ["the int 3"],
+            "pass 3.0 instead of 3.", lambda: grad(lambda x: x**2)(3.0), 6.0),
+    Mistake("a gradient with no pullback", TypeError, lambda: grad(funcad.custom_gradient(lambda x: x))(1.0),
+            ["a pair (output, pullback)"], "", lambda: grad(funcad.custom_gradient(lambda x: (x, lambda ct: ct)))(1.0), 1.0),
+    Mistake("argnums of a method", TypeError, lambda: Model().slope(1.0), ["argument 0 is self"],
+            "argnums=1", lambda: Model().slope_right(1.0), 3.0),
     Mistake("trees that differ", ValueError, lambda: funcad.tree.map(np.add, {"w": 1.0}, {"v": 1.0}), ["'w'", "'v'"],
             "give both the same keys and lengths", lambda: funcad.tree.map(np.add, {"w": 1.0}, {"w": 1.0})["w"], 2.0),
 ]  # fmt: skip
@@ -491,3 +523,14 @@ def test_pages_of_the_manual_that_errors_name_are_there() -> None:
     docs = Path(funcad.__file__).parents[1] / "docs"
     if (docs / "start.md").exists():  # where the manual is: an installed package has none
         assert {page for page in PAGES if not (docs / f"{page}.md").exists()} == set()
+
+
+def test_a_traced_value_in_another_library_ends_at_the_user_s_line() -> None:
+    """matplotlib's frames, and what it tried before, say nothing to those who called it."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    with pytest.raises(FuncadError, match="debug.callback") as info:
+        vmap(lambda x: plt.plot(x) and x)(np.ones((2, 3)))
+    text = "".join(traceback.format_exception(info.value))
+    assert "site-packages" not in text.partition("FuncadError")[0].partition("conversion to")[0]
+    assert len(text.splitlines()) < 25

@@ -126,6 +126,10 @@ def load_c(path: Any, header: Any = None) -> CLibrary:
     >>> # cc -std=c99 -O3 -ffp-contract=off -shared -fPIC -o libwave.so wave.c -lm
     >>> funcad.load_c("./libwave.so").wave(np.ones(3))  # doctest: +SKIP
     array([0.84147098, 0.84147098, 0.84147098])
+
+    See also
+    --------
+    jit
     """
     path = os.path.abspath(os.fspath(path))
     if header is None:

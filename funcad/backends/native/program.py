@@ -25,8 +25,9 @@ from funcad.backends.interpreter import program_of
 from funcad.backends.memory import written_carries
 from funcad.backends.native import growing, llvm_loops, matrix_rules, program_rules, wrapper  # noqa: F401 two enter rules
 from funcad.backends.native.ir import Function, Module
-from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, too_long
+from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, TooLong, too_long
 from funcad.backends.native.program_cost import may_contract, work_of
+from funcad.backends.native.program_parts import ProgramParts
 from funcad.backends.native.program_region import Region
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
 from funcad.backends.native.shared_functions import compiled_function
@@ -155,15 +156,20 @@ def _prepared(x: Any, item: KernelArgument) -> np.ndarray | None:
     return np.require(array, item.dtype.newbyteorder("="), ["C", "A"])
 
 
-def compile_program(jaxpr: Jaxpr) -> NativeProgram:
-    """One native function for a whole program; Unsupported, with the reason, where that cannot or should not be.
+def compile_program(jaxpr: Jaxpr) -> NativeProgram | ProgramParts:
+    """One native function for a whole program, or several; Unsupported, with the reason, where that cannot or should not be.
 
     >>> import numpy as np, funcad
     >>> jaxpr = funcad.jit(lambda x: np.sum(x * x)).lower(np.ones(3)).jaxpr
     >>> compile_program(jaxpr)([np.array([1.0, 2.0, 3.0])])  # doctest: +SKIP
     [np.float64(14.0)]
     """
-    return NativeProgram(jaxpr)
+    try:
+        return NativeProgram(jaxpr)
+    except TooLong:
+        if len(jaxpr.equations) < 2:
+            raise
+        return ProgramParts(jaxpr, NativeProgram)
 
 
 def program_text(jaxpr: Jaxpr) -> str:

@@ -97,11 +97,9 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 @implements("signal.lfilter_zi", lift=True)
 def lfilter_zi(b: Any, a: Any) -> Any:
     """`scipy.signal.lfilter_zi`: the state in which a step's response is steady."""
-    b, a = _floats(b, a)
+    b, a = [np.atleast_1d(v) for v in _floats(b, a)]
     b, a = b / a[:1], a / a[:1]
-    k = max(shape_of(a)[0], shape_of(b)[0])
-    if k < 2:
-        raise ValueError("The length of `a` along the last axis must be at least 2.")
+    k = max(shape_of(a)[0], shape_of(b)[0])  # of 1: no state, as in SciPy 1.18; older versions raise
     b, a = _line(b, k)[0], _line(a, k)[0]
     rest = (b - a * (np.sum(b) / np.sum(a)))[1:]
     return np.flip(np.cumsum(np.flip(rest)))

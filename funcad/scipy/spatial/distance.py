@@ -22,7 +22,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import refuse
-from funcad.scipy.door import absent, implements, scipy_function
+from funcad.scipy.door import absent, implements, keeps_single_precision, scipy_function
 from funcad.scipy.spatial.structures import structure
 from funcad.scipy.special import rel_entr
 
@@ -74,7 +74,8 @@ def _minkowski(u: Any, v: Any, w: Any = None, p: Any = 2) -> Any:
     d = u - v
     if w is not None:
         d = (w if p == 1 else w != 0 if p == np.inf else w ** (1 / p)) * d
-    return fnp.linalg.norm(fnp.astype(d, np.float64) if p == 2 else d, ord=p, axis=-1)
+    wide = p == 2 and not (w is None and keeps_single_precision())
+    return fnp.linalg.norm(fnp.astype(d, np.float64) if wide else d, ord=p, axis=-1)
 
 
 def _squared(u: Any, v: Any, w: Any = None) -> Any:

@@ -1,0 +1,138 @@
+"""What a rule records is learned: programs are what they are without, and what may not be learned is not."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.unjitted import learned
+from tests.unseen import unseen
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+
+
+def case(*args: Any) -> Callable[[Any], Any]:
+    def add(f: Any) -> Any:
+        CASES[f.__name__] = f, args
+        return f
+
+    return add
+
+
+@case(0.7)
+def numbers(x: Any) -> Any:
+    s = x
+    for i in range(6):
+        s = s * 0.99 + 0.01 * x - x / s
+        s = s * s + np.sin(s) * np.sin(x) + (i + 1) * s
+    return s
+
+
+@case(0.7)
+def signs_of_zero_and_nan(x: Any) -> Any:
+    s = x
+    for c in (0.0, -0.0, 0.0, np.nan, np.nan, 1.0, True, 1, np.float64(1.0)):
+        s = s + np.copysign(1.0, x * c) * x if c == c else s + x * 0.5
+    return s
+
+
+@case(np.array([0.3, -0.4, 0.5]), np.array([1.0, 2.0, 3.0]))
+def arrays(x: Any, y: Any) -> Any:
+    for i in range(5):
+        x = np.where(x > 0.1, x * y, np.tanh(x)) + x[::-1] * x[i % 3] + y
+    return np.sum(x * x)
+
+
+@case(np.array([3.0, 4.0]))
+def norms(x: Any) -> Any:
+    total = 0.0
+    for _ in range(4):
+        n = np.sqrt(np.sum(x * x))
+        total = total + n * n + n**2 + np.abs(x[0]) ** 2
+    return total
+
+
+@case(0.4)
+def powers(x: Any) -> Any:
+    s = x
+    for n in (2, 3, 2, 3, 2.5, 2.5, 2):
+        s = s + x**n + np.float64(2.0) ** x
+    return s
+
+
+@case(1.3)
+def comparisons(x: Any) -> Any:
+    s = x
+    for _ in range(5):
+        s = np.where(s > 1.0, s * 0.5, s + x) + np.maximum(s, x)
+    return s
+
+
+def text(jaxpr: Jaxpr) -> list[Any]:
+    names: dict[Any, int] = {}
+
+    def name(a: Any) -> Any:
+        return (type(a.value), np.asarray(a.value).tobytes()) if type(a) is Literal else names.setdefault(a, len(names))
+
+    outputs = [[(name(v), v.aval) for v in e.outputs] for e in jaxpr.equations]
+    return [
+        (e.primitive.name, [*map(name, e.inputs)], str(e.params), outs, e.source and e.source[:2])
+        for e, outs in zip(jaxpr.equations, outputs)
+    ] + [[name(o) for o in jaxpr.outputs]]
+
+
+def twice(f: Any) -> Any:
+    return funcad.grad(funcad.grad(lambda *a: np.sum(f(*a)) ** 2))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("transform", [funcad.grad, funcad.value_and_grad, twice])
+def test_programs_are_what_they_are_without(name: str, transform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, args = CASES[name]
+    if np.ndim(args[0]) and transform not in (funcad.grad, funcad.value_and_grad):
+        return  # no second gradient of an array
+
+    def program() -> Any:
+        g = functools.wraps(f)(lambda *a: f(*a))
+        return text(funcad.jit(transform(g)).lower(*args).jaxpr)
+
+    found = program()
+    monkeypatch.setattr(learned, "MOST", 0)
+    expected = program()
+    assert len(found) == len(expected)
+    for new, old in zip(found, expected):
+        assert new == old
+
+
+def test_few_kinds_are_learned_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    init = learned.Learned.__init__
+    noted = unseen(lambda self, trace: (made.append(self), init(self, trace))[1])
+    monkeypatch.setattr(learned.Learned, "__init__", noted)
+    monkeypatch.setattr(learned, "MOST", 5)
+
+    def f(x: Any) -> Any:
+        for k in range(1, 30):
+            x = x * (1.0 + 1.0 / k) + x * x
+        return x
+
+    np.testing.assert_allclose(funcad.jit(funcad.grad(f)).lower(0.1).compile()(0.1), funcad.grad(f)(0.1))
+    assert made and all([len(m.steps) <= 5 for m in made])
+
+
+def test_what_another_trace_holds_is_not_taken() -> None:
+    def f(x: Any) -> Any:
+        y = x
+        for _ in range(4):
+            y = y * 1.5 + funcad.cond(True, lambda y: y * 1.5 * x, lambda y: y * 1.5, y)
+        return y
+
+    j = funcad.jit(funcad.grad(f))
+    for _ in range(4):
+        assert j(0.3) == pytest.approx(funcad.grad(f)(0.3), rel=1e-12)
