@@ -402,6 +402,7 @@ def world() -> Mpi:
 
 
 _open: set[Mpi] = set()
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _left: list[tuple[int, str]] = []  # what sys.exit was called with, and where, until the next collective
 
 
@@ -450,6 +451,8 @@ def _say_ended() -> None:
 
 
 def _told(number: int, frame: Any) -> None:
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
     line = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "an unknown line"
     if _open:
         at = _latest()

@@ -252,3 +252,9 @@ def test_one_file_a_process_is_read_by_another_number_of_processes(tmp_path):
         done = run(n, READ, 60, *given)
         assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("b*"))) == 3
+
+
+def test_who_is_ended_while_it_waits_names_the_user_s_line():
+    done = run(3, LEAVES.replace("sys.exit(3)", "__import__('os')._exit(3)"), timeout=60)
+    assert done.returncode == 3, done.stderr
+    assert re.search(r"process [02] of 3 was ended at <string>:4; its collective 2 was the last: sum", done.stderr), done.stderr
