@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from funcad import tree
 from funcad.api.value_reads import asked
 from funcad.configuration import OnDemand
 from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced, users_call
@@ -27,7 +26,7 @@ from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy.dispatch import find, whole_table
 from funcad.numpy.promote import values_of
 
-index_plan = OnDemand("funcad.numpy.index_plan")
+index_plan, tree = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.tree")
 
 
 def ours(name: str) -> Callable[..., Any]:

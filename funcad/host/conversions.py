@@ -425,6 +425,9 @@ def no_array(
     # np.fill_diagonal(K, x); of an array of objects, whose elements are traced, a.astype(float)
     if library == "numpy" and name in _WRITING_NAMES or how == "float" and called.endswith(".astype"):
         library = "store"
+    source = user_source()
+    if library == "store" and source is not None and is_installed(source.code.co_filename):  # it does so for itself
+        library, called = "", called or "it"
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
     remedy = _INSTEAD.get(called.rpartition(".")[2], remedy)
     if library == "subscript" and how == "array":

@@ -25,11 +25,10 @@ from funcad.numpy.views import Reshaped, destination, fitted, write_result
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag, make_complex, real
 from funcad.primitives.shape import reshape
-from funcad.unjitted.strides import layout_of
 from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked
 from funcad.writes.held import Held
 
-elementwise = OnDemand("funcad.numpy.elementwise")
+elementwise, strides = OnDemand("funcad.numpy.elementwise"), OnDemand("funcad.unjitted.strides")
 
 
 def setitem(x: Any, index: Any, value: Any) -> None:
@@ -233,7 +232,7 @@ def set_shape(x: Any, shape: Any) -> None:
     step = Reshaped(np.reshape, np.reshape, (None, target), {}, 0, None)
     box = x.box
     alone = box is None or box.base is None and not any([ref() is not None for ref in box.views])
-    if not (alone and layout_of(x) is None) and not step.shares(x):  # alone: its elements in order
+    if not (alone and strides.layout_of(x) is None) and not step.shares(x):  # alone: its elements in order
         raise AttributeError(
             "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
         )

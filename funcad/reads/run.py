@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from funcad.host.where import is_internal, setting
+from funcad.host.where import handing, is_internal, setting
 from funcad.reads.attributes import defaults_of, is_users_function, method_of
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, content, is_library, is_library_module, reads_of
@@ -105,6 +105,9 @@ def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
 
 def _reads_outside(frame: types.FrameType) -> bool:
     """Does a code read a closure variable, or a global that is no function, class or module?"""
+    caller = frame.f_back
+    if caller is not None and is_internal(caller.f_code.co_filename) and caller.f_code not in handing:
+        return False  # funcad calls it, and says so
     names = reads_of(frame.f_code).globals & frame.f_globals.keys()
     held = [frame.f_globals[name] for name in names]
     data = [x for x in held if not isinstance(x, _CODES) and not (callable(x) and is_library(type(x)))]
