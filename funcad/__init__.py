@@ -15,7 +15,7 @@ import sys as _sys
 from funcad.ir.tracer import Tracer as _Tracer
 
 # isort: off
-from funcad import errors as errors, numpy as numpy, tree as tree
+from funcad import errors as errors, numpy as numpy
 from funcad.api.border import float0 as float0
 from funcad.api.grad import grad as grad, value_and_grad as value_and_grad
 from funcad.configuration import config as config
@@ -91,12 +91,13 @@ _LAZY_MODULES = {
     "sparse": "sparse",
     "stats": "stats",
     "testing": "testing",
+    "tree": "tree",
     "tree_util": "tree_util",
 }
 
 __all__ = [  # what is imported above, and what is imported when it is used
     *[n for n, v in globals().items() if not n.startswith("_") and type(v) is not type(_importlib)],
-    *["errors", "numpy", "tree"],
+    *["errors", "numpy"],
     *_LAZY_NAMES,
     *_LAZY_MODULES,
 ]

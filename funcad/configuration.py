@@ -10,12 +10,15 @@ from __future__ import annotations
 import importlib
 import operator
 import os
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# -- what a module shows to `dir`
+# -- what a module shows to `dir`, and what docstrings of many functions say
+
+REST = "Else parameters, results and errors are those of"
 
 
 def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[], list[str]]:
@@ -31,7 +34,19 @@ def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[]
     return __dir__
 
 
-# -- what few calls need: modules of Python's that are loaded with them, not by `import funcad`
+# -- what few calls need: modules that are loaded with them, not by `import funcad`
+
+
+class OnDemand:
+    """A module of funcad's, which is loaded when something of it is first asked for."""
+
+    def __init__(self, name: str):
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Any:
+        module = importlib.import_module(self.__name__)
+        self.__dict__ = vars(module)  # its own, so what is set there is seen here
+        return getattr(module, name)
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
@@ -42,6 +57,34 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
 def escape(text: str) -> str:
     """Text in HTML, for notebooks."""
     return importlib.import_module("html").escape(text)  # type: ignore[no-any-return]
+
+
+# -- classes of fields as in `typing`, where each annotation is compiled when the class is made: a seventh of `import funcad`
+
+
+if TYPE_CHECKING:
+    from typing import NamedTuple as NamedTuple
+    from typing import TypedDict as TypedDict
+else:
+
+    class _Tuples(type):
+        def __new__(cls, name: str, bases: tuple, body: dict[str, Any]) -> Any:
+            fields = body["__annotations__"]
+            defaults = [body.pop(field) for field in fields if field in body]
+            made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])
+            for key, value in body.items():
+                if key != "__classcell__":
+                    setattr(made, key, value)
+            return made
+
+    class _Keys(type):
+        def __new__(cls, name: str, bases: tuple, body: dict[str, Any], total: bool = True) -> Any:
+            parts = [part.get("__annotations__", {}) for part in (*map(vars, bases), body)]
+            body["__annotations__"] = {key: value for part in parts for key, value in part.items()}
+            return type.__new__(cls, name, bases, body)
+
+    NamedTuple = type.__new__(_Tuples, "NamedTuple", (), {})
+    TypedDict = type.__new__(_Keys, "TypedDict", (), {"__annotations__": {}})
 
 
 # -- settings

@@ -19,11 +19,11 @@ import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache, partial, wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from funcad.configuration import config, listeners
+from funcad.configuration import NamedTuple, config, listeners
 from funcad.errors import CacheAuditError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -266,13 +266,7 @@ def _kind(key: Any) -> str:
 # -- functions
 
 
-class _Memoised(NamedTuple):
-    name: str
-    cached: Any
-    audited: Any
-
-
-_functions: list[_Memoised] = []
+_functions: list[tuple[str, Any, Any]] = []  # its name, the cached function, and the audited one
 
 
 def remembers(bound: int | None = None, same: Same = alike) -> Callable[[Function], Function]:
@@ -302,7 +296,7 @@ def remembers(bound: int | None = None, same: Same = alike) -> Callable[[Functio
         if same is None:
             audited = cached
         if "<locals>" not in f.__qualname__:
-            _functions.append(_Memoised(name, cached, audited))
+            _functions.append((name, cached, audited))
         return audited if config.audit else cached  # type: ignore[no-any-return]
 
     return decorate
@@ -371,7 +365,7 @@ def _switch() -> None:
             kind.get, kind.setdefault = asked, given  # type: ignore[attr-defined]
         elif "get" in vars(kind):
             del kind.get, kind.setdefault  # type: ignore[attr-defined]
-    pairs = [(m.cached, m.audited) if config.audit else (m.audited, m.cached) for m in _functions]
+    pairs = [(cached, audited) if config.audit else (audited, cached) for _, cached, audited in _functions]
     now = {id(old): new for old, new in pairs}
     for module in [m for name, m in list(sys.modules.items()) if name.startswith("funcad.")]:
         for name, value in list(vars(module).items()):

@@ -20,7 +20,6 @@ SHORT = {"__main__.py", "distributed/processes_tour.py"}
 MIRRORS = ("autograd/", "jax/")  # their modules are those of HIPS autograd and of JAX
 LATER = {  # the other short files: the issue that rebuilds each
     "backends/native/signals.py": "Loops as data",
-    "doors/makers.py": "NumPy and SciPy as they are",
 }
 # Modules that users open with dir(), which `__all__` serves; besides those of MIRRORS and every `__init__.py`.
 SHOWN = {

@@ -48,11 +48,11 @@ def imported(node: ast.AST) -> list[str]:
 
 
 def loaded(node: ast.AST) -> list[str | None]:
-    """The name, or its beginning, that a call of `import_module` is given; None if it cannot be read here."""
+    """The name, or its beginning, that a call of `import_module` or `OnDemand` is given; None if it cannot be read here."""
     if not isinstance(node, ast.Call):
         return []
     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    if not called.endswith("import_module"):
+    if not called.endswith("import_module") and called != "OnDemand":
         return []
     given = node.args[0]
     if isinstance(given, ast.IfExp):

@@ -87,6 +87,7 @@ NAMED = {  # the other imports inside functions, with their reasons
     ("debug.py", "pdb"): "a debugger is loaded when somebody debugs",
 }
 BY_NAME = {  # import modules whose names are worked out
+    "configuration.py": "those that `OnDemand` is given, which are read where they stand",
     "numpy/dispatch.py": "those that it lists in LATER",
     "scipy/door.py": "SciPy's and CuPy's",
     "commands/command_line.py": "modules that somebody names in a command",

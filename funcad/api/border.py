@@ -20,23 +20,24 @@ from typing import Any, cast
 
 import numpy as np
 
-from funcad import tree
-from funcad.configuration import nearest
+from funcad.configuration import OnDemand, nearest
 from funcad.errors import FuncadError, TangentMismatchError
+from funcad.host.conversions import lends_all, makers
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import is_a, ordinary
-from funcad.host.where import for_user, interrupted, state
+from funcad.host.where import for_user, interrupted, state, tracing
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact, said
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
-from funcad.tree.containers import OBJECT, is_static, kind_of, registering
-from funcad.tree.functions import changed_object
-from funcad.tree.same import held_by, slots_of
 
+tree = OnDemand("funcad.tree")
+containers = OnDemand("funcad.tree.containers")
+tree_functions = OnDemand("funcad.tree.functions")
+tree_same = OnDemand("funcad.tree.same")
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
 
 
@@ -71,8 +72,11 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
 
 
 def runs(f: Callable[..., Any]) -> Callable[..., Any]:
-    """What is called in the place of a function of the user's: its twin, where somebody looks at what it reads (reads/)."""
-    return f if state.observer is None else state.observer.runs_as(f)
+    """What is called in the place of a function of the user's: its twin, where somebody looks at it (reads/)."""
+    if makers and state.lender is None and lends_all(f):
+        return tracing.lending(f)
+    who = state.observer or state.lender
+    return f if who is None else who.runs_as(f)
 
 
 def call_as(how: str, f: Callable[..., Any], *args: Any) -> Any:
@@ -126,19 +130,22 @@ def flat_values(value: Any) -> tuple[list[Any], Any]:
     return (plain_values(leaves) if Tracer in kinds else leaves), structure
 
 
-def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of: str = "") -> Callable[..., list]:
+def flat_function(
+    f: Callable[..., Any], in_tree: Any, store: OutTree, output_of: str = "", arrays: bool = False
+) -> Callable[..., list]:
     """`flat(*leaves) -> leaves` for `f(*args, **kwargs)` whose `(args, kwargs)` has structure `in_tree`.
 
-    `output_of` says whose output must be arrays and numbers, for functions that are traced into a program.
+    `output_of` says whose output must be arrays and numbers, for functions that are traced into a program; `arrays`: the
+    leaves are the arguments.
     """
 
     def flat(*leaves: Any) -> list[Any]:
-        args, kwargs = in_tree.unflatten(leaves)
+        args, kwargs = (leaves, {}) if arrays else in_tree.unflatten(leaves)
         result = runs(f)(*args, **kwargs)
         out, store.tree = flat_values(result)
         if output_of:
             check_leaves(out, f"{output_of}: output", result)
-            changed = changed_object(in_tree, (args, kwargs), leaves, result)
+            changed = "" if arrays else tree_functions.changed_object(in_tree, (args, kwargs), leaves, result)
             if changed:
                 raise TypeError(
                     f"{output_of}: the function changed an argument and did not return it: {changed} It works on a copy, so "
@@ -179,14 +186,14 @@ def _argument_name(steps: tuple[Any, ...], names: Sequence[str]) -> str:
 
 def _other_ways(x: Any, what: str, steps: tuple[Any, ...], names: Sequence[str] | None) -> str:
     """How x, which was refused, can be handed over all the same."""
-    lines = registering(x)
+    lines = containers.registering(x)
     if lines:
         return f"\nRemedy: make its class a pytree, so that its arrays are seen (docs/pytrees):\n{lines}"
     if isinstance(x, Iterator):
         return "\nRemedy: pass a list, list(x): a generator can be read only once."
     if type(x) in (set, frozenset):
         return "\nRemedy: pass a sorted list: a set has no order that a derivative could keep."
-    if what.endswith("argument") and (names is None or not is_static(x)):
+    if what.endswith("argument") and (names is None or not containers.is_static(x)):
         return _BIND
     if names is None:
         return "\nRemedy: return numbers and arrays; make text of them outside." if "output" in what and type(x) is str else ""
@@ -552,12 +559,14 @@ def is_no_argument(x: Any, f: Any) -> bool:
     cls = type(x)
     if cls is np.ndarray or cls is Tracer or cls in SCALAR_AVALS:
         return False
-    kind = kind_of(cls)
+    kind = containers.kind_of(cls)
     if kind is not None:
         while hasattr(f, "__wrapped__"):
             f = f.__wrapped__
         code = getattr(f, "__code__", None)
-        return kind is OBJECT and code is not None and not _stored_by(code).isdisjoint(held_by(x, slots_of(cls)))
+        if kind is not containers.OBJECT or code is None:
+            return False
+        return not _stored_by(code).isdisjoint(tree_same.held_by(x, tree_same.slots_of(cls)))
     try:
         aval_of(x)
     except TypeError:
@@ -582,7 +591,8 @@ def of_method(wrapper: Remade, instance: Any) -> Any:
     if not isinstance(make, functools.partial) or make.args or not wrapper.binds:
         return None
     options = _without_self(make.keywords)
-    bound = f if options is None or not hasattr(type(f), "__get__") else f.__get__(instance, type(instance))
+    binds = options is not None and hasattr(type(f), "__get__")
+    bound = f.__get__(instance, type(instance)) if binds else f
     return None if bound is f else functools.partial(make.func, **options)(bound)  # type: ignore[arg-type]
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad import tree
+from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
-from funcad.host.conversions import conversion_of
+from funcad.host.conversions import conversion_of, makers
 from funcad.host.devices import NAMESPACES, device_in_use
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted, outside, state
@@ -28,13 +28,15 @@ from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.backward import pull, transposed
 from funcad.unjitted.linearizing import linearize_following
-from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape import Tape, among_lanes
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
     Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_method, is_of,
     name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
 )
+
+tree = OnDemand("funcad.tree")
 
 _FLOATS = frozenset([float, np.float64])
 _ONE = np.float64(1.0)
@@ -229,9 +231,13 @@ class Gradient(Remade):
                 return found
         try:
             at = self.alone
-            if at is not None and at < len(args) and state.abstract is None:
+            if at is not None and at < len(args):
                 x = args[at]
-                if type(x) in _FLOATS or type(x) is np.ndarray and x.dtype in _REAL:
+                if state.abstract is None:
+                    plain = type(x) in _FLOATS or type(x) is np.ndarray and x.dtype in _REAL
+                else:  # lanes of an un-jitted vmap
+                    plain = type(x) is Tracer and x.owner is state.abstract and x.aval.dtype in _REAL and among_lanes()
+                if plain:
                     return self._of_leaf(x, at, args, kwargs)
             return self._call(args, kwargs)
         except Exception as error:
@@ -245,7 +251,9 @@ class Gradient(Remade):
 
         def flat(x: Any) -> list[Any]:
             if len(args) == 1 and not kwargs:
-                out = f(x) if state.observer is None else runs(f)(x)
+                known = state.lender is None and type(f) is FunctionType and id(f.__code__) not in makers
+                plain = not makers or known
+                out = f(x) if plain and state.observer is None else runs(f)(x)
             else:
                 others, named = lent_to(f, [*args[:at], None, *args[at + 1 :]], kwargs)
                 out = runs(f)(*others[:at], x, *others[at + 1 :], **named)

@@ -121,7 +121,7 @@ def vmap(
                 f"Remedy: one entry per argument, as in_axes={_entries(in_axes, len(args))}; or a single int."
             )
         size = None if kwargs or axis_size is not None else _size_of_plain(args, in_axes)
-        # the most common call, at a glance
+        at_a_glance = size is not None  # the most common call
         if size is not None:
             leaves, in_tree = list(args), _tree_of(len(args))
             batched = [True] * len(args) if in_axes == 0 else [a is not None for a in in_axes]
@@ -134,7 +134,7 @@ def vmap(
             size = _mapped_size(f, leaves, axes, axis_size, (args, kwargs))
             leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(ordinary(plain_values(leaves)), axes)]
             batched = [a is not None for a in axes]
-        run = functools.partial(_run, f, in_tree, out_axes, axis_name)
+        run = functools.partial(_run, f, in_tree, out_axes, axis_name, at_a_glance)
         if chunk_size is None or chunk_size >= size:
             return run(leaves, batched, size)
         if axis_name is not None:
@@ -214,14 +214,19 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
     return distinct.pop()
 
 
-def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int) -> Any:
+def _run(
+    f: Any, in_tree: Any, out_axes: Any, axis_name: Any, arrays: bool, leaves: list, batched: list, size: int
+) -> Any:
     store = OutTree()
-    flat = with_truths(flat_function(f, in_tree, store, f"vmap of {name_of(f)}"), leaves, batched)
+    flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}", arrays)
+    if not arrays:
+        flat = with_truths(flat, leaves, batched)
     outs, out_batched, consts = _outs(f, in_tree, flat, store, axis_name, leaves, batched, size)
-    axes = tree.flatten_axes("out_axes", store.tree, out_axes)
+    first = type(out_axes) is int and out_axes == 0
+    axes = [0] * len(outs) if first else tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
-        result.append(_place_axis(x, b, a, size, f, store.tree, i))
+        result.append(x if first and b else _place_axis(x, b, a, size, f, store.tree, i))
     return store.tree.unflatten(own_memory(result, [*consts, *leaves]))
 
 

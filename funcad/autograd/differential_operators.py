@@ -18,15 +18,17 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad import tree
 from funcad.api.border import Transformed, name_of, zeros_for
 from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
-from funcad.api.vjp import jvp, linearize, vjp
+from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, said
 from funcad.primitives.shape import reshape
+
+pullbacks = OnDemand("funcad.api.vjp")
+tree = OnDemand("funcad.tree")
 
 __all__ = [
     "grad", "elementwise_grad", "deriv", "jacobian", "hessian", "holomorphic_grad", "grad_named", "make_vjp", "make_jvp",
@@ -182,7 +184,7 @@ def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
     """
 
     def operator(f: Function, x: Any) -> Any:
-        out, pullback = vjp(f, x)
+        out, pullback = pullbacks.vjp(f, x)
         if any(aval_of(leaf).dtype.kind == "c" for leaf in tree.leaves(out)):
             raise NonDifferentiableInputError(
                 f"elementwise_grad is for functions with real output, {name_of(f)} returned complex numbers.\n"
@@ -204,7 +206,7 @@ def deriv(fun: Function, argnum: Any = 0) -> Function:
     >>> float(deriv(np.sin)(0.0))
     1.0
     """
-    operator = lambda f, x: jvp(f, (x,), (tree.map(fnp.ones_like, x),))[1]
+    operator = lambda f, x: pullbacks.jvp(f, (x,), (tree.map(fnp.ones_like, x),))[1]
     return on_argument(_differentiable(operator, "deriv"), fun, argnum, deriv)
 
 
@@ -295,7 +297,7 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
     """
 
     def operator(f: Function, x: Any) -> tuple[Function, Any]:
-        out, pullback = vjp(f, x)
+        out, pullback = pullbacks.vjp(f, x)
         return lambda g: pullback(_fitting(g, out))[0], out
 
     return on_argument(_differentiable(operator, "make_vjp"), fun, argnum, make_vjp)
@@ -312,7 +314,7 @@ def make_jvp(fun: Function, argnum: Any = 0) -> Function:
     >>> [float(v) for v in make_jvp(np.square)(3.0)(1.0)]
     [9.0, 6.0]
     """
-    operator = lambda f, x: lambda v: jvp(f, (x,), (_fitting(v, x),))
+    operator = lambda f, x: lambda v: pullbacks.jvp(f, (x,), (_fitting(v, x),))
     return on_argument(_differentiable(operator, "make_jvp"), fun, argnum, make_jvp)
 
 
@@ -339,7 +341,7 @@ def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
     """
 
     def operator(f: Function, x: Any) -> Function:
-        push = linearize(f, x)[1]
+        push = pullbacks.linearize(f, x)[1]
         return lambda v: push(_fitting(v, x))
 
     return on_argument(_differentiable(operator, "make_jvp_reversemode"), fun, argnum, make_jvp_reversemode)
@@ -445,8 +447,8 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Fu
     """
 
     def operator(f: Function, x: Any) -> Function:
-        out, push = linearize(f, x)
-        _, pullback = vjp(f, x)
+        out, push = pullbacks.linearize(f, x)
+        _, pullback = pullbacks.vjp(f, x)
         curve, _ = make_hvp(g)(out)
         return lambda v: pullback(curve(push(_fitting(v, x))))[0]
 

@@ -76,7 +76,8 @@ class Explanation:
         if program.native is not None:
             count = getattr(program.native, "count", 1)
             self.engine = "native"
-            self.why = f"the whole program is {'one native function' if count == 1 else f'{count} native functions'}"
+            parts = "one native function" if count == 1 else f"{count} native functions"
+            self.why = f"the whole program is {parts}"
             self.groups = list(_native(program.optimized, ""))
             return
         self.engine = "numpy"

@@ -10,19 +10,24 @@ import functools
 import importlib
 import inspect
 import itertools
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from funcad import tree
+from funcad.api.value_reads import asked
+from funcad.configuration import OnDemand
 from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced, users_call
 from funcad.doors.codes import Answer, Maker
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
-from funcad.host.where import caller, user_source
-from funcad.ir.tracer import Tracer, has_value
-from funcad.numpy.dispatch import find
-from funcad.numpy.index_plan import can_count
+from funcad.host.where import caller, state, user_source
+from funcad.ir.tracer import Tracer, concrete_value, has_value
+from funcad.numpy.dispatch import find, whole_table
 from funcad.numpy.promote import values_of
+
+index_plan = OnDemand("funcad.numpy.index_plan")
 
 
 def ours(name: str) -> Callable[..., Any]:
@@ -41,7 +46,7 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
     def own(*args: Any, **kwargs: Any) -> Any:
         dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
         if dtype is not None and np.dtype(dtype) == object:
-            return original(*args, **kwargs)
+            return _of_objects(args[0] if args else kwargs["object"])
         key = next((k for k in ("object", "a") if k in kwargs), None)
         if args:
             args = (_plain(args[0]), *args[1:])
@@ -51,6 +56,23 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
 
     own.lines = True  # type: ignore[attr-defined]
     return holds_traced, own
+
+
+def _of_objects(x: Any) -> np.ndarray:
+    """`np.array(x, dtype=object)`: traced numbers are the elements."""
+    shape, first = [], x
+    while isinstance(first, (list, tuple)) or type(first) is Tracer and first.shape:
+        shape.append(len(first))
+        if not len(first):
+            break
+        first = first[0]
+    out = np.empty(tuple(shape), object)
+    for place in np.ndindex(out.shape):
+        element = x
+        for i in place:
+            element = element[i]
+        out[place] = element
+    return out
 
 
 def by_name(name: str, original: Callable[..., Any]) -> Answer:
@@ -184,15 +206,92 @@ def vectorized(name: str, original: Callable[..., Any]) -> Answer:
     """`np.vectorize(f)(x)`: all elements at once, by vmap; where f asks for values, one by one as NumPy."""
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not holds_traced(args, kwargs):
+            try:
+                f = np.vectorize(_watched(self.pyfunc), self.otypes, None, self.excluded, self.cache, self.signature)
+                return original(f, *args, **kwargs)
+            except _Traced:  # what the function closes over is traced
+                pass
         options = {"otypes": self.otypes, "excluded": self.excluded, "signature": self.signature}
         try:
             return ours("numpy.vectorize")(self.pyfunc, **options)(*args, **kwargs)
         except (TracerBoolConversionError, TracerIntegerConversionError):
-            if self.signature is not None or not all(has_value(x) or can_count(x) for x in (*args, *kwargs.values())):
+            given = [*args, *kwargs.values()]
+            if self.signature is not None or not all([has_value(x) or index_plan.can_count(x) for x in given]):
                 raise
         return _one_by_one(self, args, kwargs)
 
+    return lambda args, kwargs: users_call(), own
+
+
+def along_axis(name: str, original: Callable[..., Any]) -> Answer:
+    """np.apply_along_axis of a plain array, by a function that may close over traced values."""
+
+    def own(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(_watched(func1d), axis, arr, *args, **kwargs)
+        except _Traced:
+            return whole_table()[np.apply_along_axis](func1d, axis, arr, *args, **kwargs)
+
+    return lambda args, kwargs: users_call() and not holds_traced(args, kwargs), own
+
+
+def comparing(name: str, original: Callable[..., Any]) -> Answer:
+    """np.testing.assert_allclose and its like: of the values, which jit and vmap are asked for as by `if`."""
+
+    def value(x: Any) -> Any:
+        if type(x) is not Tracer:
+            return x
+        found = concrete_value(x)
+        if type(found) is Tracer:
+            found = asked(found, "array")
+        return np.asarray(found) if type(found) is not Tracer else found
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        if state.observer is not None and state.abstract is not None:
+            state.observer.refuse(f"{name} compares values")
+        leaves, structure = tree.flatten((args, kwargs))
+        args, kwargs = structure.unflatten(list(map(value, leaves)))
+        return original(*args, **kwargs)
+
     return holds_traced, own
+
+
+def of_masked(name: str, original: Callable[..., Any]) -> Answer:
+    """np.ma's functions of traced data."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        return importlib.import_module("funcad.numpy.masked").function_of(name.rpartition(".")[2])(*args, **kwargs)
+
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        masked = sys.modules.get("funcad.numpy.masked")
+        values = (*args, *kwargs.values())
+        return holds_traced(args, kwargs) or is_tracing() and masked is not None and masked.holds_masked(values)
+
+    return is_for_us, own
+
+
+def enumerating(name: str, original: Callable[..., Any]) -> Answer:
+    """`np.ndenumerate(x)`: its elements in the order of their places."""
+
+    def own(self: Any, arr: Any) -> None:
+        self.iter = _Places(arr)
+
+    return holds_traced, own
+
+
+class _Places:
+    """The elements of a traced array one by one, and where the next one is."""
+
+    def __init__(self, x: Any):
+        self._x, self._places = x, np.ndindex(np.shape(x))
+        self.coords = next(self._places, None)
+
+    def __next__(self) -> Any:
+        if self.coords is None:
+            raise StopIteration
+        found, self.coords = self._x[self.coords], next(self._places, None)
+        return found
 
 
 def joined(name: str, original: Callable[..., Any]) -> Answer:

@@ -12,7 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, instead, joined, labelled, odeint, vectorized
+from funcad.doors.answers import (
+    Maker,
+    along_axis,
+    array_of,
+    by_name,
+    calling,
+    comparing,
+    enumerating,
+    fromiter,
+    instead,
+    joined,
+    labelled,
+    odeint,
+    of_masked,
+    vectorized,
+)  # fmt: skip
 from funcad.doors.codes import Answer
 from funcad.doors.makers import making, making_of
 
@@ -30,7 +45,7 @@ def _later(path: str, *parameters: str) -> Maker:
 
 _SCIPY = "scipy_answers."
 in_math = _later("math_answers.in_math")
-drawing, unseeded = _later("draws.drawing"), _later("draws.unseeded")
+drawing, seeding, shuffling, unseeded = [_later(f"draws.{name}") for name in ("drawing", "seeding", "shuffling", "unseeded")]
 backend = _later(_SCIPY + "backend")
 of_ufuncs = _later(_SCIPY + "of_ufuncs")
 distribution = _later(_SCIPY + "distribution")
@@ -40,7 +55,7 @@ rotation = _later(_SCIPY + "rotation")
 operator_product = _later(_SCIPY + "operator_product")
 solving = _later(_SCIPY + "solving")
 spatial_object = _later(_SCIPY + "spatial_object")
-sparse_made = _later(_SCIPY + "sparse_made")
+sparse_made, sparse_written = _later(_SCIPY + "sparse_made"), _later(_SCIPY + "sparse_written")
 sparse_beside = _later(_SCIPY + "sparse_beside")
 sparse_by_name = _later(_SCIPY + "sparse_by_name")
 sparse_product = _later(_SCIPY + "sparse_product")
@@ -72,6 +87,14 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
     },
     "math": _MATH,
     "cmath": _MATH,
+    "numpy.ma": _all(
+        of_masked,
+        "abs absolute add anom arccos arcsin arctan arctan2 array asanyarray asarray average ceil compressed concatenate cos",
+        "cosh count cumsum divide dot exp filled fix_invalid floor getdata getmask getmaskarray hypot log log10 log2",
+        "masked_array masked_equal masked_greater masked_greater_equal masked_inside masked_invalid masked_less",
+        "masked_less_equal masked_not_equal masked_outside masked_values masked_where max maximum mean min minimum multiply",
+        "negative power prod ptp ravel reshape sin sinh sqrt std subtract sum tan tanh transpose var where",
+    ),
     "scipy.optimize": {"linear_sum_assignment": by_name},
     "numpy.random": {
         **_all(
@@ -82,6 +105,8 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
             "sample standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises",
             "wald weibull zipf",
         ),
+        "seed": seeding,
+        "shuffle": shuffling,
         **_all(unseeded, "default_rng RandomState"),
     },
 }
@@ -90,14 +115,21 @@ LEARNED: dict[str, dict[str, Maker]] = {  # hung when a function has needed it: 
     "numpy": {"ndarray": making},
 }
 
-_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "lil")  # of SciPy's sparse arrays
+_FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")  # of SciPy's sparse arrays
 IN_CODE: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(making, "ones eye identity tri"),
         "full": making_of(by_name),
         "r_.__getitem__": joined,
         "vectorize.__call__": vectorized,
+        "apply_along_axis": along_axis,
+        "ndenumerate.__init__": enumerating,
     },
+    "numpy.testing": _all(
+        comparing,
+        "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal assert_array_almost_equal_nulp",
+        "assert_array_equal assert_array_less assert_array_max_ulp assert_equal",
+    ),
     "pandas": {
         **_all(labelled(np.dot), "DataFrame.dot Series.dot"),
         **_all(labelled(lambda values, x: np.matmul(x, values)), "DataFrame.__rmatmul__ Series.__rmatmul__"),
@@ -160,6 +192,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "csr_array.__truediv__": sparse_quotient,
         **_all(sparse_multiply, "csr_array.multiply dia_array.multiply"),
         **_all(sparse_made, *[f"{format}_{kind}.__init__" for format in _FORMATS for kind in ("array", "matrix")]),
+        **_all(sparse_written, *[f"{format}_{kind}.__setitem__" for format in ("csr", "lil") for kind in ("array", "matrix")]),
         **_all(sparse_beside, "csr_array.__add__ csr_array.__sub__"),
         **_all(sparse_by_name, "block_array block_diag bmat diags diags_array find hstack kron kronsum"),
         **_all(sparse_by_name, "spdiags tril triu vstack"),

@@ -70,7 +70,7 @@ class _Arrivals:
                         _hang_codes(name, module)
                     tracing.ready = False
                     if name in IN_MODULES and tracing.threads:
-                        hang_modules({name: IN_MODULES[name]})
+                        hang_modules({name: IN_MODULES[name]}, True)
 
             loader.exec_module = exec_module
         return spec

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import sys
 from collections.abc import Callable
 from types import CodeType
@@ -11,14 +13,11 @@ import numpy as np
 
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
-from funcad.host.conversions import needs_buffers
+from funcad.host.conversions import SELDOM, needs_buffers
 from funcad.host.where import handing, is_internal, state, tracing, users_frame
 from funcad.writes.plain import buffer
 
 _FILLS = {"ndarray": 0, "zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
-
-
-_SELDOM = {"arange", "linspace", "tri"}  # seldom written, and often handed to compiled code: only where that was learned
 
 
 def _wanted(code: CodeType | None = None, learned: bool = False) -> bool:
@@ -39,12 +38,14 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
         if own_name == "ndarray" and (len(args) > 2 or not kwargs.keys() <= {"shape", "dtype"}):
             return False  # of somebody's memory
         named = direct or own_name in code.co_names  # otherwise compiled code calls, which has no frame
-        return named and is_tracing() and not is_internal(code.co_filename) and _wanted(code, own_name in _SELDOM)
+        return named and is_tracing() and not is_internal(code.co_filename) and _wanted(code, own_name in SELDOM)
 
     def own(*args: Any, **kwargs: Any) -> Any:
         out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)
         if type(out) is not np.ndarray or not _wanted():
             return out
+        if out.dtype.names:
+            return importlib.import_module("funcad.doors.records").Records.of(out)
         if empty and out.dtype.kind in "biufc":
             out[...] = 0  # what is there differs from run to run, and a program is to be one
         return buffer(out, fill)
@@ -56,3 +57,10 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
 def making_of(answer: Callable[[str, Callable[..., Any]], Answer]) -> Callable[[str, Callable[..., Any]], Answer]:
     """The door of a function that makes an array of its argument, which may be traced."""
     return lambda name, original: making(name, original, answer(name, original)[1])
+
+
+def _lending(f: Any, how: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+    return functools.partial(importlib.import_module("funcad.reads.lending").run_lending, f, how)
+
+
+tracing.lending = _lending

@@ -29,9 +29,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from funcad.configuration import config
+from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer, Maker
+from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, tracing
+from funcad.ir.tracer import Tracer
 from funcad.memo import remembers, table, weak_table
+from funcad.numpy.dispatch import find
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -212,7 +216,37 @@ def door_of(f: Any) -> Any:
     """What a call of f by the user's code calls while this thread traces: the door, if f has one."""
     notes = tracing.threads.get(get_ident())
     entrance = _originals.get(id(f)) if notes is not None and config.doors else None
-    return f if entrance is None or _is_away(None, notes) else entrance.door  # type: ignore[arg-type]
+    if entrance is None:
+        return _of_class(f) if notes is not None and config.doors and is_a(f, (type, types.MethodType)) else f
+    return f if _is_away(None, notes) else entrance.door  # type: ignore[arg-type]
+
+
+_CLASSES = {  # compiled classes, which have no doors of their own; `Rotation` is one before SciPy 1.17
+    ("scipy.spatial._ckdtree", "cKDTree"): "scipy.spatial.cKDTree",
+    ("scipy.spatial.transform._rotation", "Rotation"): "scipy.spatial.transform.Rotation",
+}
+
+
+def _of_class(f: Any) -> Any:
+    """A compiled class, or a method of one or of its objects, for which funcad's class of that name answers."""
+    owner = getattr(f, "__self__", None)
+    kind = f if is_a(f, type) else owner if is_a(owner, type) else type(owner)
+    name = _CLASSES.get((kind.__module__, kind.__name__))
+    if name is None or type(getattr(f, "__func__", None)) is types.FunctionType or kind.__flags__ & 1 << 9:  # of Python's
+        return f
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        if not holds_traced(args, kwargs):
+            return f(*args, **kwargs)
+        made = find(Tracer.namespace, name.split("."))
+        if f is kind:
+            return made(*args, **kwargs)
+        if owner is not kind:
+            made = made.of(owner) if hasattr(made, "of") else made.from_quat(owner.as_quat())
+        return getattr(made, f.__name__)(*args, **kwargs)
+
+    own.of_class = True  # type: ignore[attr-defined]
+    return own
 
 
 tracing.door_of = door_of
@@ -225,12 +259,12 @@ def _reduce(f: Any) -> Any:
     return _by_name(f) if id(f) in _originals else f.__reduce__()
 
 
-def hang_modules(doors: dict[str, dict[str, Maker]]) -> None:
-    """`doors`: module -> name -> who answers. What is there is hung; to be called under the lock."""
+def hang_modules(doors: dict[str, dict[str, Maker]], arrived: bool = False) -> None:
+    """`doors`: module -> name -> who answers. What is there is hung; call it under the lock. `arrived`: it has just run."""
     known = {module.__name__ for module, _, _ in _hung}
     for name, answers in doors.items():
         module = sys.modules.get(name)
-        if module is not None and name not in known and not getattr(module.__spec__, "_initializing", False):
+        if module is not None and name not in known and (arrived or not getattr(module.__spec__, "_initializing", False)):
             found = {n: (module.__dict__[n], maker) for n, maker in answers.items() if n in module.__dict__}
             entrances = {n: Entrance(name, n, f, maker) for n, (f, maker) in found.items()}
             _originals.update([(id(e.original), e) for e in entrances.values()])

@@ -6,15 +6,20 @@ values the counterpart is made when it meets a traced value.
 
 from __future__ import annotations
 
+import weakref
+from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from funcad import tree
 from funcad.doors.answers import calling, ours, own_code
 from funcad.doors.asking import any_traced, holds_traced, is_tracing
 from funcad.doors.codes import Answer
-from funcad.host.where import user_source
+from funcad.errors import BufferNeeded
+from funcad.host.where import tracing, user_source
+from funcad.ir.trace import plain_values
 from funcad.memo import remembers
 from funcad.scipy.door import scipy_function
 
@@ -241,13 +246,39 @@ def sparse_made(name: str, original: Callable[..., Any]) -> Answer:
     """`__init__` of a sparse array: of one with traced elements the object stands in for funcad's."""
 
     def own(self: Any, *args: Any, **kwargs: Any) -> None:
+        leaves, structure = tree.flatten((args, kwargs))
+        args, kwargs = structure.unflatten(plain_values(leaves))  # of buffers, the arrays: zeros are no elements
+        if not (holds_traced(args, kwargs) or _holds_sparse(args)):
+            original(self, *args, **kwargs)
+            return
         self.__dict__[_FORM] = ours("scipy.sparse.sparse_arrays.made")(type(self).__name__, *_unwrapped(args), **kwargs)
         self.__class__ = _stand_in(type(self))
 
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
-        return is_tracing() and (holds_traced(args[1:], kwargs) or _holds_sparse(args[1:]))
+        if not is_tracing():
+            return False
+        tracing.threads[get_ident()].setdefault("sparse", {})[id(args[0])] = weakref.ref(args[0])  # made in this call
+        return holds_traced(args[1:], kwargs) or _holds_sparse(args[1:])
 
     return is_for_us, own
+
+
+def sparse_written(name: str, original: Callable[..., Any]) -> Answer:
+    """`K[i, j] = v` with traced values, of a sparse array that the function made: from now on it stands in for funcad's."""
+
+    def own(self: Any, index: Any, value: Any) -> None:
+        made = tracing.threads[get_ident()].get("sparse", {}).get(id(self))
+        if made is None or made() is not self:
+            raise BufferNeeded(
+                f"a traced value was written into a sparse array at {user_source()} that was made outside of the function.\n"
+                "Remedy: K = K.copy() inside the function makes one that takes traced values."
+            )
+        form = _with_traced_elements(self)
+        form[index] = _unwrapped(value)
+        self.__dict__[_FORM] = form
+        self.__class__ = _stand_in(type(self))
+
+    return lambda args, kwargs: holds_traced(args[1:], kwargs) or is_tracing() and _holds_sparse(args[1:]), own
 
 
 def sparse_by_name(name: str, original: Callable[..., Any]) -> Answer:
@@ -263,7 +294,7 @@ def sparse_beside(name: str, original: Callable[..., Any]) -> Answer:
     """What a sparse array of SciPy's does with one that has traced elements."""
     method = name.rpartition(".")[2]
     own = lambda self, other: getattr(_with_traced_elements(self), method)(_unwrapped(other))
-    return lambda args, kwargs: is_tracing() and _holds_sparse(args[1:]), own
+    return lambda args, kwargs: is_tracing() and (holds_traced(args[1:], kwargs) or _holds_sparse(args[1:])), own
 
 
 def sparse_product(name: str, original: Callable[..., Any]) -> Answer:

@@ -45,6 +45,9 @@ from funcad.errors import (  # isort: skip
 _WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
 )
+_OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17, rotations
+    "apply query query_ball_point query_ball_tree query_pairs count_neighbors sparse_distance_matrix".split()
+)
 _WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 _IN_PLACE = frozenset([i for i, (_, sign) in enumerate(opcode._nb_ops) if sign.endswith("=")])  # type: ignore[attr-defined]
@@ -56,6 +59,12 @@ _known = weak_table(  # which f refers to anew is learned when it writes into a 
     same=None,
 )
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
+makers = table(
+    "host.makers",
+    "id of one of these: it. To these is lent whatever they make, by operators too (reads/lending.py)",
+    same=None,
+)
+SELDOM = frozenset(["arange", "linspace", "tri"])  # seldom written, and often handed to compiled code: only where learned
 _writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
 
@@ -65,16 +74,29 @@ def starts_again(trace: Any, error: Exception) -> bool:
     if isinstance(first, TracerArrayConversionError) and first.learned and not trace.writes_outside:
         first.learned, trace.missed = False, None
         return True
-    if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded) and not is_locked(error):
-        return False  # NumPy raises a ValueError of its own, because of ours
-    users, marks = _functions(trace.function), marks_of(trace.function)
-    if trace.writes_outside or marks <= _learned:
+    met = [isinstance(e, BufferNeeded) for e in (error, error.__cause__, trace.missed)]  # NumPy's own ValueError may hide ours
+    if not any(met) and not is_locked(error):
         return False
+    users, marks = _functions(trace.function), marks_of(trace.function)
+    if trace.writes_outside or all([id(mark) in makers for mark in marks]):
+        return False
+    if marks <= _learned or needs_buffers(trace.function) and not _names_seldom(users):  # and yet it has met a plain array
+        codes = [user.__code__ for user in users if type(user) is types.FunctionType]
+        makers.update([(id(mark), mark) for mark in (*marks, *codes)])
     _learned.update(marks)
     trace.lends, trace.missed = True, None
     if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
         tracing.learned(np.ndarray)
     return True
+
+
+def lends_all(f: Any) -> bool:
+    """Does it begin with all that it makes lent to it?"""
+    return id(f.__code__ if type(f) is types.FunctionType else _mark(f)) in makers
+
+
+def _names_seldom(users: list[Any]) -> bool:
+    return any([not SELDOM.isdisjoint(code.co_names) for user in users for code in _codes(user, set())])
 
 
 def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = False) -> bool:
@@ -248,6 +270,13 @@ _REMEDIES = {
     "array": "call what needs a real array in funcad.pure_callback",
 }
 
+_INSTEAD = {  # of SciPy's classes that compiled code fills
+    "CloughTocher2DInterpolator": "scipy.interpolate.LinearNDInterpolator or RBFInterpolator, which take traced values",
+    "HalfspaceIntersection": "find which half-spaces meet with funcad.stop_gradient(x), and solve their equations by "
+    "np.linalg.solve",
+    "SphericalVoronoi": "find the regions with funcad.stop_gradient(x), and compute with their points, x[region]",
+}
+
 _IF = "np.where(condition, a, b) chooses between values, funcad.cond(condition, f, g, x) between computations"
 _STATEMENTS = {  # how the user's line begins, and what to write instead
     "while": "funcad.while_loop(cond_fun, body_fun, carry) instead of `while`",
@@ -393,17 +422,16 @@ def no_array(
     }.get(how, "conversion to a NumPy array")
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""
+    # np.fill_diagonal(K, x); of an array of objects, whose elements are traced, a.astype(float)
+    if library == "numpy" and name in _WRITING_NAMES or how == "float" and called.endswith(".astype"):
+        library = "store"
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
+    remedy = _INSTEAD.get(called.rpartition(".")[2], remedy)
     if library == "subscript" and how == "array":
         remedy = _of_index()
     elif whole:
         new = f"np.{whole}" if hasattr(np, whole) else f"lambda *args: math.{whole}(*args)"
         remedy = f"write {new} instead of math.{whole}, which does not look for traced values when transformed itself"
-    elif called.startswith("np.testing.") and not has_value:
-        remedy = f"funcad.debug.callback({called}, x, ...), which calls it with the values when the program runs"
-    elif called.startswith("np.testing."):
-        remedy = f"{called}(funcad.stop_gradient(x), ...)"
-        has_value = False
     elif how == "float" and users_text()[1][:1] in ("'", '"'):
         remedy = "funcad.debug.print('{:.3f}', x), which prints the value when the program runs, instead of '%.3f' % x"
     elif library == "numpy" and how == "array" and name[0] != "_" and offers(f"numpy.{name}"):
@@ -416,6 +444,9 @@ def no_array(
         text = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
         return missed(BufferNeeded(text))
     noted.text = f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}."
+    method = called.rpartition(".")[2] if function is None and "." in called else ""
+    if method in _OF_COMPILED or hasattr(tracing.door_of(function), "of_class"):  # a twin calls funcad's in its place
+        return missed(BufferNeeded(noted.text))
     error = TracerArrayConversionError(noted.text)
     if how == "array" and tracing.threads and tracing.learned(users_call()):  # from now on that function takes traced values
         error.learned = True

@@ -21,10 +21,11 @@ import os
 import weakref
 from _thread import RLock, _local  # which `threading` hands on
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import NamedTuple
 from funcad.host.real_types import is_a
 
 # -- locks and `os.fork`: a forked child has one thread, and a lock that another thread held would never be released there

@@ -182,3 +182,18 @@ def ordinary(values: Any) -> Any:
         if not x.dtype.isnative if type(x) is np.ndarray else issubclass(type(x), np.ndarray):
             return [np.asarray(v, native_dtype(v.dtype)) if is_a(v, np.ndarray) else v for v in values]
     return values
+
+
+COMPUTED = frozenset([np.ndarray, np.float64, np.float32, np.complex128])
+_SUMMED = frozenset("fdFD")  # BLAS sums their squares
+
+
+def without_nan(value: Any) -> bool:
+    """Is a number or an array known to have no NaN? A sum of squares has no other way to one; of complex numbers it may say
+    so without need."""
+    if type(value) not in COMPUTED:
+        return False
+    if type(value) is not np.ndarray or value.dtype.char not in _SUMMED:
+        return not np.isnan(value).any()
+    total = np.vdot(value, value)
+    return bool(total == total)

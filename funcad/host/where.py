@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from opcode import opname
 from types import CodeType, FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import NamedTuple
 from funcad.errors import BufferNeeded, FuncadError, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.locks import locked_arrays
 from funcad.memo import table
@@ -59,6 +60,7 @@ class _State(_local):
     identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
     drawing: tuple = ()  # who looks at generators before and after a draw that is replayed (jitted/left_behind.py)
     observer: Any = None  # who is told what the user's function reads and stores, while its twin runs (reads/)
+    lender: Any = None  # who lends what the user's function makes to it, while its twin runs (reads/lending.py)
     explain_misses: Any = None  # whom explain_cache_misses tells
     told: Any = None  # the profile function of a net that is open here (twin/net.py)
 
@@ -74,7 +76,10 @@ noted = _Remarks()
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
-    __slots__ = ("threads", "ready", "prepare", "learned", "lend", "door_of", "code_of", "shown_code", "own_code", "own_answer")
+    __slots__ = (
+        *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "code_of", "shown_code"),
+        *("own_code", "own_answer"),
+    )
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
@@ -86,6 +91,7 @@ class _Tracing:
         self.shown_code: Callable[[Any], Any] = lambda code: code  # the user's code, of a twin's (twin/)
         self.own_code: Callable[[Any], CodeType] = lambda f: f.__code__  # of a function, also of one that has a door's
         self.own_answer: Callable[[Any], Any] = lambda f: None  # who answers for a function without a rule: its own code
+        self.lending: Callable[..., Any] = lambda f, how=None: f  # f, to which is lent whatever it makes (reads/lending.py)
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
 
     @contextmanager

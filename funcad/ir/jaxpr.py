@@ -10,18 +10,22 @@ with it.
 from __future__ import annotations
 
 import importlib
+import marshal
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
+import numpy as np
+
+from funcad.configuration import NamedTuple, OnDemand
 from funcad.ir.aval import AnyAval, Atom, LiteralAval, Location, Number, Params, aval_of
 from funcad.memo import Derived, compared_by
-from funcad.show.pretty import format_equation, format_jaxpr
 
 if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
     from funcad.show.graph import Graph
 
-
+same = OnDemand("funcad.tree.same")
+pretty = OnDemand("funcad.show.pretty")
 _Item = TypeVar("_Item")
 
 
@@ -67,7 +71,7 @@ class Equation(NamedTuple):
     source: Location = None
 
     def __repr__(self) -> str:
-        return format_equation(self)
+        return str(pretty.format_equation(self))
 
 
 _NO_MODES: dict[int, Any] = {}
@@ -144,7 +148,7 @@ class Jaxpr:
         return found
 
     def __str__(self) -> str:
-        return format_jaxpr(self)
+        return str(pretty.format_jaxpr(self))
 
     __repr__ = __str__
 
@@ -234,3 +238,26 @@ def used_inputs(jaxpr: Jaxpr) -> list[bool]:
     for equation in jaxpr.equations:
         used.update(a for a in equation.inputs if type(a) is Var)
     return [v in used for v in jaxpr.inputs]
+
+
+# -- keys of parameters, for whoever looks up whether equal ones were met before; those of programs: passes/subprograms.py
+
+
+_PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
+
+
+def params_key(params: Params, program: Callable[[Jaxpr], Any] | None = None) -> object:
+    """The key of an equation's parameters. Without `program` it is made fast, and None if they hold more than plain data."""
+    if program is not None:
+        known = lambda value: program(value) if isinstance(value, Jaxpr) else None
+        return tuple([(name, same.same_key(value, known=known)) for name, value in sorted(params.items())])
+    values = list(params.values())
+    for i, v in enumerate(values):
+        if type(v) not in _PLAIN:
+            if not isinstance(v, np.dtype):
+                return None
+            values[i] = ("dtype", v.str)
+    try:
+        return marshal.dumps((*params, *values), 2)
+    except ValueError:  # something else inside a tuple
+        return None

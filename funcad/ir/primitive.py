@@ -14,11 +14,11 @@ keeping lists of names; what can be derived from other facts is derived.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 import numpy as np
 
-from funcad.configuration import nearest
+from funcad.configuration import NamedTuple, TypedDict, nearest
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Number, Params
 from funcad.ir.jaxpr import Equation, Jaxpr, Var

@@ -136,7 +136,7 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "looks", "hoisted", "recorder", "tries", "filters"),
+        *("given", "layouts", "makers", "n_makers", "looks", "hoisted", "recorder", "tries", "filters", "seeded"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
@@ -155,6 +155,7 @@ class AbstractTrace(Trace):
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = self.looks = 0
         self.recorder = None
+        self.seeded = False  # has its function seeded NumPy's generator?
         self.tries: Callable[[Primitive, Sequence[Value], Params], Any] | None = None  # records what may fail
         self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
         self.locks = Locks()
@@ -171,6 +172,8 @@ class AbstractTrace(Trace):
 
     def same_inputs(self) -> list[Tracer]:
         """The inputs as they were, for a function that is started again."""
+        self.seeded = False
+        self.equations[:], self.makers, self.n_makers, self.looks = [], {}, 0, 0  # whatever they did happens in the next run
         return [Tracer(self, v) for v in self.inputs]
 
     def atom(self, x: Any) -> Atom:

@@ -19,6 +19,7 @@ from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.value_reads import as_truth
 from funcad.errors import FuncadError
+from funcad.host.conversions import lends_all, makers
 from funcad.host.where import setting, state, tracing
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.jitted.jit_cache import Writes
@@ -196,7 +197,7 @@ class TwinRun:
         observer.given = dict(self.given)
         try:
             with running.under(observer, self.known) as twin:
-                result = all_now(twin(f)(*args, **kwargs))
+                result = all_now((tracing.lending(f, twin) if makers and lends_all(f) else twin(f))(*args, **kwargs))
                 if observer.refused is not None:
                     raise observer.refused
                 if observer.unplaced is not None:

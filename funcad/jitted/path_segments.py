@@ -18,8 +18,7 @@ from typing import Any
 from funcad.backends.engines import program_of
 from funcad.configuration import config
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
-from funcad.passes.subprograms import params_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.tree.same import same_key

@@ -88,13 +88,14 @@ def is_compared(library: str) -> bool:
 _warned = table(
     "lifting.warned",
     "function: its derivative was asked for, and it is not certified",
+    1024,
     same=None,
 )
 
 
 def _warn(name: str) -> None:
     if name not in _warned:
-        _warned[name] = True
+        _warned.put(name, True)
         library = name.partition(".")[0]
         version = sys.modules[library].__version__
         warnings.warn(
@@ -122,6 +123,7 @@ def _marked(name: str) -> Callable[[Any], Any]:
 _lending = table(
     "lifting.lending",
     "function: do its plain arrays have to stand for traced ones?",
+    1024,
     same=None,
 )
 
@@ -149,7 +151,7 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
                     *map(_handle, args),
                     **{k: _handle(a) for k, a in kwargs.items()},
                 )
-            _lending[label] = True
+            _lending.put(label, True)
             return _plain(out)
         except FuncadError as error:
             if not getattr(error, "_by_own_code", False):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.locks import SMALL
+from funcad.host.real_types import COMPUTED
 from funcad.ir.aval import SCALAR_AVALS, Aval, Params, Value, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
@@ -29,7 +30,7 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
 
 from funcad.masks.masks import (  # isort: skip
-    CALM, COMPUTED, NAN, WHOLE, LazyBools, Mask, Masked, bools_of, clean, constant, either, harmless, has_no_nan, kinds_of,
+    CALM, NAN, WHOLE, LazyBools, Mask, Masked, bools_of, clean, constant, either, harmless, has_no_nan, kinds_of,
     mask_of, nonzero, numbers_of, reach_of, whole_of,
 )
 

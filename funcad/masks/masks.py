@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.devices import device_in_use, namespace_of
+from funcad.host.real_types import COMPUTED, without_nan
 from funcad.ir.aval import AnyAval, Aval, Params, StackAval, Value, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.primitive import Primitive
@@ -53,8 +54,6 @@ from funcad.primitives.shape import broadcast_to
 WHOLE, EVERY = 1, 2  # what is needed of a mask: only whether the whole value is zero, or which elements
 CALM = frozenset([None, "pointwise", "sums"])  # no mask begins here
 NAN, ANY = 1, 2  # what a dirty value has where it is masked: zeros, of which a factor may have made NaN, or anything
-COMPUTED = frozenset([np.ndarray, np.float64, np.float32, np.complex128])
-_SUMMED = frozenset("fdFD")  # BLAS sums their squares
 DEEP = 50  # lazy bools are computed when they would nest deeper
 
 
@@ -123,16 +122,11 @@ class Masked:
 
 
 def has_no_nan(value: Any) -> bool:
-    """Is it known to have none? A sum of squares has no other way to NaN; of complex numbers it may say so without need."""
+    """Is it known to have none?"""
     if is_followed(value):
         t = tangent_of(value)
         return has_no_nan(value.primal) and has_no_nan(t.value if type(t) is Masked else t)
-    if type(value) not in COMPUTED:
-        return False
-    if type(value) is not np.ndarray or value.dtype.char not in _SUMMED:
-        return not np.isnan(value).any()
-    total = np.vdot(value, value)
-    return bool(total == total)
+    return without_nan(value)
 
 
 def is_followed(x: Any) -> bool:

@@ -7,6 +7,7 @@ Each function is NumPy's own when nothing is traced. Plain `numpy` calls on trac
 """
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 import numpy as _np
@@ -20,50 +21,48 @@ from funcad.numpy.methods import PROPERTIES as _PROPERTIES
 from funcad.numpy.methods import METHODS as _METHODS
 
 # isort: off
-from funcad.numpy.creation import (
-    arange, array, asanyarray, asarray, ascontiguousarray, asfortranarray, astype, copy, empty, empty_like, eye, fromfunction,
-    frompyfunc, full, full_like, geomspace, identity, indices, ix_, linspace, logspace, meshgrid, ones, ones_like, tri, zeros,
-    zeros_like,
-)  # fmt: skip
-from funcad.numpy.elementwise import (
-    absolute, add, allclose, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, array_equal, array_equiv,
-    bitwise_and, bitwise_or, bitwise_xor, can_cast, cbrt, ceil, choose, clip, common_type, conjugate, copysign, cos, cosh,
-    deg2rad, degrees, divide, divmod_ as divmod, equal, exp, exp2, expm1, fabs, fix, float_power, floor, floor_divide, fmax,
-    fmin, fmod, frexp, greater, greater_equal, heaviside, hypot, imag, invert, isclose, iscomplex, iscomplexobj, isfinite,
-    isinf, isnan, isneginf, isposinf, isreal, isrealobj, isscalar, ldexp, left_shift, less, less_equal, log, log10, log1p, log2,
-    logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor, maximum, minimum, modf, multiply, nan_to_num,
-    ndim, negative, nextafter, not_equal, piecewise, positive, power, rad2deg, radians, real, real_if_close, reciprocal,
-    remainder, result_type, right_shift, rint, round_ as round, select, shape, sign, signbit, sin, sinc, sinh, size, sqrt,
-    square, subtract, tan, tanh, trunc,
-)  # fmt: skip
 from funcad.numpy.indexing import at
-from funcad.numpy.linear import (
-    cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
-)  # fmt: skip
 from funcad.numpy.reductions import (
     all_ as all, any_ as any, argmax, argmin, count_nonzero, cumprod, cumsum, cumulative_prod, cumulative_sum, max_ as max,
     mean, min_ as min, prod, ptp, sum_ as sum,
 )  # fmt: skip
-from funcad.numpy.shaping import (
-    atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, diag, diagflat, diagonal, expand_dims, fill_diagonal,
-    flip, fliplr, flipud, matrix_transpose, moveaxis, ravel, reshape, rollaxis, rot90, squeeze, swapaxes, trace, transpose,
-    tril, triu,
-)  # fmt: skip
+
+if _TYPE_CHECKING:
+    from funcad.numpy.creation import (
+        arange, array, asanyarray, asarray, ascontiguousarray, asfortranarray, astype, copy, empty, empty_like,
+        eye, fromfunction, frompyfunc, full, full_like, geomspace, identity, indices, ix_, linspace, logspace,
+        meshgrid, ones, ones_like, tri, zeros, zeros_like,
+    )  # fmt: skip
+    from funcad.numpy.elementwise import (
+        absolute, add, allclose, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, array_equal,
+        array_equiv, bitwise_and, bitwise_or, bitwise_xor, can_cast, cbrt, ceil, choose, clip, common_type,
+        conjugate, copysign, cos, cosh, deg2rad, degrees, divide, divmod_ as divmod, equal, exp, exp2, expm1,
+        fabs, fix, float_power, floor, floor_divide, fmax, fmin, fmod, frexp, greater, greater_equal, heaviside,
+        hypot, imag, invert, isclose, iscomplex, iscomplexobj, isfinite, isinf, isnan, isneginf, isposinf,
+        isreal, isrealobj, isscalar, ldexp, left_shift, less, less_equal, log, log10, log1p, log2, logaddexp,
+        logaddexp2, logical_and, logical_not, logical_or, logical_xor, maximum, minimum, modf, multiply,
+        nan_to_num, ndim, negative, nextafter, not_equal, piecewise, positive, power, rad2deg, radians, real,
+        real_if_close, reciprocal, remainder, result_type, right_shift, rint, round_ as round, select, shape,
+        sign, signbit, sin, sinc, sinh, size, sqrt, square, subtract, tan, tanh, trunc,
+    )  # fmt: skip
+    from funcad.numpy.linear import (
+        cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
+    )  # fmt: skip
+    from funcad.numpy.shaping import (
+        atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, diag, diagflat, diagonal,
+        expand_dims, fill_diagonal, flip, fliplr, flipud, matrix_transpose, moveaxis, permute_dims, ravel,
+        reshape, rollaxis, rot90, squeeze, swapaxes, trace, transpose, tril, triu,
+    )  # fmt: skip
 # isort: on
 
 # other names of the same functions
-abs = absolute
-true_divide = divide
-mod = remainder
-pow = power
-conj = conjugate
-around = round
 amax, amin = max, min
-bitwise_not = bitwise_invert = invert
-bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
-acos, asin, atan, atan2 = arccos, arcsin, arctan, arctan2
-acosh, asinh, atanh = arccosh, arcsinh, arctanh
-permute_dims = transpose
+_OTHER_NAMES = {
+    **{"round": "round_", "around": "round_", "divmod": "divmod_", "abs": "absolute", "true_divide": "divide"},
+    **{"mod": "remainder", "pow": "power", "conj": "conjugate", "bitwise_not": "invert", "bitwise_invert": "invert"},
+    **{"bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"},
+    **{f"a{name}": f"arc{name}" for name in ("cos", "sin", "tan", "tan2", "cosh", "sinh", "tanh")},
+}
 
 # NumPy's own: nothing in them can be traced
 broadcast_shapes = _np.broadcast_shapes
@@ -117,14 +116,15 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module(f"funcad.numpy.{name}")
     if name == "special":  # where SciPy looks for functions of the arrays of a namespace, with SCIPY_ARRAY_API=1
         return _Tracer.namespace.scipy.special
-    if name not in _LATER_NAMES:
+    module = "elementwise" if name in _OTHER_NAMES else _LATER_NAMES.get(name)
+    if module is None:
         raise AttributeError(f"module 'funcad.numpy' has no attribute {name!r}")
-    value = getattr(_importlib.import_module(f"funcad.numpy.{_LATER_NAMES[name]}"), name)
+    value = getattr(_importlib.import_module(f"funcad.numpy.{module}"), _OTHER_NAMES.get(name, name))
     globals()[name] = value
     return value
 
 
-__dir__ = _public_names(globals(), [*_LATER_MODULES, *_LATER_NAMES])
+__dir__ = _public_names(globals(), [*_LATER_MODULES, *_LATER_NAMES, *_OTHER_NAMES])
 
 
 __array_api_version__ = "2024.12"

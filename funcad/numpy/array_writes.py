@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.host.real_types import is_a, of_reshape
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
-from funcad.numpy import elementwise
 from funcad.numpy.dispatch import implements
 from funcad.numpy.indexing import Index, store, stored, stored_by
 from funcad.numpy.promote import array_of
@@ -25,8 +25,11 @@ from funcad.numpy.views import Reshaped, destination, fitted, write_result
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag, make_complex, real
 from funcad.primitives.shape import reshape
+from funcad.unjitted.strides import layout_of
 from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked
 from funcad.writes.held import Held
+
+elementwise = OnDemand("funcad.numpy.elementwise")
 
 
 def setitem(x: Any, index: Any, value: Any) -> None:
@@ -228,7 +231,9 @@ def set_shape(x: Any, shape: Any) -> None:
     """`x.shape = s`: the same memory by another shape; AttributeError where NumPy would have to copy."""
     target = np.empty(aval_of(x).shape, bool).reshape(shape).shape
     step = Reshaped(np.reshape, np.reshape, (None, target), {}, 0, None)
-    if not step.shares(x):
+    box = x.box
+    alone = box is None or box.base is None and not any([ref() is not None for ref in box.views])
+    if not (alone and layout_of(x) is None) and not step.shares(x):  # alone: its elements in order
         raise AttributeError(
             "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
         )

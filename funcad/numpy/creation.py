@@ -15,12 +15,10 @@ from funcad.errors import WriteError
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
-from funcad.host.where import state
 from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import TABLE, anew, implements, is_traced, laid_out, order_of, where_am_i
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.show.pretty import mirrors, named_after
 from funcad.unjitted.remembered import remembered
@@ -28,20 +26,8 @@ from funcad.unjitted.strides import layout_of, lies_like
 from funcad.writes.boxes import ViewStep, linked
 
 from funcad.numpy.promote import (  # isort: skip
-    aliased, array_of, as_array, as_array_of_rank_0, expand, fresh, promote_dtype, result_dtype, shape_argument,
+    aliased, array_of, as_array, as_array_of_rank_0, expand, fresh, library, promote_dtype, result_dtype, shape_argument,
 )
-
-
-def library(device: Any = None, like: Any = None) -> Any:
-    """numpy, or the library of the device that is asked for."""
-    if like is not None:
-        return namespace_of((concrete_value(like),))
-    name = state.default_device if device is None else str(device)
-    if name.startswith(("cpu", "numpy")):
-        return np
-    if name.startswith(("cuda", "gpu", "cupy")):
-        return cupy_module(f"device={name!r}")
-    raise ValueError(f"unknown device {device!r}; use 'cpu' or 'cuda'")
 
 
 def _flat(x: Any) -> list[Any]:

@@ -15,10 +15,11 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from inspect import cleandoc
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import REST, NamedTuple, OnDemand
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
@@ -31,11 +32,11 @@ from funcad.numpy.promote import aliased, as_array, overrides, promote_for, same
 from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_where, with_out, write_out
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
-from funcad.primitives.special_rules import ufunc_behind
-from funcad.show.pretty import REST
 from funcad.unjitted.following import with_value
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.strides import doubt, layout_of, layouts_of
+
+special_rules = OnDemand("funcad.primitives.special_rules")
+strides = OnDemand("funcad.unjitted.strides")
 
 # -- what derivatives are where a function has none, or an infinite one: ties, kinks, ends of domains
 #
@@ -383,20 +384,16 @@ def elementwise_ufunc(
         return ufunc(*args, **kwargs)
 
     for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
-        setattr(public, method, _ufunc_method(ufunc, method))
+        setattr(public, method, functools.partial(_ufunc_method, ufunc, method))
     public.numpy_function = ufunc  # type: ignore[attr-defined]
     return public
 
 
-def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if is_traced(args, kwargs) or device_in_use() and namespace_of(args) is not np:
-            return array_ufunc(ufunc, method, args, kwargs)
-        return getattr(ufunc, method)(*args, **kwargs)
-
-    call.__name__ = method
-    call.__doc__ = f"`numpy.{ufunc.__name__}.{method}`, on traced values too."
-    return call
+def _ufunc_method(ufunc: np.ufunc, method: str, /, *args: Any, **kwargs: Any) -> Any:
+    """`np.add.reduce` and other methods of ufuncs, on traced values too."""
+    if is_traced(args, kwargs) or device_in_use() and namespace_of(args) is not np:
+        return array_ufunc(ufunc, method, args, kwargs)
+    return getattr(ufunc, method)(*args, **kwargs)
 
 
 def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -417,6 +414,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
         return add_at(ufunc, *inputs)
     if method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
+    if ufunc not in TABLE and getattr(np, ufunc.__name__, None) is ufunc:
+        _of_later_modules(ufunc)
     implementation = _METHODS.get((ufunc, method))
     if implementation is None:
         if ufunc.nin != 2 or ufunc.nout != 1:
@@ -477,7 +476,8 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
     trace = (x if type(x) is Tracer else y).owner
     if y is None:
         out = trace.tape.unary(primitive, operation, x)
-        trace.turned = trace.turned or out is not None
+        if out is not None and not trace.turned:
+            trace.turned = True
         return out
     if (type(operation) is np.ufunc or operation in _REFUSING) and _of_number(x) and _of_number(y):
         return None  # of Python's numbers, where NumPy's function warns and Python's operator raises
@@ -523,7 +523,7 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
     name = ufunc.__name__
-    if ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
+    if special_rules.ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
         found = getattr(Tracer.namespace.scipy.special, name, None)
         if found is not None:
             return getattr(found, "__wrapped__", found)  # the part of it for traced values
@@ -601,7 +601,13 @@ def _one_after_another(
         x = np.concatenate([np.broadcast_to(initial, (1, *np.shape(x)[1:])), x])
     if not np.shape(x)[0]:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    last, steps = Tracer.namespace.scan(lambda carry, v: (ufunc(carry, v),) * 2, x[0], x[1:])
+    if "O" in "".join(ufunc.types):  # made by np.frompyfunc
+        rows = [x[0]]
+        for v in x[1:]:
+            rows.append(ufunc(rows[-1], v))
+        last, steps = rows[-1], np.stack(rows)[1:]
+    else:
+        last, steps = Tracer.namespace.scan(lambda carry, v: (ufunc(carry, v),) * 2, x[0], x[1:])
     if method == "accumulate":
         return np.moveaxis(np.concatenate([x[:1], steps]), 0, axes[0])
     return np.expand_dims(last, axes) if keepdims else last
@@ -616,6 +622,8 @@ def _of_objects(ufunc: Any, *operands: Any) -> Any:
         for place in np.ndindex(shape):
             own[place] = x[place]
     results = ufunc(*elements)
+    if not shape:  # numbers, not arrays of them
+        return results
     made = [Tracer.namespace.numpy.array(np.asarray(r, object).tolist()) for r in (results if ufunc.nout > 1 else (results,))]
     return tuple(made) if ufunc.nout > 1 else made[0]
 
@@ -624,25 +632,63 @@ def _of_objects(ufunc: Any, *operands: Any) -> Any:
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
 LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is first asked for
-    "i0": "rare",
-    **dict.fromkeys("convolve correlate diff ediff1d gradient interp trapezoid unwrap".split(), "calculus"),
-    **dict.fromkeys("polyadd polyder polyint polymul polysub polyval vander".split(), "calculus"),
-    **dict.fromkeys("apply_along_axis apply_over_axes c_ diag_indices_from r_ ravel_multi_index".split(), "mapping"),
-    **dict.fromkeys("tril_indices_from triu_indices_from unravel_index vectorize".split(), "mapping"),
-    **dict.fromkeys("poly polydiv polyfit roots".split(), "polynomials"),
-    **dict.fromkeys("bitwise_count gcd lcm packbits spacing unpackbits".split(), "rare"),
-    **dict.fromkeys("histogram histogram2d histogram_bin_edges histogramdd".split(), "histograms"),
-    **dict.fromkeys("intersect1d isin setdiff1d setxor1d trim_zeros union1d unique".split(), "sets"),
-    **dict.fromkeys("unique_all unique_counts unique_inverse unique_values".split(), "sets"),
-    **dict.fromkeys("append array_split block column_stack concat concatenate delete dsplit".split(), "joining"),
-    **dict.fromkeys("dstack hsplit hstack insert pad repeat resize roll split stack tile".split(), "joining"),
-    **dict.fromkeys("unstack vsplit vstack".split(), "joining"),
-    **dict.fromkeys("argpartition argsort argwhere bincount compress digitize extract".split(), "searching"),
-    **dict.fromkeys("flatnonzero lexsort nonzero partition place put put_along_axis".split(), "searching"),
-    **dict.fromkeys("searchsorted sort sort_complex take take_along_axis where".split(), "searching"),
-    **dict.fromkeys("average corrcoef cov median nanargmax nanargmin nancumprod nancumsum".split(), "statistics"),
-    **dict.fromkeys("nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd".split(), "statistics"),
-    **dict.fromkeys("nansum nanvar percentile quantile std var".split(), "statistics"),
+    name: module
+    for module, names in {
+        "calculus": """
+            convolve correlate diff ediff1d gradient interp polyadd polyder polyint polymul polysub
+            polyval trapezoid unwrap vander
+        """,
+        "creation": """
+            arange array asanyarray asarray ascontiguousarray asfortranarray astype copy empty
+            empty_like eye fromfunction frompyfunc full full_like geomspace identity indices ix_
+            linspace logspace meshgrid ones ones_like tri zeros zeros_like
+        """,
+        "elementwise": """
+            absolute add allclose angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh around
+            array_equal array_equiv bitwise_and bitwise_or bitwise_xor can_cast cbrt ceil choose clip
+            common_type conjugate copysign cos cosh deg2rad degrees divide divmod equal exp exp2 expm1
+            fabs fix float_power floor floor_divide fmax fmin fmod frexp greater greater_equal heaviside
+            hypot imag invert isclose iscomplex iscomplexobj isfinite isinf isnan isneginf isposinf
+            isreal isrealobj isscalar ldexp left_shift less less_equal log log10 log1p log2 logaddexp
+            logaddexp2 logical_and logical_not logical_or logical_xor maximum min_scalar_type minimum
+            modf multiply nan_to_num ndim negative nextafter not_equal piecewise positive power rad2deg
+            radians real real_if_close reciprocal remainder result_type right_shift rint round select
+            shape sign signbit sin sinc sinh size sqrt square subtract tan tanh trunc
+        """,
+        "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
+        "joining": """
+            append array_split block column_stack concat concatenate delete dsplit dstack hsplit hstack
+            insert pad repeat resize roll split stack tile unstack vsplit vstack
+        """,
+        "linear": """
+            cross dot einsum einsum_path inner kron matmul matvec outer tensordot vdot vecdot vecmat
+        """,
+        "mapping": """
+            apply_along_axis apply_over_axes c_ diag_indices_from r_ ravel_multi_index tril_indices_from
+            triu_indices_from unravel_index vectorize
+        """,
+        "polynomials": "poly polydiv polyfit roots",
+        "rare": "bitwise_count gcd i0 lcm packbits spacing unpackbits",
+        "searching": """
+            argpartition argsort argwhere bincount compress digitize extract flatnonzero lexsort nonzero
+            partition place put put_along_axis searchsorted sort sort_complex take take_along_axis where
+        """,
+        "sets": """
+            intersect1d isin setdiff1d setxor1d trim_zeros union1d unique unique_all unique_counts
+            unique_inverse unique_values
+        """,
+        "shaping": """
+            atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to diag diagflat diagonal
+            expand_dims fill_diagonal flip fliplr flipud matrix_transpose moveaxis permute_dims ravel
+            reshape rollaxis rot90 squeeze swapaxes trace transpose tril triu
+        """,
+        "statistics": """
+            average corrcoef cov median nanargmax nanargmin nancumprod nancumsum nanmax nanmean
+            nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar percentile quantile
+            std var
+        """,
+    }.items()
+    for name in names.split()
 }
 LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", *sorted(set(LATER_NAMES.values())))])
 
@@ -656,7 +702,7 @@ def whole_table() -> dict[Any, Callable[..., Any]]:
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:
     """The implementation from the modules that are not loaded yet; the one named as the function's own module comes first."""
-    named = LATER_NAMES.get(function.__name__)
+    named = "elementwise" if function is np.where else LATER_NAMES.get(function.__name__)  # searching.py adds options to it
     likely = f"funcad.{getattr(function, '__module__', '')}" if named is None else f"funcad.numpy.{named}"
     for name in sorted(LATER, key=lambda name: name != likely):
         if function in TABLE:
@@ -703,7 +749,7 @@ def order_of(order: Any, allowed: str, default: str) -> str:
 
 
 def _known_layout(x: Any, what: str, order: str) -> np.ndarray:
-    layout = layout_of(x)
+    layout = strides.layout_of(x)
     if layout is None:
         raise TypeError(
             f"{what} with order={order!r}{where_am_i()} reads a traced {aval_of(x)} as it lies in memory, and how NumPy would "
@@ -742,17 +788,18 @@ def laid_out(x: Any, order: str) -> Any:
         order = "C"
     value = concrete_value(x)
     if type(value) is np.ndarray:
-        if _lies_in(value, order) or order in "KA" and layout_of(x, ask=False) is None:
+        if _lies_in(value, order) or order in "KA" and strides.layout_of(x, ask=False) is None:
             return x
         return with_value(x, np.array(value, order=order, copy=True))
     if type(value) is not Tracer:
         return x
-    own = layout_of(x)  # asked for: what is recorded depends on it, and calls with other strides have a program of their own
+    # asked for: what is recorded depends on it, and calls with other strides have a program of their own
+    own = strides.layout_of(x)
     if order in "KA" if own is None else _lies_in(own, order):
         return x
     made = reshape(x, shape=aval.shape)
     inner = concrete_value(made)
-    layouts_of(inner.owner)[inner.atom] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
+    strides.layouts_of(inner.owner)[inner.atom] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
     return made
 
 
@@ -764,7 +811,7 @@ def anew(x: Any) -> Any:
     value = concrete_value(x)
     if type(x) is Tracer and type(value) is np.ndarray and not (value.flags.c_contiguous or device_in_use()):
         x = with_value(x, np.ascontiguousarray(value))
-    return doubt(x)
+    return strides.doubt(x)
 
 
 def _lies_in(layout: np.ndarray, order: str) -> bool:

@@ -13,26 +13,26 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.errors import TracerBoolConversionError
 from funcad.host.conversions import given
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
-from funcad.numpy.creation import library
-from funcad.numpy.dispatch import QUICK, TABLE, checked_options, elementwise_ufunc, implements, laid_out, refuse, where_am_i
+from funcad.numpy.dispatch import TABLE, checked_options, elementwise_ufunc, implements, laid_out, refuse, where_am_i
 from funcad.numpy.reductions import truth
 from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.strides import doubt
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, as_array, as_array_of_rank_0, as_number, broadcast, fresh, numbers, promote, promote_dtype,
-    promote_for, result_dtype, same_aval, strong,
+    apart, array_of, arrays, as_array, as_array_of_rank_0, as_number, broadcast, fresh, library, numbers, promote,
+    promote_dtype, promote_for, result_dtype, same_aval, strong,
 )
 
+strides = OnDemand("funcad.unjitted.strides")
 ARITHMETIC = "iufc"
 REAL = "iuf"
 FLOAT = "f"
@@ -89,15 +89,6 @@ arccosh = elementwise_ufunc("arccosh", transcendental.arccosh)
 arctanh = elementwise_ufunc("arctanh", transcendental.arctanh)
 logaddexp = elementwise_ufunc("logaddexp", transcendental.logaddexp, FLOAT)
 logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
-
-_UNARY = "sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p".split()
-QUICK.update({getattr(np, n): (getattr(transcendental, n), None) for n in _UNARY})
-QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt, arithmetic.square_p, arithmetic.reciprocal)})
-_OTHERS = (arithmetic.abs_, arithmetic.maximum, arithmetic.minimum, transcendental.logaddexp, transcendental.arctan2)
-QUICK.update({p.ufunc: (p, p.ufunc) for p in _OTHERS})
-QUICK.update({np.add: (arithmetic.add, operator.add), np.subtract: (arithmetic.sub, operator.sub)})
-QUICK.update({np.power: (transcendental.pow_p, operator.pow)})  # of constant exponents the operators know more
-QUICK.update({np.multiply: (arithmetic.mul, operator.mul), np.divide: (arithmetic.div, operator.truediv)})
 
 
 def _to_radians(x: Any) -> Any:
@@ -219,7 +210,7 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     own = concrete_value(a)
     if type(result) is np.ndarray and type(own) is np.ndarray and own.ndim > 1:  # as NumPy lays it out
         result = np.asarray(result, order="F" if own.flags.fnc else "C")
-    return doubt(given(result))
+    return strides.doubt(given(result))
 
 
 @implements("fix")
@@ -245,7 +236,7 @@ def imag(val: Any) -> Any:
 def angle(z: Any, deg: bool = False) -> Any:
     z = as_array(z)
     result = arctan2(imag(z), real(z))
-    return doubt(rad2deg(result) if deg else result)
+    return strides.doubt(rad2deg(result) if deg else result)
 
 
 @implements("nan_to_num", alias="same")
@@ -549,7 +540,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     result = default
     for condition, chosen in zip(reversed(condlist), reversed(choicelist)):
         result = choice(condition, chosen, result)
-    return np.asarray(result, order="C") if type(result) is np.ndarray else doubt(result)
+    return np.asarray(result, order="C") if type(result) is np.ndarray else strides.doubt(result)
 
 
 @implements("piecewise")
@@ -572,7 +563,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     for condition, function in zip(conditions, functions):
         value = function(_inside(x, condition), *args, **kw) if callable(function) else function
         result = choice(condition, convert(array_of(value), dtype), result)
-    return doubt(result)
+    return strides.doubt(result)
 
 
 def _inside(x: Any, condition: Any) -> Any:
@@ -596,4 +587,4 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     result = options[-1]
     for i in range(n - 2, -1, -1):
         result = choice(np.equal(index, i), options[i], result)
-    return doubt(broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result))))
+    return strides.doubt(broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result))))

@@ -16,9 +16,9 @@ import numpy as np
 from funcad.configuration import public_names
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.creation import astype, library
+from funcad.numpy.creation import astype
 from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.promote import array_of, axes_of, fresh
+from funcad.numpy.promote import array_of, axes_of, fresh, library
 from funcad.primitives.conversion import complex_dtype, conj, convert
 from funcad.primitives.fourier import SWAPPED
 from funcad.primitives.fourier import fft as _transform

@@ -19,25 +19,25 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import to_close_up
+from funcad.configuration import OnDemand
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.devices import is_device
 from funcad.host.locks import is_constant
 from funcad.host.real_types import is_a
 from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.ir.jaxpr import Equation, Literal, Var, params_key
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import table
 from funcad.numpy.promote import as_array, is_labelled, values_of
-from funcad.passes.subprograms import params_key
 from funcad.primitives.basic_indexing import basic_index_p, basic_update, gather, gather_p, scatter
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, transpose
-from funcad.tree.same import same_key
 from funcad.unjitted.tape import moving_plan
 from funcad.writes.plain import lent
 
+same = OnDemand("funcad.tree.same")
 _BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
 
 
@@ -581,11 +581,11 @@ class Selected:
         except TracerBoolConversionError:
             if not can_count(self._mask):
                 raise
-            return getattr(ufunc, method)(*map(_closed, inputs), **{k: _closed(v) for k, v in kwargs.items()})
+            return getattr(ufunc, method)(*map(closed, inputs), **{k: closed(v) for k, v in kwargs.items()})
 
     def _elementwise(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        closed = any([type(x) is Selected and x._array is not None for x in inputs])
-        if closed or method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
+        is_closed = any([type(x) is Selected and x._array is not None for x in inputs])
+        if is_closed or method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
             raise unknown_count(self._mask)
         operands = [self._operand(x) for x in inputs]
         with np.errstate(all="ignore"):
@@ -596,7 +596,7 @@ class Selected:
         name = getattr(function, "__name__", "")
         if name in _SUMS and args and args[0] is self:
             return getattr(self, name)(*args[1:], **kwargs)
-        return function(*_closed(args), **{k: _closed(v) for k, v in kwargs.items()})
+        return function(*closed(args), **{k: closed(v) for k, v in kwargs.items()})
 
     def astype(self, dtype: Any) -> Any:
         return self._with(self._all.astype(dtype)) if self._array is None else self._array.astype(dtype)
@@ -633,7 +633,7 @@ class Selected:
         self.closed_up()
         if self._array is None:  # the write would be lost
             raise unknown_count(self._mask)
-        self._array[_closed(index)] = _closed(value)
+        self._array[closed(index)] = closed(value)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
@@ -645,15 +645,20 @@ class Selected:
         return f"<elements of {aval_of(self._all)} that a traced mask selects{f', at {source}' if source is not None else ''}>"
 
 
-def _closed(x: Any) -> Any:
-    """An argument with arrays in the place of what masks select."""
+def holds_selected(index: Any) -> bool:
+    """Is it what a mask selects, or a tuple with such?"""
+    return type(index) is Selected or type(index) is tuple and Selected in map(type, index)
+
+
+def closed(x: Any) -> Any:
+    """An argument or an index with arrays in the place of what masks select."""
     if type(x) is Selected:
         return x.closed_up()
-    return type(x)(map(_closed, x)) if type(x) in (list, tuple) else x
+    return type(x)(map(closed, x)) if type(x) in (list, tuple) else x
 
 
 def _of_array(name: str) -> Callable[..., Any]:
-    return lambda self, *args: getattr(self.closed_up(), name)(*map(_closed, args))
+    return lambda self, *args: getattr(self.closed_up(), name)(*map(closed, args))
 
 
 def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
@@ -666,7 +671,7 @@ def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
 def _in_place(name: str, ufunc: Any) -> Callable[[Selected, Any], Selected]:
     def method(self: Selected, other: Any) -> Selected:
         if self._array is not None:
-            self._array = getattr(operator, name)(self._array, _closed(other))
+            self._array = getattr(operator, name)(self._array, closed(other))
             return self
         out = self.__array_ufunc__(ufunc, "__call__", self, other)
         if out.dtype != self.dtype and not np.can_cast(out.dtype, self.dtype, "same_kind"):
@@ -717,7 +722,7 @@ def _equal(equations: list[Equation], x: Any, y: Any, depth: int) -> bool:
     if x is y:
         return True
     if type(x) is Literal and type(y) is Literal:
-        return x.aval == y.aval and same_key(x.value) == same_key(y.value)
+        return x.aval == y.aval and bool(same.same_key(x.value) == same.same_key(y.value))
     if type(x) is not Var or type(y) is not Var or x.aval != y.aval or depth == 0:
         return False
     found = [next((e for e in reversed(equations) if operator.contains(e.outputs, v)), None) for v in (x, y)]

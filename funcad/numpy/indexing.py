@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, snapshot
@@ -29,10 +30,8 @@ from funcad.writes.boxes import ViewStep, linked, rebind, refresh, write
 from funcad.writes.held import Held, write_in_place
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
-from funcad.numpy.index_plan import (  # isort: skip
-    TAKEN, IndexPlan, Selected, can_count, canonical_basic, canonical_entries, counted_axes, has_ellipsis, has_tracer, is_basic,
-    is_unknown_mask, leading_arrays, own_places, refuse, selected_places, simple_index, slice_triple, with_places,
-)
+index_plan = OnDemand("funcad.numpy.index_plan")
+
 
 # -- what `at(x)[index]` does with positions out of bounds when the caller says so: `mode="clip"`, `"fill"`, `"drop"`, as in JAX
 #
@@ -46,9 +45,9 @@ MODES = (None, "promise_in_bounds", "clip", "fill", "drop")
 
 def _rewritten(shape: tuple, index: Any, change: Any) -> tuple:
     """The index with `change(position, n, axis)` instead of every number or array of numbers."""
-    entries = canonical_entries(shape, index)
+    entries = index_plan.canonical_entries(shape, index)
     result = []
-    for e, axis in zip(entries, counted_axes(shape, entries)):
+    for e, axis in zip(entries, index_plan.counted_axes(shape, entries)):
         kind = type(e)
         if kind is int or kind is Tracer or is_a(e, np.ndarray) or hasattr(e, "dtype"):
             result.append(change(e, shape[axis], axis))
@@ -127,7 +126,8 @@ class Index(ViewStep):
         return layout[tuple([0 if type(e) is Tracer else e for e in entries])]
 
     def apart(self, base: Any, index: tuple) -> bool:
-        return are_apart(own, index) if (own := canonical_basic(base.primal.shape, self.index)) is not None else False
+        own = index_plan.canonical_basic(base.primal.shape, self.index)
+        return own is not None and are_apart(own, index)
 
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         store(base, self.index, value, view)
@@ -135,7 +135,7 @@ class Index(ViewStep):
 
 def stored(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> bool:
     """`x[index] = value` of an array that holds its buffer, if only a row is to be written down; `view`: as in `store`."""
-    basic = canonical_basic(x.primal.shape, index)
+    basic = index_plan.canonical_basic(x.primal.shape, index)
     if basic is None or not _fits(x, basic, value) or not x.owner.write(x, index, basic, value):
         return False
     if x.box is not None and x.box.views:
@@ -163,7 +163,7 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
                 start = started(x, [value, *(index if type(index) is tuple else (index,))])
                 write(x, at(start)[index].set(value), view)
             return
-        basic = canonical_basic(x.primal.shape, index)
+        basic = index_plan.canonical_basic(x.primal.shape, index)
         if basic is not None:
             if not _fits(x, basic, value):
                 value = _Updater(x, index)._values(value)
@@ -204,20 +204,22 @@ def getitem(x: Any, index: Any) -> Any:
         held = type(trace) is Held
         tape = trace.trace.tape if held else trace.tape
         if tape is not None and type(p) is np.ndarray and (held or type(index) not in _INTEGERS):
-            basic = simple_index(p.shape, index) if type(index) is tuple else canonical_basic(p.shape, index)
+            canonical = index_plan.simple_index if type(index) is tuple else index_plan.canonical_basic
+            basic = canonical(p.shape, index)
             out = None if basic is None else tape.part(x, index, basic, held)
             if out is not None:
                 return linked(out, x, Index(index)) if type(out.primal) is np.ndarray else out
     out = read(x, index)
-    if type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN and has_ellipsis(index) and is_basic(index):
+    plain = type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN
+    if plain and index_plan.has_ellipsis(index) and index_plan.is_basic(index):
         out = lent(np.array(out))  # of rank 0
     if type(out) is not Tracer or type(x) is not Tracer:
         return out
     p = out.primal
     if p.ndim if type(p) is np.ndarray else out.shape if p is None or type(p) is Tracer else ():
-        basic = is_basic(index)
+        basic = index_plan.is_basic(index)
     else:  # of rank 0: a number, unless there is an ellipsis
-        basic = has_ellipsis(index) and is_basic(index)
+        basic = index_plan.has_ellipsis(index) and index_plan.is_basic(index)
     return linked(out, x, Index(index)) if basic else out
 
 
@@ -228,14 +230,14 @@ def read(x: Any, index: Any) -> Any:
         held = type(trace) is Held
         tape = trace.trace.tape if held else trace.tape
         if tape is not None and type(p) is np.ndarray:
-            basic = canonical_basic(p.shape, index)
+            basic = index_plan.canonical_basic(p.shape, index)
             if basic is None:
                 out = None if held else _taken(tape, x, index)
             else:
                 out = tape.part(x, index, basic, held)
             if out is not None:
                 return out
-    elif not has_tracer(index):
+    elif not index_plan.has_tracer(index):
         x = x if hasattr(x, "dtype") else np.asarray(x)
         return on_device_of([x], index if type(index) is tuple else (index,))[0][index]
     x = as_array(x)
@@ -243,26 +245,28 @@ def read(x: Any, index: Any) -> Any:
     if not shape:
         x = strong(x)
     kind = type(index)
-    if kind is Tracer and is_unknown_mask(index):
-        return Selected(x, index)
+    if kind is Tracer and index_plan.is_unknown_mask(index):
+        return index_plan.Selected(x, index)
+    if kind is not int and kind is not slice and index_plan.holds_selected(index):  # x[i[mask]]
+        index = index_plan.closed(index)
     if kind is int and shape:
         n = shape[0]
         if not -n <= index < n:
             raise IndexError(f"index {index} is out of bounds for axis 0 with size {n}")
         return basic_index_p(x, index=(index % n, *[(0, m, 1) for m in shape[1:]]))
     if kind is slice and shape:
-        return basic_index_p(x, index=(slice_triple(index, shape[0]), *[(0, m, 1) for m in shape[1:]]))
+        return basic_index_p(x, index=(index_plan.slice_triple(index, shape[0]), *[(0, m, 1) for m in shape[1:]]))
     if kind is tuple and len(index) <= len(shape):
-        basic = simple_index(shape, index)
+        basic = index_plan.simple_index(shape, index)
         if basic is not None:
             return basic_index_p(x, index=basic)
-        if n := own_places(x, index):
+        if n := index_plan.own_places(x, index):
             return gather(x, *on_device_of(index[n:], (x,)), batch_dims=n)
-        index = with_places(index)
-    arrays = leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
+        index = index_plan.with_places(index)
+    arrays = index_plan.leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
     if arrays is not None:
         return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *on_device_of(arrays, (x,)))
-    return IndexPlan(shape, index).get(x)
+    return index_plan.IndexPlan(shape, index).get(x)
 
 
 _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))
@@ -274,10 +278,10 @@ _INTEGERS = frozenset([int, np.int64])
 def _taken(tape: Any, x: Tracer, index: Any) -> Any:
     """The elements along the first axis at an array of integers or bools, by the short way of a tape; None for all else."""
     shape = x.primal.shape
-    arrays = leading_arrays(shape, index) if type(index) is np.ndarray or type(index) is list else None
+    arrays = index_plan.leading_arrays(shape, index) if type(index) is np.ndarray or type(index) is list else None
     if arrays is None or len(arrays) != 1:
         return None
-    return tape.moved(x, TAKEN[type(index) is np.ndarray and index.dtype.kind == "b"], arrays[0])
+    return tape.moved(x, index_plan.TAKEN[type(index) is np.ndarray and index.dtype.kind == "b"], arrays[0])
 
 
 class at:
@@ -302,7 +306,7 @@ class at:
         self._x = strong(x) if type(x) is Tracer else x if hasattr(x, "dtype") else np.asarray(x)
 
     def __getitem__(self, index: Any) -> _Updater:
-        if type(index) is Tracer and is_unknown_mask(index):
+        if type(index) is Tracer and index_plan.is_unknown_mask(index):
             return _MaskedUpdater(self._x, index)
         return _Updater(self._x, index)
 
@@ -340,17 +344,17 @@ class _Updater:
 
     def __init__(self, x: Any, index: Any):
         self._x = x
-        self._index = index
-        self._made: IndexPlan | None = None
+        self._index = index = index_plan.closed(index) if index_plan.holds_selected(index) else index
+        self._made: Any = None
         try:
-            self._made = IndexPlan(shape_of(x), index)
+            self._made = index_plan.IndexPlan(shape_of(x), index)
         except IndexError:  # a number out of bounds waits for the mode; what else is wrong raises now
-            IndexPlan(shape_of(x), clipped(shape_of(x), index)[0])
+            index_plan.IndexPlan(shape_of(x), clipped(shape_of(x), index)[0])
 
     @property
-    def _plan(self) -> IndexPlan:
+    def _plan(self) -> Any:
         if self._made is None:
-            self._made = IndexPlan(shape_of(self._x), self._index)
+            self._made = index_plan.IndexPlan(shape_of(self._x), self._index)
         return self._made
 
     def get(
@@ -370,7 +374,7 @@ class _Updater:
             grown, index, _ = spilled(self._x, self._index)
             found = _Updater(grown, index).get()
             return broadcast_to(fill, shape_of(found))
-        plan = IndexPlan(shape_of(self._x), index)
+        plan = index_plan.IndexPlan(shape_of(self._x), index)
         valid: Any = np.True_
         for i in inside:
             valid = np.logical_and(valid, beside(np.asarray(i), self._x) if not isinstance(i, Tracer) else i)
@@ -454,7 +458,7 @@ class _Updater:
         shape, index = self._plan.shape, self._index if type(self._index) is tuple else (self._index,)
         if not shape and np.ndim(values) and not any([i is Ellipsis for i in index]):
             np.empty(1)[0] = np.zeros(np.shape(values))  # NumPy's error: an element takes no array
-        return self._cast(values, shape)
+        return self._cast(index_plan.closed(values) if type(values) is index_plan.Selected else values, shape)
 
     def shape(self) -> tuple | None:
         """Of the elements, if that is known."""
@@ -500,7 +504,7 @@ class _MaskedUpdater(_Updater):
     def __init__(self, x: Any, mask: Tracer):
         shape = shape_of(x)
         if any(m != n for m, n in itertools.zip_longest(mask.shape, shape[: mask.ndim])):
-            refuse(shape, mask, f"boolean index of shape {mask.shape} did not match the indexed array")
+            index_plan.refuse(shape, mask, f"boolean index of shape {mask.shape} did not match the indexed array")
         self._x = x
         self._traced = mask
         self._mask = broadcast_in_dim(mask, shape=shape, axes=tuple(range(mask.ndim)))
@@ -509,7 +513,7 @@ class _MaskedUpdater(_Updater):
         return None
 
     def get(self, **options: Any) -> Any:
-        return Selected(self._x, self._traced)
+        return index_plan.Selected(self._x, self._traced)
 
     @_with_mode
     def set(self, values: Any) -> Any:
@@ -524,12 +528,12 @@ class _MaskedUpdater(_Updater):
 
     def _values(self, values: Any) -> Any:
         shape = shape_of(self._x)
-        if type(values) is Selected:
-            if can_count(self._traced) and not values.is_of(self._traced):
+        if type(values) is index_plan.Selected:
+            if index_plan.can_count(self._traced) and not values.is_of(self._traced):
                 return self._values(values.closed_up())
             return self._cast(values.elements(self._traced, shape[self._traced.ndim :]), shape)
         try:
             return broadcast_to(self._cast(values, shape[self._traced.ndim :]), shape)
         except ValueError:
-            places = selected_places(self._traced)  # as many values as the mask selects, closed up
+            places = index_plan.selected_places(self._traced)  # as many values as the mask selects, closed up
             return _Updater(broadcast_to(self._cast(0, ()), shape), places).set(values)

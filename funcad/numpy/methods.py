@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 
 from funcad.api.value_reads import CONVERSIONS, as_truth, plain_value
-from funcad.configuration import nearest
+from funcad.configuration import OnDemand, nearest
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.jaxpr import params_key
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
-from funcad.numpy import array_writes, elementwise, indexing, linear, reductions, shaping
+from funcad.numpy import array_writes, indexing, reductions
 from funcad.numpy.array_writes import in_place, setitem
-from funcad.numpy.dispatch import function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
+from funcad.numpy.dispatch import QUICK, function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
 from funcad.numpy.indexing import getitem
 from funcad.numpy.views import with_out
-from funcad.passes.subprograms import params_key
 from funcad.primitives import arithmetic, comparison, transcendental
 from funcad.primitives.arithmetic import add as add_p
 from funcad.primitives.arithmetic import div
@@ -38,13 +38,17 @@ from funcad.primitives.arithmetic import neg as neg_p
 from funcad.primitives.arithmetic import sub as sub_p
 from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.placement import put
-from funcad.primitives.python_numbers import OPERATORS, checked
-from funcad.unjitted.strides import layout_of
 
 from funcad.numpy.promote import (  # isort: skip
     aliased, apart, as_array, as_number, broadcast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
     result_dtype, same_aval, with_integer,
 )
+
+elementwise = OnDemand("funcad.numpy.elementwise")
+linear = OnDemand("funcad.numpy.linear")
+python_numbers = OnDemand("funcad.primitives.python_numbers")
+shaping = OnDemand("funcad.numpy.shaping")
+strides = OnDemand("funcad.unjitted.strides")
 
 
 @aliased("same")
@@ -88,22 +92,31 @@ def _conjugate(x: Any) -> Any:
 
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
-    if not args and not kwargs:
+    kind = next(iter((*args, *kwargs.values())), np.ndarray)
+    is_array = isinstance(kind, type) and issubclass(kind, np.ndarray)
+    if kind is np.ndarray or not is_array and np.dtype(kind) == x.dtype:
         return indexing.getitem(x, ...)
+    if is_array:
+        raise TypeError(
+            f"x.view({kind.__name__}) of a traced value{where_am_i()}: objects of such classes hold no traced values.\n"
+            f"Remedy: write functions of x in the place of methods of {kind.__name__}."
+        )
     raise TypeError(
         f"x.view() of a traced value{where_am_i()}: a traced value has no memory.\n"
         "Remedy: x.astype(dtype) converts; funcad.lax.bitcast_convert_type(x, dtype) reinterprets the bits."
     )
 
 
-def _later(module: str, name: str) -> Callable[..., Any]:
-    """The function of a module that is loaded when the method is first called."""
+def _later(module: str, name: str, alias: str = "copy") -> Callable[..., Any]:
+    """The function of a module that is loaded when the method is first called, and takes this one's place."""
 
     def method(x: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(f"funcad.numpy.{module}"), name)(x, *args, **kwargs)
+        function = getattr(import_module(f"funcad.numpy.{module}"), name)
+        own = ARRAY_METHODS[name.rstrip("_")] = with_out(_for_traced(function), name)
+        return own(x, *args, **kwargs)
 
     method.__name__ = name
-    return method
+    return aliased(alias)(method)
 
 
 def _refused(name: str, remedy: str) -> Callable[..., Any]:
@@ -150,16 +163,16 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "argsort": _later("searching", "argsort"),
     "astype": astype,
     "block_until_ready": _block_until_ready,
-    "choose": elementwise.choose,
-    "clip": elementwise.clip,
+    "choose": _later("elementwise", "choose"),
+    "clip": _later("elementwise", "clip"),
     "compress": lambda x, condition, axis=None: np.compress(condition, x, axis),
     "conj": _conjugate,
     "conjugate": _conjugate,
     "copy": _copy,
     "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum,
-    "diagonal": shaping.diagonal,
-    "dot": linear.dot,
+    "diagonal": _later("shaping", "diagonal", "view"),
+    "dot": _later("linear", "dot"),
     "flatten": _flatten,
     "item": lambda x, *args: np.asarray(plain_value(x, "item")).item(*args),
     "max": reductions.max_,
@@ -168,19 +181,19 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "nonzero": _later("searching", "nonzero"),
     "prod": reductions.prod,
     "ptp": reductions.ptp,
-    "ravel": shaping.ravel,
+    "ravel": _later("shaping", "ravel", "view"),
     "repeat": _later("joining", "repeat"),
     "reshape": _reshape,
-    "round": elementwise.round_,
+    "round": _later("elementwise", "round_"),
     "searchsorted": _later("searching", "searchsorted"),
-    "squeeze": shaping.squeeze,
+    "squeeze": _later("shaping", "squeeze", "same"),
     "std": _later("statistics", "std"),
     "sum": reductions.sum_,
-    "swapaxes": shaping.swapaxes,
+    "swapaxes": _later("shaping", "swapaxes", "view"),
     "take": _later("searching", "take"),
     "to_device": _to_device,
     "tolist": lambda x: np.asarray(plain_value(x, "tolist")).tolist(),
-    "trace": shaping.trace,
+    "trace": _later("shaping", "trace"),
     "transpose": _transpose,
     "var": _later("statistics", "var"),
     "view": _view,
@@ -228,7 +241,7 @@ class _MemoryFlags:
 
 
 def _layout(x: Any, name: str) -> np.ndarray:
-    layout = layout_of(x)
+    layout = strides.layout_of(x)
     if layout is None:
         raise TypeError(
             f"x.{name} of a traced {aval_of(x)}{where_am_i()} asks how it lies in memory, which is not known here: only of "
@@ -241,8 +254,8 @@ def _layout(x: Any, name: str) -> np.ndarray:
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "flags": _MemoryFlags,
     "strides": lambda x: _layout(x, "strides").strides,
-    "T": _for_traced(shaping.transpose),
-    "mT": _for_traced(shaping.matrix_transpose),
+    "T": aliased("view")(lambda x: shaping.transpose.__wrapped__(x)),
+    "mT": aliased("view")(lambda x: shaping.matrix_transpose.__wrapped__(x)),
     "itemsize": lambda x: x.dtype.itemsize,
     "nbytes": lambda x: x.size * x.dtype.itemsize,
     "at": indexing.at,
@@ -334,8 +347,8 @@ def _as_python(name: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -
         return function(x, y)
     p, q = concrete_value(x), concrete_value(y)
     if type(p) is Tracer or type(q) is Tracer:
-        return checked(function(x, y), x, y, function=name)
-    if type(OPERATORS[name](p, q)) is complex and type(p) is not complex:  # a negative number to a broken power
+        return python_numbers.checked(function(x, y), x, y, function=name)
+    if type(python_numbers.OPERATORS[name](p, q)) is complex and type(p) is not complex:  # a negative number to a broken power
         x = convert_p(x, dtype=_COMPLEX, weak=True) if type(x) is Tracer else complex(x)
     return function(x, y)
 
@@ -705,6 +718,18 @@ def array_namespace(x: Any, api_version: Any = None) -> Any:
     if api_version not in _API_VERSIONS:
         raise ValueError(f'Version "{api_version}" of the Array API Standard is not supported.')
     return Tracer.namespace.numpy.array_api
+
+
+# -- the short ways of a gradient's tape for NumPy's functions
+
+_UNARY = "sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p".split()
+QUICK.update({getattr(np, n): (getattr(transcendental, n), None) for n in _UNARY})
+QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt, arithmetic.square_p, arithmetic.reciprocal)})
+_OTHERS = (arithmetic.abs_, arithmetic.maximum, arithmetic.minimum, transcendental.logaddexp, transcendental.arctan2)
+QUICK.update({p.ufunc: (p, p.ufunc) for p in _OTHERS})
+QUICK.update({np.add: (arithmetic.add, operator.add), np.subtract: (arithmetic.sub, operator.sub)})
+QUICK.update({np.power: (transcendental.pow_p, operator.pow)})  # of constant exponents the operators know more
+QUICK.update({np.multiply: (arithmetic.mul, operator.mul), np.divide: (arithmetic.div, operator.truediv)})
 
 
 # -- the methods

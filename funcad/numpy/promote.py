@@ -30,7 +30,7 @@ from funcad.memo import table
 from funcad.primitives.arithmetic import neg
 from funcad.primitives.comparison import or_
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.placement import device_put_p, on_device_of
+from funcad.primitives.placement import cupy_module, device_put_p, on_device_of
 from funcad.primitives.shape import broadcast_in_dim, reshape, shape_of_two, transpose
 from funcad.unjitted.following import with_value
 from funcad.unjitted.linearizing import FOLLOWING
@@ -457,6 +457,18 @@ def check_kth(a: Any, kth: Any, axis: Any) -> None:
     n = aval.size if axis is None or not aval.shape else aval.shape[axis_of(axis, len(aval.shape))]
     if n and not np.all((np.asarray(kth) >= -n) & (np.asarray(kth) < n)):
         np.partition(np.empty(n), kth)
+
+
+def library(device: Any = None, like: Any = None) -> Any:
+    """numpy, or the library of the device that is asked for."""
+    if like is not None:
+        return namespace_of((concrete_value(like),))
+    name = state.default_device if device is None else str(device)
+    if name.startswith(("cpu", "numpy")):
+        return np
+    if name.startswith(("cuda", "gpu", "cupy")):
+        return cupy_module(f"device={name!r}")
+    raise ValueError(f"unknown device {device!r}; use 'cpu' or 'cuda'")
 
 
 # -- which results are arrays of their own, and which are views of an operand or the operand itself: as NumPy has it

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from funcad.configuration import OnDemand
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, has_value, snapshot
 from funcad.numpy.dispatch import implements, in_order, is_fortran, is_traced, order_of, refuse
@@ -19,13 +20,13 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
-from funcad.unjitted.strides import doubt
 from funcad.writes.boxes import assign
 
 from funcad.numpy.promote import (  # isort: skip
     array_of, as_array_of_rank_0, axes_of, axis_of, expand, move, numbers, permute, ravelled, shape_argument,
 )
 
+strides = OnDemand("funcad.unjitted.strides")
 _NO = np._NoValue
 
 
@@ -281,7 +282,7 @@ def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
         return piece(flat, 0, 0, len(rest))
     limit = (*rest, start + (count - 1) * (m + 1) + 1)
     found = slice_p(flat, start=(*[0] * len(rest), start), limit=limit, strides=(*[1] * len(rest), m + 1))
-    return doubt(found) if rest else found
+    return strides.doubt(found) if rest else found
 
 
 @implements("diagonal", alias="view", by_kind=True)
@@ -317,7 +318,7 @@ def diag(v: Any, k: int = 0) -> Any:
     if k:
         x = pad_p(x, low=(0,), high=(abs(k),), interior=(0,))
     lanes = broadcast_in_dim(x, shape=(n, n), axes=(0,) if k >= 0 else (1,))
-    return doubt(comparison.select(np.eye(n, k=k, dtype=bool), lanes, full(aval_of(lanes), 0)))
+    return strides.doubt(comparison.select(np.eye(n, k=k, dtype=bool), lanes, full(aval_of(lanes), 0)))
 
 
 @implements("diagflat", by_kind=True)
@@ -381,7 +382,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
         value = broadcast_in_dim(value, shape=shape, axes=(0,))
     else:
         value = _broadcast_to(value, shape)
-    return doubt(comparison.select(mask, value, x))
+    return strides.doubt(comparison.select(mask, value, x))
 
 
 def known(x: Any) -> bool:

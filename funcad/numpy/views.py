@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.errors import BufferNeeded, WriteError
 from funcad.host.conversions import missed
 from funcad.host.devices import deliver, restore_warnings, warn_at_user_line
@@ -28,8 +29,9 @@ from funcad.numpy.indexing import at, getitem
 from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape, transpose
-from funcad.unjitted.strides import layout_of
 from funcad.writes.boxes import ViewStep, assign, is_array, linked
+
+strides = OnDemand("funcad.unjitted.strides")
 
 # -- where results are written: the destinations of `out=`, of in-place operators and of `ufunc.at`, traced arrays
 #
@@ -147,7 +149,7 @@ def function_out(name: str, out: Any, value: Any) -> Any:
     if own.shape != aval.shape:
         raise ValueError(f"np.{name}: output array has the shape {_text(own.shape)}, the result {_text(aval.shape)}")
     if name == "dot":
-        layout = layout_of(x)
+        layout = strides.layout_of(x)
         if own.dtype != aval.dtype or layout is not None and not layout.flags.c_contiguous:
             raise ValueError(
                 "output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)"
@@ -306,7 +308,7 @@ class Reshaped(Selection):
 
     def _numbers(self, base: Any) -> np.ndarray:
         """As they would lie in the base's memory, for order="K" and "A"."""
-        numbers, layout = super()._numbers(base), layout_of(base)
+        numbers, layout = super()._numbers(base), strides.layout_of(base)
         if layout is None or numbers.ndim < 2:
             return numbers
         axes = memory_axes([layout])
@@ -315,7 +317,7 @@ class Reshaped(Selection):
     def shares(self, base: Any) -> bool:
         if not shape_of(base):
             return True
-        layout = layout_of(base)
+        layout = strides.layout_of(base)
         if layout is None:
             own = base.box is None or base.box.base is None  # and no piece of something larger
             if len(shape_of(base)) < 2 and (own or self.function is not np.ravel):

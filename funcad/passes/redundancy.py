@@ -14,9 +14,9 @@ from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, split
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key, split
 from funcad.passes.rewrite import Work, fits, recast, rewrite
-from funcad.passes.subprograms import called, kind_of, params_key, program_key, with_subprograms
+from funcad.passes.subprograms import called, kind_of, program_key, with_subprograms
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.tree.same import same_key

@@ -8,14 +8,11 @@ differentiates or maps a program any more, hence what has a custom rule is a pla
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from funcad.ir.aval import StackAval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, split
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, params_key, split
 from funcad.tree.same import same_key
 
 _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
@@ -98,26 +95,6 @@ def with_subprograms(equation: Equation, change: Callable[[Jaxpr], Jaxpr]) -> Eq
 #
 # Numbers count by type and bits (tree/same.py). Programs are equal if they apply the same primitives, with equal parameters,
 # wired alike, to inputs of equal avals.
-
-
-_PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
-
-
-def params_key(params: dict[str, Any], program: Callable[[Jaxpr], Any] | None = None) -> Any:
-    """The key of an equation's parameters. Without `program` it is made fast, and None if they hold more than plain data."""
-    if program is not None:
-        known = lambda value: program(value) if isinstance(value, Jaxpr) else None
-        return tuple([(name, same_key(value, known=known)) for name, value in sorted(params.items())])
-    values = list(params.values())
-    for i, v in enumerate(values):
-        if type(v) not in _PLAIN:
-            if not isinstance(v, np.dtype):
-                return None
-            values[i] = ("dtype", v.str)
-    try:
-        return marshal.dumps((*params, *values), 2)
-    except ValueError:  # something else inside a tuple
-        return None
 
 
 def program_key(

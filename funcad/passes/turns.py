@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
-from funcad.passes.subprograms import params_key, program_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key
+from funcad.passes.subprograms import program_key
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.shape import slice_p
 from funcad.tree.same import same_key

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import NamedTuple
 from funcad.memo import remembers
 
 UFUNCS: dict[str, np.ufunc] = {
@@ -38,7 +39,7 @@ SCIPY = frozenset(["erf", "erfc"])
 ATOMS = frozenset([*UFUNCS, *SCIPY, "select", "convert", "const", "integer_pow"])
 BITWISE = frozenset(["and_", "or_", "xor", "not_"])  # of bools and of integers
 _READ = {"const": 0, "convert": 1, "integer_pow": 1}  # how many operands are values; of all others, all are
-TRUTHS = frozenset([name for name, ufunc in UFUNCS.items() if {loop[-1] for loop in ufunc.types} <= {"?", "O"}])
+TRUTHS = frozenset("eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit".split())
 ELEMENTARY = frozenset([name for name in UFUNCS if name[:3] in ("exp", "log", "sin", "cos", "tan", "arc")])
 ELEMENTARY = ELEMENTARY - {name for name in UFUNCS if name.startswith("logical")} | {"pow", "cbrt", "hypot"} | SCIPY
 

@@ -69,10 +69,11 @@ def _on_device(xp: Any, results: list[Any]) -> list[Any]:
 class HostCall:
     """A Python function on flat arrays, with the avals and the labels of its results.
 
-    `rewind`, of a function that moves a generator alone: notes where it is, and gives what puts it back there.
+    `rewind`, of a function that moves a generator alone: notes where it is, and gives what puts it back there. `seeded`: is the
+    generator in a known state, as the function that is traced has seeded it?
     """
 
-    __slots__ = ("name", "function", "avals", "labels", "rewind")
+    __slots__ = ("name", "function", "avals", "labels", "rewind", "seeded")
 
     def __init__(
         self,
@@ -81,8 +82,10 @@ class HostCall:
         avals: Sequence[Aval],
         labels: Sequence[str],
         rewind: Callable[[], Callable[[], Any]] | None = None,
+        seeded: bool = False,
     ):
         self.name = name
+        self.seeded = seeded
         self.rewind = rewind
         self.function = function
         self.avals = avals
@@ -175,7 +178,8 @@ io_callback_p = Primitive(
 def _no_lanes(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: HostCall) -> NoReturn:
     raise RandomStateError(
         f"{call.name} inside vmap: NumPy's generator gives one number after the other, and examples that run at once have "
-        "no order.\nRemedy: draw for all examples outside and map over the numbers; or use funcad.random with keys."
+        "no order.\nRemedy: seed it in the function, np.random.seed(0), and every example draws the same; or draw for all "
+        "examples outside and map over the numbers; or use funcad.random with keys."
     )
 
 
@@ -246,7 +250,8 @@ pure_callback_p = Primitive(
 
 def refuse_fresh(primitive: Primitive, size: int, params: dict[str, Any]) -> None:
     """All examples would share what is drawn once."""
-    if primitive.fresh and primitive.batch is not None:
+    seeded = primitive is random_draw_p and params["call"].seeded  # by each example: they do draw the same
+    if primitive.fresh and primitive.batch is not None and not seeded:
         primitive.batch(size, (), (), **params)
     for e in [e for jaxpr in subjaxprs(params) if jaxpr.has_effects for e in jaxpr.equations]:
         refuse_fresh(e.primitive, size, e.params)

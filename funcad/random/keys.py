@@ -15,8 +15,7 @@ from funcad.host.devices import device_in_use, namespace_of, place
 from funcad.host.real_types import is_a, native_dtype
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy.creation import library
-from funcad.numpy.promote import shape_argument
+from funcad.numpy.promote import library, shape_argument
 from funcad.primitives.conversion import convert, make_complex, stop_gradient
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.random_bits import draw, erf_inverse, fold

@@ -44,6 +44,7 @@ from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.later import LaterMethod, all_now, is_live, now, text
+from funcad.reads.lending import call_lending
 from funcad.reads.observer import CONTAINERS, Observer
 from funcad.reads.places import is_scalar
 from funcad.reads.refusals import constant
@@ -227,7 +228,7 @@ class LibraryCall:
         observer.orders.asked(f, owner, args, kwargs)
         if type(f) is LaterMethod:
             return f(*args, **kwargs)
-        answer = _answers.get(f if type(f) in _HASHABLE else named(f))
+        answer = _answers.get(f if type(f) in _HASHABLE else named(f)) or (_answers.get(named(f)) if type(f) is type else None)
         if observer.laters and answer is not None and f not in _TEXTS:
             args, kwargs = tuple(map(all_now, args)), {k: all_now(a) for k, a in kwargs.items()}
         if answer is not None:
@@ -267,7 +268,7 @@ class LibraryCall:
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
-        return tracing.door_of(f)(*args, **kwargs)
+        return tracing.door_of(f)(*args, **kwargs) if state.lender is None else call_lending(f, args, kwargs)
 
 
 def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:
@@ -699,6 +700,18 @@ def _generator(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _seed(f: str) -> Callable[[Observer, tuple, dict], Any]:
+    """A class of NumPy's that takes a seed, of which there is a path for each."""
+
+    def made(observer: Observer, args: tuple, kwargs: dict) -> Any:
+        if Tracer not in map(type, (*args, *kwargs.values())):
+            return MISSING
+        given = [operator.index(a) if type(a) is Tracer and not a.shape else a for a in args]
+        return getattr(np.random, f)(*given, **{k: operator.index(a) if type(a) is Tracer else a for k, a in kwargs.items()})
+
+    return made
+
+
 def _datetime64(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if args and args[0] in ("now", "today"):
         observer.refuse(f"np.datetime64({args[0]!r}) reads a clock")
@@ -744,6 +757,8 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     warnings.simplefilter: _filters,
     warnings.filterwarnings: _filters,
     ("numpy.random", "default_rng"): _generator,
+    ("numpy.random.bit_generator", "SeedSequence"): _seed("SeedSequence"),
+    **{(f"numpy.random._{name.lower()}", name): _seed(name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")},
     constant: _constant,
     np.datetime64: _datetime64,
     **SELECTIONS,

@@ -38,7 +38,6 @@ _REFUSED: dict[Any, str] = {
 # the same, of modules that a program may never import
 _BY_NAME = {
     ("pdb", "set_trace"): "pdb.set_trace stops at each call",
-    ("numpy.random", "seed"): "np.random.seed sets a generator",
     ("numpy.random", "RandomState.set_state"): "np.random.set_state sets a generator",
     ("numpy", "memmap"): "np.memmap reads or writes a file",
     **{("uuid", name): f"uuid.{name} gives another answer at each call" for name in ("uuid1", "uuid4")},

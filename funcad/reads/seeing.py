@@ -28,6 +28,7 @@ from funcad.reads.attributes import attribute, delete_attribute, is_users_functi
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, is_library, reads_of
 from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
+from funcad.reads.lending import lend_item, lend_new
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
 from funcad.reads.places import Place, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
@@ -161,12 +162,12 @@ class Seen(Hooks):
     def load_item(self, owner: Any, key: Any) -> Any:
         told = state.told
         if told is None or type(owner) not in _HELD:
-            return item(owner, key)
+            return lend_item(owner, item(owner, key))
         if not (_KEYS.issuperset(map(type, key)) if type(key) is tuple else type(key) in _KEYS):
-            return item(owner, key)
+            return lend_item(owner, item(owner, key))
         try:
             setprofile(None)
-            return item(owner, key)
+            return lend_item(owner, item(owner, key))
         finally:
             setprofile(told)
 
@@ -315,12 +316,14 @@ class Seen(Hooks):
             return op(a, b)
         told, short = state.told, type(a) is Tracer and not observer.tracers and type(b) in _PLAIN
         if told is None or type(a) not in _SEES_NONE or type(b) not in _SEES_NONE:
-            return op(a, b) if short else binary(observer, op, a, b)
-        try:
-            setprofile(None)
-            return op(a, b) if short else binary(observer, op, a, b)
-        finally:
-            setprofile(told)
+            out = op(a, b) if short else binary(observer, op, a, b)
+        else:
+            try:
+                setprofile(None)
+                out = op(a, b) if short else binary(observer, op, a, b)
+            finally:
+                setprofile(told)
+        return lend_new(out, (a, b)) if type(out) is np.ndarray and state.lender is not None else out
 
     def unary(self, op: Any, a: Any) -> Any:
         observer = state.observer
@@ -333,7 +336,7 @@ class Seen(Hooks):
             out = op(a)
         if id(a) in observer.tracers:
             observer.derived(out)
-        return out
+        return lend_new(out, (a,)) if type(out) is np.ndarray and state.lender is not None else out
 
 
 # -- items

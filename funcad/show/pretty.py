@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import REST
 from funcad.host.real_types import is_a
 
 # -- what several functions have in common is said once, and put into the docstring of each
-
-
-REST = "Else parameters, results and errors are those of"
 
 
 def also_says(function: Any, text: str) -> None:

@@ -33,11 +33,10 @@ from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import note_source, state
 from funcad.ir.aval import Aval, Params, StackAval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, prune, used_inputs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, params_key, prune, used_inputs
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, trace_function
 from funcad.masks.masked_rules import cleaned
-from funcad.passes.subprograms import params_key
 from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.atoms import Formula, formula
 from funcad.primitives.loop import Loop, WhileLoop, zero_value

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.real_types import COMPUTED
 from funcad.ir.aval import Atom, Cotangent, StackAval, Value, dtype_of, shape_of
 from funcad.ir.jaxpr import Equation, Var
 from funcad.ir.tracer import Tracer
-from funcad.masks.masks import COMPUTED, EVERY, LazyBools, Mask, bools_of, clean, either, handed_on, reach_of
+from funcad.masks.masks import EVERY, LazyBools, Mask, bools_of, clean, either, handed_on, reach_of
 from funcad.primitives.loop import add_values
 
 FEW = 64  # elements of a small array: to pass over all of it costs less than another operation

@@ -18,14 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.real_types import without_nan
 from funcad.host.where import Source, note_source, state, unseen
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Jaxpr, prune
 from funcad.ir.tracer import Tracer
-from funcad.masks.masks import has_no_nan
-from funcad.transforms.partial import TangentTrace, drop_unused_residuals
-from funcad.unjitted.kinds import ByProgram, RowCotangents
+from funcad.unjitted.kinds import RowCotangents
+
+masks = OnDemand("funcad.masks.masks")
+partial_eval = OnDemand("funcad.transforms.partial")
 
 
 class Rows:
@@ -150,7 +153,7 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
         if pulls:
             restore_warnings(token)
     found = list(cts[:first])
-    if tape.begins and not all([c is None or has_no_nan(c) for c in found]):
+    if tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found]):
         return _masked(tape, cotangents, keep)
     if not keep:
         tape.forget()
@@ -162,7 +165,7 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
 
     None where that cannot be: outer traces have a part in the values, a row is of no kind, or a mask is needed.
     """
-    if tape.outer or state.checked or any([type(p) is ByProgram for p in tape.pulls]):
+    if tape.outer or state.checked or any([getattr(p, "alone", False) for p in tape.pulls]):
         return None
     try:
         return _columns(tape, _Given(tape, values, False).kept, size, seeds)
@@ -189,7 +192,7 @@ def _of_lanes(tape: Any, cotangents: Sequence[Any]) -> list[Any] | None:
         seeds[-1].fill(c)
     # what is known of all rows before the first goes: a way that ends in the middle would have to begin anew
     lanes = [(i, _Lanes(kept, trace)) for i, kept in enumerate(rows) if Tracer in map(type, kept)]
-    programs = [i for i, pulling in enumerate(tape.pulls) if type(pulling) is ByProgram]
+    programs = [i for i, pulling in enumerate(tape.pulls) if getattr(pulling, "alone", False)]
     if any([values.beside for _, values in lanes]) or any([tape.pulls[i].stacks for i in programs]):
         return None
     for i, values in lanes:
@@ -272,13 +275,14 @@ def _columns(tape: Any, rows: list[Any], size: int, seeds: Sequence[Any]) -> lis
     finally:
         restore_warnings(token)
     found = list(cts[:first])
-    return None if tape.begins and not all([c is None or has_no_nan(c) for c in found]) else found
+    begun = tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found])
+    return None if begun else found
 
 
 def linear_program(tape: Any, recording: Any = None) -> tuple[list[Any], Any]:
     """(the tangents of all numbers, the trace they are recorded in) by the linear parts of the rows."""
     if recording is None:
-        recording = TangentTrace(tape.name, protect=lambda x: x)
+        recording = partial_eval.TangentTrace(tape.name, protect=lambda x: x)
     tangents: list[Any] = [recording.new_input(Aval(a.shape, a.dtype)) for a in tape.avals]
     saved, token = state.source, suppress_warnings()
     try:
@@ -304,7 +308,7 @@ def linear_of(tape: Any) -> tuple[Jaxpr, list[Any]]:
     finally:
         recording.closed = True
     tape.forget()
-    return drop_unused_residuals(prune(jaxpr), residuals)
+    return partial_eval.drop_unused_residuals(prune(jaxpr), residuals)
 
 
 def _masked(tape: Any, cotangents: Sequence[Any], keep: bool) -> list[Any]:

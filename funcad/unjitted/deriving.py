@@ -30,7 +30,7 @@ from funcad.masks.masks import CALM, reach_of
 from funcad.transforms.batch import batch_eval
 from funcad.transforms.partial import drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.kinds import LinearTrace, input_of
+from funcad.unjitted.derived_pulls import LinearTrace, input_of
 from funcad.unjitted.pulls import FIRST, LETTERS, Traced, Unprintable, is_elementwise, number, plain
 
 MANY = 1009  # cotangents at once, in the place of any number of them

@@ -25,28 +25,26 @@ def variable(shape: tuple[int, ...], dtype: np.dtype) -> Var:
     return Var(Aval(shape, dtype if dtype.isnative else dtype.newbyteorder("=")))
 
 
-def _transpose_of(primitive: Any) -> Any:
-    return primitive.transpose
-
-
 class _ElementRow:
-    """What three kinds of rows have in common, which keep the index as it is: it would make a kind of each."""
+    """What three kinds of rows have in common, which keep the index as it is: it would make a kind of each.
+
+    `run(cts, ct, numbers, kept)` adds to the cotangents of the operands, as pulls do; `back(ct, *kept)` gives those of
+    the operands in operations that are recorded, and `tangents` those of the result.
+    """
 
     __slots__ = ()
     run: Any
+    back: Any
     there = (0,)
     many = square = free = False
     begins = True
     n_kept = 0
 
-    def columns(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-        size: int,
-    ) -> None:
+    def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        for n, c in zip(numbers, self.back(given[0], *kept)):
+            cts.add(n, c)
+
+    def columns(self, cts: RowCotangents, given: Any, numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
         """Along axis 0 of all arrays the cotangents are counted."""
         self.run(cts, given[0], numbers, (((0, size, 1), *kept[0]), (size, *kept[1]), *kept[2:]))
 
@@ -56,13 +54,7 @@ class _ReadRow(_ElementRow):
 
     __slots__ = ()
 
-    def run(
-        self,
-        cts: RowCotangents,
-        ct: Any,
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
         index, shape, dtype = kept
         (n,) = numbers
         buffer = cts[n]
@@ -76,15 +68,8 @@ class _ReadRow(_ElementRow):
         else:
             add_read(cts, ct, n, basic_index_p, variable(shape, dtype), (), {"index": index})
 
-    def traced(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
-        index, shape, dtype = kept
-        cts.add(numbers[0], _transpose_of(basic_index_p)(given[0], variable(shape, dtype), index=index)[0])
+    def back(self, ct: Any, index: Any, shape: Any, dtype: Any) -> Sequence[Any]:
+        return basic_index_p.transpose(ct, variable(shape, dtype), index=index)  # type: ignore[misc]
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         return [basic_index_p(ts[0], index=kept[0])]
@@ -95,13 +80,7 @@ class _WriteRow(_ElementRow):
 
     __slots__ = ()
 
-    def run(
-        self,
-        cts: RowCotangents,
-        ct: Any,
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
         where = python_index(kept[0])
         # somebody else may hold it: the user who gave it, or another row; operations on arrays of rank 0 give scalars
         if not cts.mine or type(ct) is not np.ndarray:
@@ -117,25 +96,14 @@ class _WriteRow(_ElementRow):
         else:
             cts.add(n, ct)
 
-    def traced(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
-        index, shape, dtype = kept
-        x = variable(shape, dtype)
-        u = variable(tuple([e[1] for e in index if type(e) is tuple]), dtype)
-        found = _transpose_of(basic_update_p)(given[0], x, u, index=index)
-        for n, c in zip(numbers, found):
-            cts.add(n, c)
+    def back(self, ct: Any, index: Any, shape: Any, dtype: Any) -> Sequence[Any]:
+        x, u = variable(shape, dtype), variable(_size_of(index), dtype)
+        return basic_update_p.transpose(ct, x, u, index=index)  # type: ignore[misc]
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         index, _, dtype = kept
-        if len(ts) > 1:
-            return [basic_update_p(*ts, index=index)]
-        return [basic_update_p(ts[0], np.zeros(tuple([e[1] for e in index if type(e) is tuple]), dtype)[()], index=index)]
+        written = ts[1] if len(ts) > 1 else np.zeros(_size_of(index), dtype)[()]
+        return [basic_update_p(ts[0], written, index=index)]
 
 
 class _PickRow(_ElementRow):
@@ -143,27 +111,20 @@ class _PickRow(_ElementRow):
 
     __slots__ = ()
 
-    def run(
-        self,
-        cts: RowCotangents,
-        ct: Any,
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
         c = ct[python_index(kept[0])]
         cts.add(numbers[0], c.copy() if cts.mine and type(c) is np.ndarray else c)
 
-    def traced(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
-        cts.add(numbers[0], basic_index_p(given[0], index=kept[0]))
+    def back(self, ct: Any, index: Any, *_: Any) -> Sequence[Any]:
+        return [basic_index_p(ct, index=index)]
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         return [basic_place_p(ts[0], index=kept[0], shape=kept[1])]
+
+
+def _size_of(index: Any) -> tuple[int, ...]:
+    """The shape of the elements at a canonical index."""
+    return tuple([e[1] for e in index if type(e) is tuple])
 
 
 READ, WRITE, PICK = _ReadRow(), _WriteRow(), _PickRow()

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import given, starts_again
 from funcad.host.devices import NAMESPACES, compute, namespace_of, resident, restore_warnings, suppress_warnings
@@ -28,14 +29,14 @@ from funcad.host.where import open_traces, state, tracing, user_source
 from funcad.ir.aval import shape_of
 from funcad.ir.trace import Trace, bind, next_level, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked, snapshot, tangent_of
-from funcad.masks.masked_rules import cleaned, masked_rule, owned, rule_of
-from funcad.masks.masks import Mask, Masked, mask_of
 from funcad.primitives.comparison import and_, select
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import broadcast_to
-from funcad.transforms.jvp import jvp_step
 
+masks = OnDemand("funcad.masks.masks")
+masked_rules = OnDemand("funcad.masks.masked_rules")
+jvp = OnDemand("funcad.transforms.jvp")
 _NOTHING: frozenset = frozenset()
 _new: Any = object.__new__
 
@@ -148,7 +149,7 @@ class FollowingTrace(Trace):
             state.source = source
         try:
             if primitive.jvp is None or known is None and primitive.multiple:
-                outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
+                outs, touts = jvp.jvp_step(primitive, primals, tangents, params, self.linear)
             else:
                 if known is None:
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
@@ -156,17 +157,18 @@ class FollowingTrace(Trace):
                     (out,) = known
                     if nested and (alone is None or not alone.bound):
                         out = bind_known(primitive, primals, params, shape, out)
-                by = rule_of if self.linear or primitive.calm and not (self.masked or primitive.multiple) else masked_rule
+                plain = self.linear or primitive.calm and not (self.masked or primitive.multiple)
+                by = masked_rules.rule_of if plain else masked_rules.masked_rule
                 token = suppress_warnings()
                 try:
                     found = by(primitive, primals, tangents, out, params, shape)
                 finally:
                     restore_warnings(token)
                 if found is not None and alone is None and not primitive.multiple:
-                    self.masked = self.masked or type(found) is Masked
+                    self.masked = self.masked or type(found) is masks.Masked
                     return self._traced(primitive, args, params, 0, shape, out, found, source)
                 outs, touts = (out, found) if primitive.multiple else ([out], [found])
-            self.masked = self.masked or Masked in map(type, touts)
+            self.masked = self.masked or masks.Masked in map(type, touts)
             rows = None
             if alone is not None:
                 rows, touts = alone.rows_or_tangents(self, primitive, args, primals, params, shape, outs, touts, source)
@@ -198,20 +200,20 @@ class FollowingTrace(Trace):
             doubtful.discard(id(result))  # it may be the id of a tracer that is gone
         return result
 
-    def behind(self, x: Tracer, mask: Mask) -> Tracer:
+    def behind(self, x: Tracer, mask: Any) -> Tracer:
         """x, a cotangent that is zero where no path leads to it: what its tangent has there is zero for the same reason."""
         t = tangent_of(x)
-        value, own = (t.value, t.mask) if type(t) is Masked else (t, None)
+        value, own = (t.value, t.mask) if type(t) is masks.Masked else (t, None)
         if not mask.bools.fixed:  # until it is asked for, the user may write into what it would be made of
-            mask = mask_of(owned(mask.bools.get()), mask.whole)
+            mask = masks.mask_of(masked_rules.owned(mask.bools.get()), mask.whole)
         both = mask.with_dirt(0) if own is None else own.combined(and_, mask, shape_of(x), False)
         self.masked = True
-        return self._note_layout(select, [x], Tracer(self, None, x.primal, Masked(value, both), x.source))
+        return self._note_layout(select, [x], Tracer(self, None, x.primal, masks.Masked(value, both), x.source))
 
     def result(self, value: Any, tangent: Any, source: Any) -> Tracer:
         """The traced result of work that was done elsewhere."""
         traced = Tracer(self, None, value, tangent, source)
-        self.masked = self.masked or type(tangent) is Masked
+        self.masked = self.masked or type(tangent) is masks.Masked
         if len(shape_of(value)) > 1:
             self._doubt(traced)
         return traced
@@ -289,7 +291,7 @@ def run_following(
             t = None
             if type(o) is Tracer:
                 if o.owner is trace:
-                    t = o.tangent if type(o.tangent) is int else cleaned(tangent_of(o))
+                    t = o.tangent if type(o.tangent) is int else masked_rules.cleaned(tangent_of(o))
                     o = o.primal
                 elif not o.owner.level:
                     (o,) = plain_values([o])

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.host.devices import NAMESPACES, on_device
 from funcad.host.locks import Locks
 from funcad.host.real_types import ordinary
@@ -26,11 +27,12 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.ir.trace import AbstractTrace, bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked
 from funcad.primitives.shape import broadcast_to
-from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import linear_of, linear_program
 from funcad.unjitted.following import FollowingTrace, run_following
 from funcad.unjitted.outside import Protector
 from funcad.unjitted.tape import Tape, among_lanes
+
+partial_eval = OnDemand("funcad.transforms.partial")
 
 _FLOATS, _ndarray = (float, np.float64), np.ndarray
 
@@ -41,7 +43,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
     Until the operation ends, what a derivative keeps of them is protected as its operands are.
     """
     for t in tangents:
-        protector = t.owner.protect if type(t) is Tracer and type(t.owner) is TangentTrace else None
+        protector = t.owner.protect if type(t) is Tracer and type(t.owner) is partial_eval.TangentTrace else None
         if isinstance(protector, Protector):
             protector.args = [*protector.args, *values]
             return
@@ -53,10 +55,10 @@ class LinearizingTrace(FollowingTrace):
     __slots__ = ()
     linear = True
 
-    def open_recording(self) -> TangentTrace:
+    def open_recording(self) -> Any:
         """The trace of the tangent program, made when something is to be recorded there."""
         if self.recording is None:
-            self.recording = TangentTrace(self.name, protect=self.protector)
+            self.recording = partial_eval.TangentTrace(self.name, protect=self.protector)
         return self.recording
 
     def record(

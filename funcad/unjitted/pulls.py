@@ -17,10 +17,11 @@ from importlib import import_module
 from math import isinf, isnan
 from sys import modules
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import NamedTuple
 from funcad.host.real_types import is_a
 from funcad.ir.primitive import Primitive
 from funcad.memo import remembers, table

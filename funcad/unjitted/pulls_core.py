@@ -14,7 +14,6 @@ from funcad.primitives import (
     contraction,
     conversion,
     families,
-    loop,
     reduction,
     shape,
     transcendental,
@@ -63,7 +62,6 @@ add_p = families.add
 broadcast_in_dim_p = families.broadcast_in_dim
 reduce_sum_p = families.reduce_sum_p
 reshape_p = families.reshape
-stack_add_p = loop.stack_add_p
 cumsum_p = reduction.cumsum_p
 reduce_max_p = reduction.reduce_max_p
 reduce_min_p = reduction.reduce_min_p
@@ -945,6 +943,7 @@ FAMILIES = (
     "eigen",
     "fourier",
     "linear_systems",
+    "loop",
     "matrix_functions",
     "norms",
     "random_bits",
@@ -1328,14 +1327,6 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": lambda xp, ct: ct,
         "01 n,n": lambda xp, ct: (ct, ct),
         "00 n,n": lambda xp, ct: ct + ct,
-    },
-    stack_add_p: {
-        "0- n,n": lambda xp, ct: ct,
-        "-1 n,n": lambda xp, ct: ct,
-        "01 n,n": lambda xp, ct: (ct, ct),
-        "00 n,n": lambda xp, ct: ct + ct,
-        "0- n,i": lambda xp, ct: ct,
-        "0- n,b": lambda xp, ct: ct,
     },
     cumsum_p: {
         "0 n1 axis=0 reverse=False": lambda xp, ct, shapes: cumsum_p.impl(xp, ct, axis=0, reverse=True),

@@ -16,53 +16,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
-from funcad.host.where import GENERATED, open_traces, state, user_source
-from funcad.ir.aval import aval_of
+from funcad.configuration import OnDemand
+from funcad.host.where import open_traces, state
+from funcad.ir.jaxpr import params_key
 from funcad.ir.tracer import Tracer
-from funcad.memo import alike, remembers, table
-from funcad.passes.subprograms import params_key
-from funcad.unjitted.element_rows import READ
-from funcad.unjitted.following import with_value
-from funcad.unjitted.kinds import Pull
+from funcad.memo import alike, table
 
+written_again = OnDemand("funcad.unjitted.written_again")
 _MOST = 4096  # calls that are remembered
 _MOST_OPERANDS = 64
 _STATIC = frozenset([int, str, bool, type(None), type])
-_FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
-_NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
-_COMPUTED = frozenset([np.ndarray, np.float64, np.float32])  # of other types one object may stand for many values
+FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
 _SIGHTS = 3  # of a call that is not watched yet: to watch it costs as much as some calls
 _memo = table(
     "unjitted.remembered",
     "kinds of operands: a _Call, False where it cannot be written again, or how often it came",
     _MOST,
     # by chance a constant is equal to an operand
-    lambda held, new: type(held) is not _Call or type(new) is not _Call or alike(held, new),
+    lambda held, new: type(held) is not type(new) or type(held) in (bool, int) or alike(held, new),
 )
-
-
-class _Step(NamedTuple):
-    """A row that is to be written: its operands have places among operands, strong operands, constants and results."""
-
-    primitive: Any
-    operands: Sequence[Any]
-    params: dict
-    bits: Any
-    shape: Any
-    places: Any
-    row: Any  # (pull, numbers, what it keeps, does nobody else hold the result, does it lie as NumPy's); None: no derivative
-    values: Sequence[Any] = ()  # of the operands
-    safe: Sequence[bool] = ()  # which of these nobody else can change
-
-
-class _Call(NamedTuple):
-    rows: int
-    again: Callable[[Any, Sequence[Any]], Any]  # writes them
 
 
 def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[..., Any]:
@@ -86,7 +62,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
             elif len(args) == 1 and kind is Tracer and not kwargs:  # the common case without a loop
                 return of_one(head)
             elif kind is list or kind is tuple or type(args[-1]) is tuple:
-                items = _flat(args)
+                items = flat(args)
         for a in items:
             kind = type(a)
             if kind is Tracer:
@@ -98,7 +74,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
                 kind = type(p)
                 if kind is np.ndarray:
                     key += p.shape, p.strides, p.dtype
-                elif kind in _FLOATS:
+                elif kind in FLOATS:
                     key += "traced", kind
                 else:
                     return function(*args, **kwargs)
@@ -106,7 +82,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
             elif kind is np.ndarray:
                 key += "array", a.shape, a.strides, a.dtype
                 operands.append(a)
-            elif kind in _FLOATS:
+            elif kind in FLOATS:
                 key.append(kind)
                 if numbers:
                     operands.append(a)
@@ -158,7 +134,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
     return call
 
 
-def _flat(args: Sequence[Any]) -> list[Any]:
+def flat(args: Sequence[Any]) -> list[Any]:
     """The arguments, and those in lists and tuples among them, each list announced by its type and length."""
     found: list[Any] = []
     for a in args:
@@ -169,81 +145,6 @@ def _flat(args: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[int], constants: Sequence[Any]) -> Callable:
-    """A function of a tape and of operands of the same kinds that writes these rows: as lines of Python, without a look."""
-    scope: dict[str, Any] = {"user_source": user_source, "restore_warnings": restore_warnings, "pending": pending}
-    scope |= {"deliver": deliver, "with_value": with_value, "float64": np.float64}
-    scope |= {f"c{i}": c for i, c in enumerate(constants)}
-    names = [(f"x{k}", f"p{k}", f"t{k}") if type(a) is Tracer else (f"x{k}", f"x{k}", "None") for k, a in enumerate(operands)]
-    lines = ["def again(tape, operands):", " source = user_source(3)", f" {''.join([f'{x}, ' for x, *_ in names])}= operands"]
-    lines += [f" {p}, {t} = {x}.primal, {x}.tangent" for x, p, t in names if p != x]
-    for i, k in enumerate(strong):
-        lines += [f" s{i} = with_value(x{k}, float64(p{k}))", f" q{i} = s{i}.primal"]
-        names.append((f"s{i}", f"q{i}", f"t{k}"))
-    names += [(f"c{i}", f"c{i}", "None") for i in range(len(constants))]
-    for i, step in enumerate(steps):
-        primitive, given, params, shape = step.primitive, step.operands, step.params, step.shape
-        run = on_numpy(primitive, list(map(aval_of, given)), params)
-        scope |= {f"primitive{i}": primitive, f"run{i}": run, f"params{i}": params, f"bits{i}": step.bits, f"shape{i}": shape}
-        xs, ps, ts = map(list, zip(*[names[place] for place in step.places]))
-        for k, x in enumerate(given):
-            if shape is not None and type(x) is Tracer and type(x.primal) is float:  # rules ask for its shape
-                lines.append(f" n{i}_{k} = float64({ps[k]})")
-                ps[k] = f"n{i}_{k}"
-        operation = f"o{i} = run{i}({', '.join(ps)})"
-        if primitive.silent:
-            lines.append(f" {operation}")
-        else:
-            lines += [" token = tape._enter()", " try:", f"  {operation}", " finally:", "  if token is not None:"]
-            lines += ["   restore_warnings(token)", "   if pending:", f"    deliver(primitive{i}, ({', '.join(ps)},))"]
-        if step.row is None:
-            names.append((f"o{i}", f"o{i}", "None"))
-            continue
-        if primitive.turns:
-            lines.append(" tape.trace.turned = True")
-        lines += _row_lines(i, step, xs, ps, ts, scope)
-        names.append((f"r{i}", f"o{i}", f"r{i}.tangent"))
-    lines.append(f" return {names[-1][0]}")
-    exec(_code("\n".join(lines)), scope)
-    return scope["again"]
-
-
-def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str], scope: dict[str, Any]) -> list[str]:
-    """The lines that write a row of the same pull."""
-    pull, numbers, kept, own, plain = step.row
-    three = ", ".join([f"({', '.join(each)},)" for each in (xs, ps, ts)])
-    if isinstance(pull, Pull) and pull.asked:  # the pull is another one if an answer is
-        return [f" r{i} = tape.written(primitive{i}, {three}, params{i}, bits{i}, shape{i}, o{i}, source)"]
-    lines, reads, n = [], [], len(xs)
-    scope |= {f"pull{i}": pull, f"plain{i}": plain}
-    if not isinstance(pull, Pull):
-        rest = kept
-    else:
-        rest = kept[pull.n_kept :]
-        if pull.part is not None:
-            scope[f"part{i}"] = pull.part
-            lines.append(f" m{i} = part{i}.computed(({', '.join(ps)}, o{i}))")
-        for s in pull.sources:
-            x = ps[s] if s < n else f"o{i}" if s == n else f"m{i}[{s - n - 1}]"
-            fresh = own and s == n or s < n and (step.safe[s] or type(step.values[s]) is not np.ndarray)
-            reads.append(x if fresh else f"tape._kept({x}, {s}, ({', '.join(xs)},), ({', '.join(ps)},), o{i})")
-    for k, value in enumerate(rest):
-        scope[f"rest{i}_{k}"] = value
-        reads.append(f"rest{i}_{k}")
-    given = [x.tangent if type(x) is Tracer else None for x in step.operands]
-    rows = [ts[given.index(m)] for m in numbers]
-    row = f"pull{i}, ({', '.join(rows)},), ({''.join([f'{r}, ' for r in reads])}), plain{i}, o{i}, {bool(own)}, source"
-    lines.append(f" r{i} = tape.row({row})")
-    if pull.square or pull is READ:
-        lines.append(f" if tape.trace.turned: tape.note(r{i}, primitive{i}, ({', '.join(xs)},), params{i}, shape{i})")
-    return lines
-
-
-@remembers(_MOST)
-def _code(text: str) -> Any:  # the same for all shapes
-    return compile(text, GENERATED, "exec")
-
-
 def _watch(
     key: tuple, sights: int, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any
 ) -> Any:
@@ -252,131 +153,13 @@ def _watch(
     Not if one object is a traced value's and a constant, which may differ.
     """
     if sights < _SIGHTS:
-        _remember(key, sights + 1)
+        remember(key, sights + 1)
         return function(*args, **kwargs)
-    primals = {id(a.primal) for a in operands if type(a) is Tracer}
-    if not primals.isdisjoint([id(a) for a in _flat((*args, *kwargs.values())) if type(a) is not Tracer]):
-        return function(*args, **kwargs)
-    tape = trace.tape
-    n, doubtful = len(tape.pulls), trace.doubtful
-    try:
-        tape.notes = {}
-        state.checked = functools.partial(_noted, tape.notes)
-        result = function(*args, **kwargs)
-        if trace.tape is tape:  # otherwise the tape was given up, which says nothing of the next call
-            plain = trace.doubtful is doubtful and "looked" not in tape.notes
-            _remember(key, plain and _call_of(tape, n, operands, result))
-    finally:
-        tape.notes = state.checked = None
-    return result
+    return written_again.watch(key, trace, operands, function, args, kwargs)
 
 
-def _remember(key: tuple, what: Any) -> None:
+def remember(key: tuple, what: Any) -> None:
     _memo.pop(key, None)
     _memo.put(key, what)
 
 
-def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: dict) -> Any:
-    """`compute`, of which a note is made: the result may have no derivative, and be an operand of a row."""
-    token = None if primitive.silent else warn_at_user_line()
-    try:
-        out = primitive.impl(xp, *args, **params)
-    finally:
-        if token is not None:
-            restore_warnings(token)
-            if pending:
-                deliver(primitive, args)
-    if type(out) in _COMPUTED:
-        notes["computed", id(out)] = primitive, args, params, out
-    return out
-
-
-def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
-    """What rows from the n-th on say that a call on these operands does; False if it may be another thing next time."""
-    rows = range(n, len(tape.pulls))
-    if not rows or type(result) is not Tracer or result.tangent != tape.first + rows[-1]:
-        return False
-    reading = _Reading(tape, operands)
-    for row in rows:
-        number = tape.first + row
-        if number not in tape.notes or tape.pulls[row] is None:
-            return False
-        primitive, given, params, bits, shape, out = tape.notes[number]
-        places = [reading.place(x) for x in given]
-        if None in places:
-            return False
-        about = tape.pulls[row], tape.numbers[row], tape.kept[row], tape.own[number], tape.plain[number]
-        values = [x.primal if type(x) is Tracer else x for x in given]
-        safe = [type(x) is Tracer and x.tangent >= tape.first + n and bool(tape.own[x.tangent]) for x in given]
-        reading.add(_Step(primitive, given, params, bits, shape, places, about, values, safe), number, out)
-    if result.primal is not tape.notes[result.tangent][-1]:
-        return False
-    firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
-    if not reading.used.issuperset(firsts.values()):
-        return False
-    start = {"operand": 0, "strong": len(operands), "constant": len(operands) + len(reading.strong)}
-    start["result"] = start["constant"] + len(reading.constants)
-    steps = [s._replace(places=[start[where] + k for where, k in s.places]) for s in reading.steps]
-    return _Call(len(rows), _written(steps, operands, reading.strong, reading.constants))
-
-
-class _Reading:
-    """Steps of a call as they are read off the rows; a place is a pair (of what kind, its number)."""
-
-    def __init__(self, tape: Any, operands: list[Any]):
-        self.tape = tape
-        self.operands = operands
-        self.by_value = any([type(a) in _FLOATS for a in operands])  # a constant might have been made of them
-        self.used: set[int] = set()
-        self.strong: list[int] = []
-        self.constants: list[Any] = []
-        self.steps: list[_Step] = []
-        self.made: dict[int, tuple[str, int]] = {}  # by a row's number, or the id of what a free step computes
-        traced = [(a, k) for k, a in enumerate(operands) if type(a) is Tracer]
-        self.values: dict[int, tuple[str, int]] = {id(a.primal): ("operand", k) for a, k in traced}
-
-    def add(self, step: _Step, row: int, value: Any) -> tuple[str, int]:
-        """Take a step that writes the row of this value, or computes that without one: then `row` is its id."""
-        place = self.made[row] = "result", len(self.steps)
-        if step.row is not None:
-            self.values[id(value)] = place
-        self.steps.append(step)
-        return place
-
-    def place(self, x: Any) -> tuple[str, int] | None:
-        """Where a row's operand comes from; None if that is not known."""
-        for k, a in enumerate(self.operands):
-            if a is x:
-                self.used.add(k)
-                return "operand", k
-        if type(x) is Tracer:
-            made = self.made.get(x.tangent)
-            if made is not None:
-                return made if self.tape.notes[x.tangent][-1] is x.primal else None
-            for k, a in enumerate(self.operands):
-                if type(a) is Tracer and a.tangent == x.tangent and type(a.primal) is float and type(x.primal) is np.float64:
-                    self.used.add(k)
-                    self.strong.append(k)
-                    return "strong", len(self.strong) - 1
-            return None
-        if type(x) in _NUMBERS and not self.by_value:
-            self.constants.append(x)
-            return "constant", len(self.constants) - 1
-        return self.made.get(id(x)) or self._computed(x)
-
-    def _computed(self, x: Any) -> tuple[str, int] | None:
-        """The place of what a primitive computed of values alone."""
-        found = self.tape.notes.get(("computed", id(x)))
-        if found is None or id(x) in self.values:
-            return None
-        primitive, args, params, _ = found
-        places = []
-        for a in args:
-            place = self.values.get(id(a))
-            if place is not None and place[0] == "operand":
-                self.used.add(place[1])
-            place = place or self.place(a)
-            if place is None:
-                return None
-            places.append(place)
-        return self.add(_Step(primitive, args, params, None, None, places, None), id(x), x)

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.host.real_types import contiguous, memory_axes, of_copy
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
-from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
+
+partial_eval = OnDemand("funcad.transforms.partial")
 
 _UNKNOWN: tuple = None, {}  # also of what was made so long ago that its equation is gone (api/lane_trace.py)
 _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value
@@ -228,7 +230,7 @@ def _made_plainly(x: Tracer) -> bool:
     tangent = tangent_of(x)
     if type(tangent) is int and x.owner.tape is not None:
         return _in_tape(x.owner.tape, tangent)
-    if type(tangent) is Tracer and type(tangent.owner) is TangentTrace:
+    if type(tangent) is Tracer and type(tangent.owner) is partial_eval.TangentTrace:
         doubts = [(x.owner.settled or ())[d] if type(d) is int else d for d in x.owner.doubtful]
         return _in_recording(tangent.owner, doubts, tangent.atom)
     if not x.owner.level:  # a buffer
@@ -252,7 +254,7 @@ def _in_tape(tape: Tape, number: int) -> bool:
     return True
 
 
-def _in_recording(trace: TangentTrace, doubts: Sequence[Any], wanted: Var) -> bool:
+def _in_recording(trace: Any, doubts: Sequence[Any], wanted: Var) -> bool:
     missing = {wanted}
     for equation in reversed(trace.equations):
         if not missing.isdisjoint(equation.outputs):

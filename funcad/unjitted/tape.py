@@ -24,15 +24,14 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
 from funcad.host.where import internal, open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
-from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import prune
+from funcad.ir.jaxpr import params_key, prune
 from funcad.ir.trace import bind, next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers, table
-from funcad.passes.subprograms import params_key
 from funcad.primitives import conversion
 from funcad.primitives.arithmetic import add, neg, square_p, sub
 from funcad.primitives.basic_indexing import basic_index_p, basic_update_p
@@ -40,12 +39,14 @@ from funcad.primitives.comparison import select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
-from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
-from funcad.unjitted.kinds import ByProgram, has_rows, kind_of, kinds, pull_by_elements, pull_of
+from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_by_elements, pull_of
 from funcad.unjitted.outside import COPIED, NO_LOCKS, Outside, Protector
 
+derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
+interpret = OnDemand("funcad.ir.interpret")
+partial_eval = OnDemand("funcad.transforms.partial")
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
 _new: Any = object.__new__
@@ -207,12 +208,7 @@ class Tape(Protector):
             if found is not None:
                 own = type(out) is not _ndarray or out.base is None
                 pull, rows, kept = found
-                result = self.row(pull, rows, kept, True, out, own, user_source(4))
-                if self.notes is not None:
-                    self.notes[result.tangent] = primitive, tuple(args), params, bits, None, out
-                if primitive.square is not None and trace.turned:
-                    self.note(result, primitive, args, params, None)
-                return result
+                return self.row(pull, rows, kept, True, out, own, user_source(4), (primitive, tuple(args), params, bits, None))
         return self.written(primitive, args, primals, numbers, params, bits, shape, out, user_source(4))
 
     def written(
@@ -294,8 +290,10 @@ class Tape(Protector):
             self.notes["looked"] = True
         return results
 
-    def row(self, pull: Any, numbers: tuple, kept: tuple, plain: Any, out: Any, own: Any, source: Any) -> Any:
-        """The traced result of a row."""
+    def row(
+        self, pull: Any, numbers: tuple, kept: tuple, plain: Any, out: Any, own: Any, source: Any, operation: Any = None
+    ) -> Any:
+        """The traced result of a row; `operation`: (primitive, operands, parameters, their bits, shape) of the one result."""
         n = self.first + len(self.pulls)
         self.pulls.append(pull)
         self.numbers.append(numbers)
@@ -312,6 +310,14 @@ class Tape(Protector):
         result.tangent = n
         result.source = source
         result.atom = result._aval = result.box = None
+        if operation is not None:
+            if self.notes is not None:
+                self.notes[n] = (*operation, out)
+            primitive, args, params, _, shape = operation
+            if primitive.turns:
+                self.trace.turned = True
+            if primitive.square is not None and self.trace.turned:
+                self.note(result, primitive, args, params, shape)
         return result
 
     def note(self, traced: Any, primitive: Any, args: Sequence[Any], params: dict, shape: Any, i: int = 0) -> None:
@@ -392,6 +398,16 @@ class Tape(Protector):
         if mode is not self.mode:
             self.mode, self.user_line_mode = mode, user_line_mode(mode)
         return None if self.user_line_mode is None else enter(self.user_line_mode)
+
+    def _computed(self, primitive: Any, operation: Callable[..., Any], *operands: Any) -> Any:
+        token = self._enter()
+        try:
+            return operation(*operands)
+        finally:
+            if token is not None:
+                restore_warnings(token)
+                if pending:
+                    deliver(primitive, operands)
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
@@ -679,15 +695,7 @@ class Tape(Protector):
             if out is None:
                 out = bind(dot_general_p, p, q, **plan[0])
             return self._of_kind(dot_general_p, (x, y), (p, q), (tx, ty), plan[0], plan[1], out)
-        mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-        try:
-            out = _matmul(p, q)
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(dot_general_p, (p, q))
+        out = self._computed(dot_general_p, _matmul, p, q)
         params, bits = plan
         return self._of_kind(dot_general_p, (x, y), (p, q), (tx, ty), params, bits, out)
 
@@ -716,14 +724,8 @@ class Tape(Protector):
             numbers = (u,) if t is None else (t,) if u is None or t == u else numbers
         own = type(out) is not _ndarray or out.base is None and out is not p
         source = source or self.source_at(_getframe(3))
-        result = self.row(pull, numbers, kept, primitive.layout is not None, out, own, source)
-        if self.notes is not None:
-            self.notes[result.tangent] = primitive, args, params, bits, None, out
-        if primitive.turns:
-            self.trace.turned = True
-        if pull.square and self.trace.turned:
-            self.note(result, primitive, args, params, None)
-        return result
+        operation = primitive, args, params, bits, None
+        return self.row(pull, numbers, kept, primitive.layout is not None, out, own, source, operation)
 
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
@@ -748,15 +750,7 @@ class Tape(Protector):
             if out is None:
                 return None
         else:
-            mode = error_mode()
-            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-            try:
-                out = run(p)
-            finally:
-                if token is not None:
-                    restore_warnings(token)
-                    if pending:
-                        deliver(primitive, (p,))
+            out = self._computed(primitive, run, p)
         result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out, source)
         if not keepdims:
             return result
@@ -792,12 +786,8 @@ class Tape(Protector):
                 out = out.copy("K")
         n: Any = x.tangent  # the number of a row
         source = self.source_at(_getframe(3))
-        result = self.row(READ, (n,), (basic, p.shape, p.dtype), True, out, own, source)
-        if self.notes is not None:
-            self.notes[result.tangent] = basic_index_p, (x,), {"index": basic}, None, None, out
-        if self.trace.turned:
-            self.note(result, basic_index_p, (x,), {"index": basic}, None)
-        return result
+        operation = basic_index_p, (x,), {"index": basic}, None, None
+        return self.row(READ, (n,), (basic, p.shape, p.dtype), True, out, own, source, operation)
 
     def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
         """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
@@ -843,7 +833,7 @@ class ByRule:
     def __init__(self, tape: Any, bound: bool = False):
         self.tape = tape
         self.bound = bound  # do outer traces know the results?
-        self.recording = TangentTrace(tape.trace.name, protect=tape)
+        self.recording = partial_eval.TangentTrace(tape.trace.name, protect=tape)
         self.rows: list[int] = []  # of the operands
         self.tangents: list[Tracer] = []
 
@@ -882,8 +872,8 @@ class ByRule:
             return [None] * len(outs), touts
         rest, kept = self.recording.jaxpr([touts[i] for i in there])
         self.recording.closed = True
-        rest, kept = drop_unused_residuals(prune(rest), kept)
-        pull = ByProgram(rest, len(kept), there)
+        rest, kept = partial_eval.drop_unused_residuals(prune(rest), kept)
+        pull = derived_pulls.ByProgram(rest, len(kept), there)
         tape.outer = tape.outer or Tracer in map(type, kept)
         rows = tape.rows(pull, tuple(self.rows), tuple(kept), primitive, args, primals, params, shape, outs, source)
         return rows, touts
@@ -893,5 +883,5 @@ class ByRule:
         there = [i for i, t in enumerate(touts) if t is not None]
         rest, kept = self.recording.jaxpr([touts[i] for i in there])
         self.recording.closed = True
-        found = dict(zip(there, eval_jaxpr(rest, [*kept, *tangents])))
+        found = dict(zip(there, interpret.eval_jaxpr(rest, [*kept, *tangents])))
         return [found.get(i) for i in range(len(touts))]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.errors import SharedMemoryError, WriteError
 from funcad.host.where import state, user_source
 from funcad.ir.aval import said, shape_of
@@ -26,8 +27,8 @@ from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_update
 from funcad.unjitted.following import with_value
 from funcad.unjitted.linearizing import FOLLOWING
-from funcad.unjitted.strides import stand_in
 
+strides = OnDemand("funcad.unjitted.strides")
 _new: Any = object.__new__
 _MANY = 64  # weak references, among which those to what is gone are looked for
 
@@ -153,7 +154,7 @@ def _keep_layout(x: Tracer) -> None:
     """What is written stays where it is: how x lies in memory is asked of the value that it names now."""
     primal: Any = x.primal
     if type(primal) is np.ndarray:  # which would be kept
-        primal = stand_in(primal)
+        primal = strides.stand_in(primal)
     if x.box is None:
         x.box = Box()
     x.box.first = first = Tracer(x.owner, x.atom, primal, x.tangent, x.source)

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad import tree
-from funcad.configuration import config
+from funcad.configuration import OnDemand, config
 from funcad.host.conversions import needs_buffers
 from funcad.host.devices import compute
 from funcad.host.where import state, tracing
@@ -23,8 +22,10 @@ from funcad.ir.trace import Trace, abstract_trace_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.unjitted.linearizing import FOLLOWING
-from funcad.unjitted.strides import made_like
 from funcad.writes.boxes import Box, refresh
+
+strides = OnDemand("funcad.unjitted.strides")
+tree = OnDemand("funcad.tree")
 
 
 class _PlainTrace(Trace):
@@ -68,7 +69,7 @@ class _PlainTrace(Trace):
         result = buffer(out)
         if type(result) is Tracer:
             boxed = [a for a in args if type(a) is Tracer and a.box is not None]
-            odd = [a.box.doubtful or made_like(a.primal) is not None for a in boxed]
+            odd = [a.box.doubtful or strides.made_like(a.primal) is not None for a in boxed]
             result.box.doubtful = primitive.layout is None or any(odd)
         return result
 
@@ -129,14 +130,14 @@ def write_plain(x: Tracer, index: Any, value: Any, view: Tracer | None) -> bool:
 
 
 def _traced(x: Any) -> bool:
-    return type(x) is Tracer or type(x) in (list, tuple) and any(map(_traced, x))
+    return type(x) is Tracer or hasattr(x, "closed_up") or type(x) in (list, tuple) and any(map(_traced, x))
 
 
 def started(x: Tracer, values: Sequence[Any]) -> Any:
     """The value of a plain handle that traced `values` are about to be written into: in a program, what made it."""
     fill = x.box.fill if x.box is not None else None
     trace = abstract_trace_of([v for v in values if type(v) is Tracer])
-    known = x.primal.flags.c_contiguous and made_like(x.primal) is None  # as the program's own would lie in memory
+    known = x.primal.flags.c_contiguous and strides.made_like(x.primal) is None  # as the program's own would lie in memory
     if fill is None or trace is None or trace.closed or not known:
         return PLAIN.value(x)
     aval = aval_of(x)

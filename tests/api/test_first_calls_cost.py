@@ -18,8 +18,8 @@ import funcad
 import funcad.autograd
 
 ROOT = Path(funcad.__file__).parents[1]
-ALL, OWN = 93, 88  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
-AUTOGRAD = 13  # what `import funcad.autograd` and its NumPy load beside that
+ALL, OWN = 65, 63  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
+AUTOGRAD = 8  # what `import funcad.autograd` and its NumPy load beside that
 ENTRY = 8  # calls of Python's before and after the tape of a gradient
 WHOLE = 12  # calls of Python's in a gradient of a function that does nothing, its own among them
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import funcad as fc
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.passes.subprograms import params_key, program_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Var, params_key
+from funcad.passes.subprograms import program_key
 from funcad.tree.same import same_key
 
 NAN = np.frombuffer(np.uint64(0x7FF8000000000001).tobytes())[0]  # another nan than NumPy's

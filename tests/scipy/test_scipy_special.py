@@ -269,3 +269,10 @@ print("done")
 def test_scipys_own_support_of_other_arrays():
     """SCIPY_ARRAY_API=1 puts functions in Python before SciPy's ufuncs."""
     assert in_a_process(ARRAY_API, SCIPY_ARRAY_API="1") == "done"
+
+
+def test_zeta_of_complex_numbers_is_refused() -> None:
+    z = np.array([2.0 + 1.0j, 3.0 + 0.0j])
+    for transform in (funcad.jit, funcad.vmap, lambda f: lambda z: funcad.jvp(f, (z,), (z,))):
+        with pytest.raises(TypeError, match="complex arguments"):
+            transform(lambda z: scipy.special.zeta(z))(z)

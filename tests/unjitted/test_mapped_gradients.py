@@ -9,7 +9,7 @@ import pytest
 
 import funcad as fc
 from funcad.configuration import config
-from funcad.unjitted import following, kinds
+from funcad.unjitted import derived_pulls, following
 
 R = np.random.default_rng(5)
 X = R.normal(size=(7, 4))
@@ -95,7 +95,7 @@ def test_the_rows_are_those_of_a_gradient_outside_of_vmap(monkeypatch):
     def never(*args):
         raise AssertionError("a rule ran")
 
-    monkeypatch.setattr(kinds, "rule_of", never)
+    monkeypatch.setattr(derived_pulls, "rule_of", never)
     monkeypatch.setattr(following.FollowingTrace, "by_rule", never)
     for xs in (X, X[:2], X * 2):
         close(mapped_gradient(params, xs), looped(lambda x: fc.value_and_grad(f)(params, x), xs))

@@ -20,7 +20,7 @@ from funcad.primitives.families import add, elementwise, reduce_sum_p, reshape
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted import kinds, pulls, pulls_core, writing
 from funcad.unjitted.deriving import WORDS, linear_of, source_of, text_of_pull
-from funcad.unjitted.kinds import RowCotangents, WrittenPull, has_rows
+from funcad.unjitted.kinds import RowCotangents, has_rows
 from funcad.unjitted.pulls import Unprintable, is_elementwise
 from tests import standin
 
@@ -132,8 +132,8 @@ def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, t
     """The pull that rows of these operands have, and what they keep."""
     first = {n: i for i, n in reversed(list(enumerate([n for n in dict.fromkeys(traced) if n is not None])))}
     rows = [None if n is None else first[n] for n in traced]
-    pull = kinds._derived([], (primitive, operands, rows, [out], params, None), wide)
-    if type(pull) is not WrittenPull:
+    pull = kinds._ahead((primitive, operands, rows, [out], params, None), wide)
+    if pull is None:
         return None, []
     everything = [*operands, out]
     if pull.part is not None:

@@ -6,14 +6,18 @@
 1.0
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from funcad.foreign_names import mirror as _mirror
 
-# isort: off
-from funcad.autograd.numpy.numpy_vjps import (
-    column_stack as column_stack, concatenate as concatenate, dstack as dstack, hstack as hstack,
-    make_diagonal as make_diagonal, metadata as metadata, stack as stack, vstack as vstack, where as where,
-)  # fmt: skip
-# isort: on
-
-__getattr__, __dir__ = _mirror(__name__, "funcad.numpy", "numpy")
+_OWN = "column_stack concatenate dstack hstack make_diagonal metadata stack vstack where".split()  # loaded when first used
+_mirrored, __dir__ = _mirror(__name__, "funcad.numpy", "numpy")
 __all__ = ["make_diagonal", *[name for name in __dir__() if name not in ("test", "testing")]]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name not in _OWN:
+        return _mirrored(name)
+    value = globals()[name] = getattr(_importlib.import_module("funcad.autograd.numpy.numpy_vjps"), name)
+    return value

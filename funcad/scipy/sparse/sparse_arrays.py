@@ -18,6 +18,7 @@ import numpy as np
 import funcad.numpy as fnp
 from funcad import tree
 from funcad.api.border import api
+from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert
@@ -68,16 +69,29 @@ class SparseArray:
     It is what the arrays and matrices of SciPy's are for traced elements, of any format; `kind` says which ("csr_matrix").
     Elements at one place add up, as in SciPy. It has what they have where the places of the result are known: conversions,
     indices and slices, `T`, `@` with arrays and sparse arrays, `+`, `-`, products and powers by elements, sums, `diagonal`,
-    `toarray`; and it goes into the functions of funcad.scipy.sparse and of its linalg. It cannot be written.
+    `toarray`; and it goes into the functions of funcad.scipy.sparse and of its linalg. `A[i, j] = v` and `A[i, j] += v`
+    write it: what is written waits in a table until something else is asked for; loops over elements take a step each.
     """
 
     __array_ufunc__ = None  # so that arrays leave `x @ A` and `2 * A` to it
-    __slots__ = ("data", "places", "kind", "__weakref__")
+    __slots__ = ("_data", "_places", "kind", "_numbers", "_written", "__weakref__")
 
     def __init__(self, data: Any, places: Places, kind: str = "coo_array"):
-        self.data = data
-        self.places = places
+        self._data = data
+        self._places = places
         self.kind = kind
+        self._numbers: dict[tuple[int, int], int] | None = None  # of one that is being written: where each element is
+        self._written: dict[tuple[int, int], Any] = {}  # what waits
+
+    @property
+    def data(self) -> Any:
+        self._settle()
+        return self._data
+
+    @property
+    def places(self) -> Places:
+        self._settle()
+        return self._places
 
     @classmethod
     def of(cls, a: Any, kind: str | None = None) -> SparseArray:
@@ -154,14 +168,63 @@ class SparseArray:
         return moved(move(mine.numbered()), mine.data)
 
     def __getitem__(self, index: Any) -> Any:
+        if self._written:
+            at = self._pair(index)
+            if at in self._written:
+                return self._written[at]
+            if at is not None and self._numbers is not None and at not in self._numbers:
+                return self._data.dtype.type(0)
         return self._moved(lambda ids: ids[index])
 
+    def _pair(self, index: Any) -> tuple[int, int] | None:
+        """The row and the column of one element; None of all other indices."""
+        if type(index) is not tuple or len(index) != 2 or not all([is_a(i, (int, np.integer)) for i in index]):
+            return None
+        (i, j), (n, m) = index, self._places.shape
+        if not (-n <= i < n and -m <= j < m):
+            raise IndexError(f"index ({i}, {j}) out of range")
+        return int(i) % n, int(j) % m
+
+    def _settle(self) -> None:
+        """What was written is among the elements from now on."""
+        if not self._written:
+            return
+        written, self._written = self._written, {}
+        numbers, shape = self._numbers or {}, self._places.shape
+        old = [(k, v) for at, v in written.items() if (k := numbers.get(at)) is not None]
+        new = [(at, v) for at, v in written.items() if at not in numbers]
+        data = self._data
+        values = fnp.stack([fnp.asarray(v) for _, v in [*old, *new]])
+        dtype = np.result_type(dtype_of(data), dtype_of(values)) if not len(self._places.row) else dtype_of(data)
+        data, values = convert(fnp.asarray(data), dtype), convert(values, dtype)
+        if old:
+            data = fnp.at(data)[np.array([k for k, _ in old])].set(values[: len(old)])
+        if new:
+            data = fnp.concatenate([data, values[len(old) :]])
+        places = np.array([at for at, _ in new], int).reshape(len(new), 2)
+        row, col = [np.concatenate([a, places[:, i]]) for i, a in enumerate((self._places.row, self._places.col))]
+        self._data, self._places, self._numbers = data, Places(row, col, shape), None
+
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise TypeError(
-            "a sparse array with traced elements cannot be written.\n"
-            "Remedy: collect rows, columns and values in lists and make coo_matrix((values, (rows, columns))), which adds up "
-            "what comes to one place."
-        )
+        if self._numbers is None:
+            mine = self.canonical()
+            self._data, self._places = mine.data, mine.places
+            self._numbers = {at: k for k, at in enumerate(zip(self._places.row.tolist(), self._places.col.tolist()))}
+        at = self._pair(index)
+        if at is not None:
+            self._written[at] = fnp.reshape(value, ()) if np.ndim(value) else value
+            return
+        n, m = self._places.shape
+        index = index if type(index) is tuple else (index, slice(None))
+        row, col = [np.arange(k)[i] for k, i in zip((n, m), index)]
+        if any([type(i) is slice for i in index]):
+            row, col = np.meshgrid(row, col, indexing="ij")
+            row, col = [a[0] if np.ndim(index[0]) == 0 and type(index[0]) is not slice else a for a in (row, col)]
+        row, col = np.broadcast_arrays(row, col)
+        value = value.toarray() if is_sparse(value) or type(value) is SparseArray else fnp.asarray(value)
+        value = fnp.broadcast_to(value, row.shape)
+        for place in np.ndindex(row.shape):
+            self._written[int(row[place]), int(col[place])] = value[place]
 
     def transpose(self, axes: Any = None, copy: bool = False) -> SparseArray:
         return self.T
@@ -201,7 +264,7 @@ class SparseArray:
     def sum_duplicates(self) -> None:
         """Elements at one place become one."""
         mine = self.canonical()
-        self.data, self.places = mine.data, mine.places
+        self._data, self._places, self._numbers = mine.data, mine.places, None
 
     def sort_indices(self) -> None:
         """There is no order that shows."""

@@ -1,0 +1,342 @@
+"""`np.ma` on traced values: data and a mask, with the functions and methods of NumPy's masked arrays.
+
+Idea: a masked array of traced data is an object with the data and with a mask that has no derivative. Elementwise functions run
+on all data, and on 1 where the mask holds, so that an element that is masked reaches no derivative; reductions are those of
+NumPy with `where=`. Arithmetic masks what either operand masks, and, as NumPy's, what lies outside a function's domain.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.api.border import to_close_up
+from funcad.host.real_types import is_a
+from funcad.ir.tracer import Tracer
+
+_OUTSIDE: dict[Any, Callable[..., Any]] = {  # ufunc: where NumPy masks its result
+    np.log: lambda x: x <= 0,
+    np.log2: lambda x: x <= 0,
+    np.log10: lambda x: x <= 0,
+    np.sqrt: lambda x: x < 0,
+    np.arcsin: lambda x: np.abs(x) > 1,
+    np.arccos: lambda x: np.abs(x) > 1,
+    np.arccosh: lambda x: x < 1,
+    np.arctanh: lambda x: np.abs(x) > 1 - 1e-15,
+    np.divide: lambda x, y: y == 0,
+    np.floor_divide: lambda x, y: y == 0,
+    np.remainder: lambda x, y: y == 0,
+    np.fmod: lambda x, y: y == 0,
+}
+
+
+class MaskedValues:
+    """A masked array whose data is traced; `mask` is True where an element is not there."""
+
+    __array_priority__ = 1e6
+    fill_value = 1e20
+
+    def __init__(self, data: Any, mask: Any = False, fill_value: Any = None):
+        self.data = data_of(data)
+        mask = np.logical_or(data_of(mask), mask_of(data))
+        self.mask = np.broadcast_to(mask, np.shape(self.data))
+        if fill_value is not None:
+            self.fill_value = fill_value
+
+    # -- as an array
+
+    shape = property(lambda self: np.shape(self.data))
+    ndim = property(lambda self: np.ndim(self.data))
+    size = property(lambda self: np.size(self.data))
+    dtype = property(lambda self: self.data.dtype)
+    T = property(lambda self: MaskedValues(self.data.T, self.mask.T))
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: Any) -> Any:
+        return MaskedValues(self.data[index], self.mask[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        data, mask = np.array(self.data), np.array(self.mask)
+        if value is np.ma.masked:
+            mask[index] = True
+        else:
+            data[index], mask[index] = data_of(value), mask_of(value)
+        self.data, self.mask = data, mask
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    def _moved(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return MaskedValues(
+            getattr(self.data, name)(*args, **kwargs), getattr(self.mask, name)(*args, **kwargs)
+        )
+
+    # -- elementwise
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "reduce":
+            return _reduced(ufunc, inputs[0], **kwargs)
+        if method != "__call__" or "out" in kwargs:
+            return NotImplemented
+        data, mask = [data_of(x) for x in inputs], False
+        for x in inputs:
+            mask = np.logical_or(mask, mask_of(x))
+        if ufunc in _OUTSIDE:
+            mask = np.logical_or(mask, _OUTSIDE[ufunc](*data))
+        out = ufunc(*[np.where(mask, 1, x) if np.ndim(x) else x for x in data], **kwargs)
+        if isinstance(out, tuple):
+            return tuple([MaskedValues(o, mask) for o in out])
+        return MaskedValues(
+            np.where(mask, data[0], out) if out.dtype.kind in "fc" else out, mask
+        )  # beneath it, as NumPy has it
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        named = getattr(MaskedValues, function.__name__, None)
+        if named is None or args[:1] != (self,):
+            return NotImplemented
+        return getattr(self, function.__name__)(*args[1:], **kwargs)
+
+    # -- what is left of it
+
+    def filled(self, fill_value: Any = None) -> Any:
+        return np.where(
+            self.mask, self.fill_value if fill_value is None else fill_value, self.data
+        )
+
+    closed_up = filled
+
+    def compressed(self) -> Any:
+        return np.ravel(self.data)[~np.ravel(self.mask)]
+
+    def count(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return np.sum(~self.mask, axis=axis, keepdims=keepdims)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._of_there(np.sum, axis, keepdims, 0)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._of_there(np.prod, axis, keepdims, 1)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._of_there(np.max, axis, keepdims, -np.inf)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._of_there(np.min, axis, keepdims, np.inf)
+
+    def _of_there(self, function: Any, axis: Any, keepdims: bool, neutral: Any) -> Any:
+        if type(self.mask) is not Tracer and axis is None and np.all(self.mask):
+            return np.ma.masked
+        out = function(np.where(self.mask, neutral, self.data), axis=axis, keepdims=keepdims)
+        return (
+            out
+            if np.ndim(out) == 0
+            else MaskedValues(out, np.all(self.mask, axis=axis, keepdims=keepdims))
+        )
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self.sum(axis, keepdims) / self.count(axis, keepdims)
+
+    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        apart = (self - data_of(self.mean(axis, True))) ** 2
+        return apart.sum(axis, keepdims) / (self.count(axis, keepdims) - ddof)
+
+    def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        return np.sqrt(self.var(axis, ddof, keepdims))
+
+    def anom(self, axis: Any = None) -> Any:
+        return self - data_of(self.mean(axis, True))
+
+    def ptp(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self.max(axis, keepdims) - self.min(axis, keepdims)
+
+    def average(self, axis: Any = None, weights: Any = None) -> Any:
+        if weights is None:
+            return self.mean(axis)
+        return (self * weights).sum(axis) / MaskedValues(
+            np.broadcast_to(weights, self.shape), self.mask
+        ).sum(axis)
+
+    def dot(self, other: Any) -> Any:
+        return np.dot(self.filled(0), MaskedValues(other).filled(0))
+
+    def copy(self) -> MaskedValues:
+        return MaskedValues(self.data.copy(), self.mask.copy(), self.fill_value)
+
+    def astype(self, dtype: Any) -> MaskedValues:
+        return MaskedValues(self.data.astype(dtype), self.mask)
+
+    def reshape(self, *shape: Any) -> Any:
+        return self._moved("reshape", *shape)
+
+    def ravel(self) -> Any:
+        return self._moved("ravel")
+
+    def transpose(self, *axes: Any) -> Any:
+        return self._moved("transpose", *axes)
+
+    def cumsum(self, axis: Any = None) -> Any:
+        data = np.cumsum(np.where(self.mask, 0, self.data), axis=axis)
+        return MaskedValues(data, np.reshape(self.mask, np.shape(data)))
+
+    def __repr__(self) -> str:
+        return f"masked_array(data={self.data!r}, mask={self.mask!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__" or not hasattr(np.ma.MaskedArray, name):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"a masked array of traced values has no {name!r}.\nRemedy: x.filled(value), or np.where on x.mask and x.data.",
+            name=name,
+        )
+
+
+def _reduced(
+    ufunc: Any, x: MaskedValues, axis: Any = 0, keepdims: bool = False, **options: Any
+) -> Any:
+    names = {np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min"}
+    if ufunc not in names or any(v is not None for v in options.values()):
+        return NotImplemented
+    return getattr(x, names[ufunc])(axis, keepdims)
+
+
+def _operator(ufunc: Any, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    return (
+        (lambda self, other: ufunc(other, self))
+        if reflected
+        else (lambda self, other: ufunc(self, other))
+    )
+
+
+for _name in "add sub mul truediv floordiv mod pow lt le gt ge eq ne".split():
+    _ufunc = {"sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide, "mod": np.remainder,
+              "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
+              "ne": np.not_equal, "add": np.add}[_name]  # fmt: skip
+    setattr(MaskedValues, f"__{_name}__", _operator(_ufunc))
+    if hasattr(operator, f"i{_name}"):
+        setattr(MaskedValues, f"__r{_name}__", _operator(_ufunc, True))
+MaskedValues.__neg__ = lambda self: np.negative(self)  # type: ignore[attr-defined]
+MaskedValues.__abs__ = lambda self: np.absolute(self)  # type: ignore[attr-defined]
+MaskedValues.__hash__ = None  # type: ignore[assignment]
+to_close_up.add(MaskedValues)
+
+
+def data_of(x: Any) -> Any:
+    """The data, of masked arrays of either kind."""
+    if type(x) is MaskedValues:
+        return x.data
+    return (
+        x
+        if type(x) is Tracer
+        else np.ma.getdata(x)
+        if is_a(x, np.ma.MaskedArray)
+        else _array(x)
+    )
+
+
+def mask_of(x: Any) -> Any:
+    """Where it is masked; False for what has no mask."""
+    if type(x) is MaskedValues:
+        return x.mask
+    return np.ma.getmaskarray(x) if is_a(x, np.ma.MaskedArray) else np.False_
+
+
+def _array(x: Any) -> Any:
+    return Tracer.namespace.numpy.array(x) if isinstance(x, (list, tuple)) else np.asarray(x)
+
+
+def holds_masked(values: Any) -> bool:
+    """Is one of them a masked array of traced data?"""
+    return any(
+        [
+            type(v) is MaskedValues or type(v) in (list, tuple) and holds_masked(v)
+            for v in values
+        ]
+    )
+
+
+# -- the functions of np.ma
+
+
+def masked_array(
+    data: Any,
+    dtype: Any = None,
+    copy: bool = False,
+    order: Any = None,
+    mask: Any = False,
+    fill_value: Any = None,
+    **_: Any,
+) -> MaskedValues:
+    data = data if dtype is None else data.astype(dtype)
+    return MaskedValues(data, False if mask is np.ma.nomask else mask, fill_value)
+
+
+def _where(ufunc: Any) -> Callable[..., MaskedValues]:
+    return lambda x, value, copy=True: MaskedValues(x, ufunc(data_of(x), value))
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "array": lambda data, dtype=None, copy=False, order=None, mask=False, fill_value=None, **_: (
+        masked_array(data, dtype, copy, order, mask, fill_value)
+    ),
+    "masked_array": lambda data, mask=False, dtype=None, copy=False, **options: masked_array(
+        data, dtype, copy, None, mask, **options
+    ),
+    "asarray": MaskedValues,
+    "asanyarray": MaskedValues,
+    "masked_where": lambda condition, a, copy=True: MaskedValues(a, condition),
+    "masked_invalid": lambda a, copy=True: MaskedValues(a, ~np.isfinite(data_of(a))),
+    "masked_inside": lambda x, v1, v2, copy=True: MaskedValues(
+        x, (data_of(x) >= min(v1, v2)) & (data_of(x) <= max(v1, v2))
+    ),
+    "masked_outside": lambda x, v1, v2, copy=True: MaskedValues(
+        x, (data_of(x) < min(v1, v2)) | (data_of(x) > max(v1, v2))
+    ),
+    "masked_values": lambda x, value, rtol=1e-5, atol=1e-8, copy=True, shrink=True: (
+        MaskedValues(x, np.isclose(data_of(x), value, rtol, atol))
+    ),
+    "masked_equal": _where(np.equal),
+    "masked_not_equal": _where(np.not_equal),
+    "masked_greater": _where(np.greater),
+    "masked_greater_equal": _where(np.greater_equal),
+    "masked_less": _where(np.less),
+    "masked_less_equal": _where(np.less_equal),
+    "getdata": lambda a, subok=True: data_of(a),
+    "getmask": mask_of,
+    "getmaskarray": lambda a: np.broadcast_to(mask_of(a), np.shape(data_of(a))),
+    "filled": lambda a, fill_value=None: a.filled(fill_value) if type(a) is MaskedValues else a,
+    "fix_invalid": lambda a, mask=False, copy=True, fill_value=None: MaskedValues(
+        a, ~np.isfinite(data_of(a)) | mask
+    ),
+    "where": lambda condition, x, y: MaskedValues(
+        np.where(data_of(condition), data_of(x), data_of(y)),
+        np.where(data_of(condition), mask_of(x), mask_of(y)),
+    ),
+    "concatenate": lambda arrays, axis=0: MaskedValues(
+        np.concatenate([data_of(a) for a in arrays], axis),
+        np.concatenate(
+            [np.broadcast_to(mask_of(a), np.shape(data_of(a))) for a in arrays], axis
+        ),
+    ),
+}
+_METHODS = frozenset(
+    "sum prod max min mean var std ptp average dot compressed count anom cumsum reshape ravel transpose".split()
+)
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """np.ma's function of that name."""
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    if name in _METHODS:
+        return lambda a, *args, **kwargs: getattr(
+            a if type(a) is MaskedValues else MaskedValues(a), name
+        )(*args, **kwargs)
+    ufunc = {"power": np.power}.get(name) or getattr(np, name)
+    return lambda *args, **kwargs: ufunc(
+        *[a if type(a) is MaskedValues else MaskedValues(a) for a in args], **kwargs
+    )

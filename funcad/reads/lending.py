@@ -1,0 +1,266 @@
+"""Arrays that a function makes, by whatever call, operator or index, as arrays that take traced values when it writes them.
+
+Idea: `np.zeros` has a door (doors/makers.py); `A.copy()`, `A + 0` and `A[[0, 1]]` can have none. Where a traced value was
+written into a plain array all the same, the function is started again as its twin, and whatever that makes anew is lent to it
+(writes/plain.py). Its code is remembered (`makers` in host/conversions.py): from then on it begins so. Under jit the twin that
+is there anyway does the same (seeing.py, calls.py).
+
+Invariant: only what is new is lent, an array that shares no memory with an operand, so that nobody else misses a write. Trap: a
+function without a source has no twin; its error stays as it was.
+"""
+
+from __future__ import annotations
+
+import array
+import copy
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.real_types import is_a
+from funcad.host.where import handing, setting, state, tracing
+from funcad.ir.tracer import Tracer
+from funcad.reads.attributes import is_users_function, raw_of
+from funcad.reads.code_reads import is_library
+from funcad.twin.hooks import Hooks
+from funcad.twin.templates import Untwinnable
+from funcad.twin.twins import Twins, is_twin
+from funcad.writes.plain import PLAIN, buffer, lent
+
+_SPARSE = frozenset(["toarray", "todense", "diagonal", "dot"])
+_MEMORY = frozenset([bytes, bytearray, memoryview, array.array])
+_CALLING = frozenset(
+    [map, filter, functools.reduce, sorted, min, max]
+)  # they call what they are handed
+
+
+def lend_new(out: Any, operands: Sequence[Any], own: bool = True) -> Any:
+    """What an operation made of these operands, to be written; what it shares with one of them stays as it is.
+
+    `own=False`: somebody else may keep it, so that it is copied when it is written.
+    """
+    kind = type(out)
+    if kind is list or kind is tuple:
+        if not any([type(v) is np.ndarray for v in out]):
+            return out
+        made = [lend_new(v, [*operands, *[w for w in out if w is not v]], own) for v in out]
+        if kind is tuple:
+            return tuple(made)
+        out[:] = made
+        return out
+    if kind is not np.ndarray or out.dtype.kind not in (
+        "fc" if state.abstract is None else "fciub"
+    ):
+        return out
+    return (
+        out if any([_shares(x, out) for x in operands]) else buffer(out) if own else lent(out)
+    )
+
+
+def _shares(x: Any, out: np.ndarray) -> bool:
+    kind = type(x)
+    if kind in (list, tuple):
+        return any([_shares(v, out) for v in x])
+    if kind is Tracer:
+        return x.owner is PLAIN and np.may_share_memory(x.primal, out)
+    if is_a(x, np.ndarray):
+        return np.may_share_memory(x, out)
+    return (
+        kind in _MEMORY or hasattr(x, "__array__") and not is_a(x, np.generic)
+    )  # of which nobody knows
+
+
+def library_of(f: Any) -> str:
+    """Which library's function or method makes something: "numpy", "scipy" or "copy"; "" of all others."""
+    owner = getattr(f, "__self__", None)
+    if type(owner) is np.ndarray or f is np.ndarray:
+        return "numpy"
+    module = getattr(f, "__module__", None) or type(owner).__module__
+    library = str(module).partition(".")[0]
+    if library == "scipy":
+        bound = owner is not None and not isinstance(owner, types.ModuleType)
+        return library if not bound or f.__name__ in _SPARSE else ""
+    return (
+        library
+        if library in ("numpy", "copy") and not (isinstance(f, type) and f is not np.ndarray)
+        else ""
+    )
+
+
+def lend_called(f: Any, out: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What a function or method of a library's gave."""
+    if type(out) not in (np.ndarray, list, tuple, dict):
+        return out
+    library = library_of(f)
+    if library == "copy":
+        return _copied(out, f is copy.deepcopy, args)
+    if not library:
+        return out
+    return lend_new(
+        out, [getattr(f, "__self__", None), *args, *kwargs.values()], library == "numpy"
+    )
+
+
+def _copied(out: Any, deep: bool, args: Sequence[Any]) -> Any:
+    if type(out) is dict and deep:
+        out.update({k: _copied(v, True, args) for k, v in out.items()})
+    elif type(out) is list and deep:
+        out[:] = [_copied(v, True, args) for v in out]
+    elif type(out) is tuple and deep:
+        return tuple([_copied(v, True, args) for v in out])
+    return lend_new(out, args) if type(out) is np.ndarray else out
+
+
+def run_lending(f: Any, how: Callable[[Any], Any] | None, *args: Any, **kwargs: Any) -> Any:
+    """`how(f)(*args, **kwargs)`, where the user's functions that run get what they make as arrays that can be written."""
+    with Twins(_Lending) as twins, setting(lender=_Lender(twins)):
+        how = how or (state.observer or state.lender).runs_as
+        return how(f)(*args, **kwargs)
+
+
+class _Lender:
+    """What stands in the place of a function of the user's that a transformation runs."""
+
+    __slots__ = ("_twins",)
+
+    def __init__(self, twins: Twins):
+        self._twins = twins
+
+    def twin(self, f: Any) -> Any:
+        try:
+            return self._twins.of(f)
+        except Untwinnable:
+            return f
+
+    def runs_as(self, f: Any) -> Any:
+        """What is called in the place of f."""
+        kind = type(f)
+        if kind is types.FunctionType:
+            if is_twin(f.__code__):
+                return f
+            return self.twin(f) if is_users_function(f) else self._library(f)
+        if kind is types.MethodType:
+            return (
+                types.MethodType(self.twin(f.__func__), f.__self__)
+                if is_users_function(f.__func__)
+                else self._library(f)
+            )
+        if kind is functools.partial:
+            return functools.partial(self.runs_as(f.func), *f.args, **f.keywords)
+        if isinstance(f, type):
+            return self._library(f) if is_library(f) else self._class(f)
+        method = raw_of(kind, "__call__")[1]
+        return (
+            types.MethodType(self.twin(method), f)
+            if is_users_function(method)
+            else self._library(f)
+        )
+
+    def _library(self, f: Any) -> Any:
+        calls = type(f) in (type, types.BuiltinFunctionType) and f in _CALLING
+        return _LibraryCall(f) if calls or library_of(f) or tracing.door_of(f) is not f else f
+
+    def _class(self, f: Any) -> Any:
+        begin = f.__init__
+        if (
+            type(f) is not type
+            or f.__new__ is not object.__new__
+            or not is_users_function(begin)
+        ):
+            return f
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            made = object.__new__(f)
+            self.twin(begin)(made, *args, **kwargs)
+            return made
+
+        return make
+
+
+def call_lending(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A library's function or method; what it makes is lent."""
+    if (
+        getattr(f, "__name__", "") == "shuffle"
+        and len(args) == 1
+        and type(args[0]) is Tracer
+        and not kwargs
+    ):
+        if hasattr(
+            getattr(f, "__self__", None), "permutation"
+        ):  # of a generator: by the same steps
+            args[0][...] = args[0][f.__self__.permutation(len(args[0]))]
+            return None
+    owner = getattr(f, "__self__", None)
+    if (
+        type(owner) is np.ndarray
+        and owner.dtype == object
+        and f.__name__ == "astype"
+        and Tracer in map(type, owner.flat)
+    ):
+        return Tracer.namespace.numpy.array(owner.tolist()).astype(*args, **kwargs)
+    out = tracing.door_of(f)(*args, **kwargs)
+    if (
+        f is np.ndarray
+        and type(out) is np.ndarray
+        and out.base is None
+        and out.dtype.kind in "biufc"
+    ):
+        out[...] = 0  # see makers.py
+    return lend_called(f, out, args, kwargs)
+
+
+class _LibraryCall:
+    """A call of a library's function: what it makes is lent."""
+
+    __slots__ = ("f",)
+
+    def __init__(self, f: Any):
+        self.f = f
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        f = self.f
+        if not library_of(f):
+            args = tuple(
+                [state.lender.runs_as(a) if type(a) is types.FunctionType else a for a in args]
+            )
+        return call_lending(f, args, kwargs)
+
+
+handing.add(_LibraryCall.__call__.__code__)
+
+
+class _Lending(Hooks):
+    """The hooks of a twin that gets what it makes as arrays that can be written."""
+
+    def call(self, function: Any) -> Any:
+        lender = state.lender
+        return function if lender is None else lender.runs_as(function)
+
+    def binary(self, op: Any, a: Any, b: Any) -> Any:
+        out = op(a, b)
+        return (
+            lend_new(out, (a, b))
+            if type(out) is np.ndarray and state.lender is not None
+            else out
+        )
+
+    def unary(self, op: Any, a: Any) -> Any:
+        out = op(a)
+        return (
+            lend_new(out, (a,)) if type(out) is np.ndarray and state.lender is not None else out
+        )
+
+    def load_item(self, owner: Any, key: Any) -> Any:
+        out = owner[key]
+        return lend_item(owner, out)
+
+
+def lend_item(owner: Any, out: Any) -> Any:
+    """`owner[key]`, where that is an array that NumPy has made (of positions, of a mask, by np.mgrid)."""
+    if type(out) is not np.ndarray or state.lender is None:
+        return out
+    made = type(owner) is np.ndarray or type(owner).__module__.partition(".")[0] in ("numpy", "scipy")
+    return lend_new(out, (owner,)) if made else out

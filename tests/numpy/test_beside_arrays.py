@@ -1,0 +1,610 @@
+"""What people write with NumPy beside functions of arrays: masked and structured arrays, arrays of objects, methods of ufuncs.
+
+Also polynomials as classes, np.vectorize of functions that close over traced values, np.testing. Each program is compared with
+itself on plain numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
+
+import funcad
+from funcad import grad, jit, jvp, vmap
+
+V0 = np.linspace(0.1, 1.0, 5)
+X = np.array([0.7, 1.3, 0.4])
+V = np.array([0.3, -0.2, 0.5])
+ROWS = np.stack([X, X * 1.1, X + 0.05])
+PROGRAMS: dict[str, Callable[[Any], Any]] = {}
+UNMAPPED = {"poly1d"}  # whose shapes depend on values
+
+
+def program(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    PROGRAMS[f.__name__] = f
+    return f
+
+
+@program
+def np_testing_allclose(x):
+    y = np.sin(x)
+    np.testing.assert_allclose(y, np.sin(x))
+    return (y * y).sum()
+
+
+@program
+def np_testing_array_equal(x):
+    np.testing.assert_array_equal(x, x)
+    return (x * x).sum()
+
+
+@program
+def np_testing_less(x):
+    np.testing.assert_array_less(x, 10.0)
+    return (x * x).sum()
+
+
+@program
+def np_testing_equal(x):
+    np.testing.assert_equal(x.shape, (3,))
+    np.testing.assert_almost_equal(x[0], x[0])
+    return (x * x).sum()
+
+
+@program
+def np_testing_approx(x):
+    np.testing.assert_approx_equal(x[0], x[0])
+    np.testing.assert_array_almost_equal(x, x)
+    return (x * x).sum()
+
+
+@program
+def np_testing_raises(x):
+    try:
+        np.testing.assert_allclose(x, x + 1)
+    except AssertionError:
+        return (x**3).sum()
+    return x.sum()
+
+
+@program
+def ma_basic(x):
+    m = np.ma.array(x, mask=[False, True, False])
+    return m.filled(2.0).sum() ** 2
+
+
+@program
+def ma_sum(x):
+    m = np.ma.array(x * x, mask=[False, True, False])
+    return m.sum() * m.mean()
+
+
+@program
+def ma_arith(x):
+    m = np.ma.masked_array(x, mask=[0, 1, 0])
+    y = m * 2 + np.ma.array(x * x, mask=[1, 0, 0])
+    return y.filled(0.5).prod() + y.sum()
+
+
+@program
+def ma_where(x):
+    m = np.ma.masked_where(x > 1, x)
+    return (m**2).sum()
+
+
+@program
+def ma_greater(x):
+    m = np.ma.masked_greater(x, 1.0)
+    return m.var() + m.max()
+
+
+@program
+def ma_invalid(x):
+    m = np.ma.masked_invalid(np.log(x - 0.5))
+    return m.sum()
+
+
+@program
+def ma_func(x):
+    m = np.ma.array(x, mask=[0, 1, 0])
+    return np.ma.sqrt(m).sum() + np.ma.average(m) + np.exp(m).sum()
+
+
+@program
+def ma_comp(x):
+    m = np.ma.array(x, mask=[0, 1, 0])
+    return (m.compressed() ** 2).sum() + m.count() * m.data.sum()
+
+
+@program
+def obj_arr(x):
+    a = np.array([x[0], x[1] * 2, x[2]], dtype=object)
+    return (a * a).sum() * a[1]
+
+
+@program
+def obj_empty(x):
+    a = np.empty(3, dtype=object)
+    for i in range(3):
+        a[i] = x[: i + 1]
+    return sum((v * v).sum() for v in a)
+
+
+@program
+def obj_dot(x):
+    a = np.array([[x[0], 1.0], [x[1], x[2]]], dtype=object)
+    return (a @ a).sum()
+
+
+@program
+def obj_float(x):
+    a = np.array([x[0], x[1]], dtype=object)
+    b = a.astype(float)
+    return (b**2).sum()
+
+
+@program
+def struct(x):
+    s = np.zeros(3, dtype=[("p", float), ("q", float, 2)])
+    s["p"] = x
+    s["q"][:, 0] = x**2
+    return (s["p"] * s["q"].sum(axis=1)).sum()
+
+
+@program
+def struct_row(x):
+    s = np.zeros(3, dtype=[("p", "f8"), ("q", "f8")])
+    for i in range(3):
+        s[i]["p"] = x[i]
+        s["q"][i] = 2 * x[i]
+    return (s["p"] * s["q"]).sum()
+
+
+@program
+def struct_rec(x):
+    s = np.zeros(3, dtype=[("p", "f8"), ("q", "f8")]).view(np.recarray)
+    s.p = x
+    s.q[:] = x * 2
+    return (s.p * s.q).sum()
+
+
+@program
+def struct_tuple(x):
+    s = np.zeros(2, dtype=[("p", "f8"), ("q", "f8")])
+    s[0] = (x[0], x[1])
+    s[1] = (x[2], 1.0)
+    return (s["p"] ** 2 * s["q"]).sum()
+
+
+@program
+def strided(x):
+    w = as_strided(x, (2, 2), (x.strides[0], x.strides[0]))
+    return (w**2).sum()
+
+
+@program
+def window(x):
+    return (sliding_window_view(x, 2).mean(axis=-1) ** 2).sum()
+
+
+@program
+def window2(x):
+    return (np.lib.stride_tricks.sliding_window_view(np.outer(x, x), (2, 2)).sum(axis=(2, 3)) ** 2).sum()
+
+
+@program
+def block(x):
+    return (np.block([[np.outer(x, x), x[:, None]], [x[None], np.ones((1, 1))]]) ** 2).sum()
+
+
+@program
+def select(x):
+    return np.select([x < 0.5, x > 1], [x**2, x**3], default=x).sum()
+
+
+@program
+def frompyfunc(x):
+    g = np.frompyfunc(lambda a, b: a * b + 1, 2, 1)
+    return (g(x, x[::-1]) ** 2).sum()
+
+
+@program
+def frompyfunc_if(x):
+    g = np.frompyfunc(lambda a: a * a if a > 1 else -a, 1, 1)
+    return g(x).astype(float).sum()
+
+
+@program
+def frompyfunc_reduce(x):
+    g = np.frompyfunc(lambda a, b: a * b + 1, 2, 1)
+    return g.reduce(x)
+
+
+@program
+def acc_add(x):
+    return (np.add.accumulate(x) ** 2).sum()
+
+
+@program
+def acc_mul(x):
+    return (np.multiply.accumulate(x) ** 2).sum()
+
+
+@program
+def acc_max(x):
+    return (np.maximum.accumulate(x) ** 2).sum()
+
+
+@program
+def acc_lae(x):
+    return (np.logaddexp.accumulate(x) ** 2).sum()
+
+
+@program
+def acc_sub(x):
+    return (np.subtract.accumulate(x) ** 2).sum()
+
+
+@program
+def acc_div(x):
+    return (np.divide.accumulate(x) ** 2).sum()
+
+
+@program
+def acc_hypot(x):
+    return (np.hypot.accumulate(x) ** 2).sum()
+
+
+@program
+def acc_pow(x):
+    return (np.power.accumulate(x) ** 2).sum()
+
+
+@program
+def acc_axis(x):
+    return (np.add.accumulate(np.outer(x, x), axis=1) ** 2).sum()
+
+
+@program
+def redat_add(x):
+    return (np.add.reduceat(np.concatenate([x, x * 2]), [0, 2, 4]) ** 2).sum()
+
+
+@program
+def redat_mul(x):
+    return (np.multiply.reduceat(np.concatenate([x, x * 2]), [0, 3, 1]) ** 2).sum()
+
+
+@program
+def redat_max(x):
+    return (np.maximum.reduceat(np.outer(x, x), [0, 1], axis=1) ** 2).sum()
+
+
+@program
+def redat_lae(x):
+    return (np.logaddexp.reduceat(np.concatenate([x, x * 2]), [0, 2, 4]) ** 2).sum()
+
+
+@program
+def outer_sub(x):
+    return (np.subtract.outer(x, x[:2]) ** 2).sum()
+
+
+@program
+def outer_hyp(x):
+    return (np.hypot.outer(x, x) ** 2).sum() + np.power.outer(x, [1.0, 2.0]).sum()
+
+
+@program
+def red_lae(x):
+    return np.logaddexp.reduce(x) ** 2 + np.hypot.reduce(x)
+
+
+@program
+def red_where(x):
+    return np.add.reduce(x, where=np.array([True, False, True]), initial=2.0) ** 2
+
+
+@program
+def at_mul(x):
+    a = np.ones(3)
+    np.multiply.at(a, [0, 0, 1], x)
+    return (a**2).sum()
+
+
+@program
+def at_max(x):
+    a = np.ones(3)
+    np.maximum.at(a, [0, 0, 1], x)
+    return (a**2).sum()
+
+
+@program
+def poly(x):
+    p = np.polynomial.Polynomial(x)
+    return p(0.3) ** 2 + p.deriv()(0.5) + p.integ()(1.0)
+
+
+@program
+def poly_arith(x):
+    p = np.polynomial.Polynomial(x)
+    q = np.polynomial.Polynomial([1.0, 2.0])
+    return ((p * q + p) ** 2).coef.sum()
+
+
+@program
+def poly_fit(x):
+    t = np.array([0.0, 1.0, 2.0])
+    p = np.polynomial.Polynomial.fit(t, x, 1)
+    return p(3.0) ** 2
+
+
+@program
+def poly_roots(x):
+    p = np.polynomial.Polynomial([x[0] - 5, x[1], x[2]])
+    return np.sort(p.roots().real).sum() + (p.roots() ** 2).real.sum()
+
+
+@program
+def cheb(x):
+    p = np.polynomial.Chebyshev(x, domain=[0, 2])
+    return p(np.array([0.3, 0.4])).sum() ** 2 + p.convert().coef.sum()
+
+
+@program
+def legendre(x):
+    p = np.polynomial.Legendre(x)
+    return (p(V0) ** 2).sum() + np.polynomial.Hermite(x)(0.3)
+
+
+@program
+def poly1d(x):
+    p = np.poly1d(x)
+    return p(0.3) ** 2 + p.deriv()(0.2) + (p * p)(0.4)
+
+
+@program
+def aaa(x):
+    A = np.outer(V0, V0)
+    return np.apply_along_axis(lambda r: (r * x[0]).sum() ** 2 + x[1], 1, A).sum()
+
+
+@program
+def aaa2(x):
+    A = np.outer(x, x)
+    return np.apply_along_axis(lambda r: np.sort(r) * r[0], 0, A).sum()
+
+
+@program
+def vect(x):
+    return (np.vectorize(lambda t: t * x[0] + np.sin(t * x[1]))(V0) ** 2).sum()
+
+
+@program
+def vect_if(x):
+    return np.vectorize(lambda t: t * x[0] if t > 0.5 else x[1] ** 2)(V0).sum()
+
+
+@program
+def vect_sig(x):
+    return np.vectorize(lambda r: (r * x).sum(), signature="(n)->()")(np.outer(V0, np.ones(3))).sum() ** 2
+
+
+@program
+def vect_dec(x):
+    @np.vectorize
+    def g(a, b):
+        return a * b + x[2]
+
+    return (g(x, V0[:3]) ** 2).sum()
+
+
+@program
+def vect_otypes(x):
+    return (np.vectorize(lambda t: t * x[0], otypes=[float])(V0) ** 2).sum()
+
+
+@program
+def piecewise(x):
+    return np.piecewise(x, [x < 0.5, x >= 0.5], [lambda t: t**2, lambda t: t * x[1]]).sum()
+
+
+@program
+def fromfunction(x):
+    return np.fromfunction(lambda i, j: x[0] * i + x[1] * j, (3, 3)).sum() ** 2
+
+
+@program
+def fromiter(x):
+    return (np.fromiter((v * x[0] for v in x), float) ** 2).sum()
+
+
+@program
+def nditer(x):
+    s = 0.0
+    for v in np.nditer(V0):
+        s = s + v * x[0]
+    return s**2
+
+
+@program
+def ndenum(x):
+    s = 0.0
+    for (i,), v in np.ndenumerate(x):
+        s = s + v * (i + 1) ** 2
+    return s**2
+
+
+@program
+def interp(x):
+    return np.interp(x, V0, V0**2).sum() + np.interp(0.3, V0, np.concatenate([x, x[:2]]))
+
+
+@program
+def gradient_(x):
+    return (np.gradient(x**2, 0.5) ** 2).sum()
+
+
+@program
+def histo(x):
+    return (np.histogram(V0, bins=3, weights=np.concatenate([x, x[:2]]))[0] ** 2).sum()
+
+
+@program
+def cov_(x):
+    return np.cov(np.outer(x, V0)).sum() + np.corrcoef(x, x**2)[0, 1]
+
+
+@program
+def nanf(x):
+    return np.nansum(np.where(x > 1, np.nan, x)) ** 2 + np.nanmedian(x)
+
+
+@program
+def uniq(x):
+    u, inv, c = np.unique(np.round(x, 3), return_inverse=True, return_counts=True)
+    return (x[inv] * c).sum()
+
+
+@program
+def unwrap_(x):
+    return (np.unwrap(x * 5) ** 2).sum()
+
+
+@program
+def r_c(x):
+    return (np.r_[x, 1.0, x * 2] ** 2).sum() + (np.c_[x, x] ** 2).sum()
+
+
+@program
+def ix(x):
+    return (np.outer(x, x)[np.ix_([0, 2], [1, 2])] ** 2).sum()
+
+
+@program
+def einsum_(x):
+    return np.einsum("i,j,ij->", x, x, np.outer(x, x))
+
+
+@program
+def trapz(x):
+    return np.trapezoid(x**2, V0[:3])
+
+
+@program
+def place_(x):
+    a = x.copy()
+    np.place(a, a > 1, [x[0]])
+    np.put(a, [2], x[1])
+    return (a**2).sum()
+
+
+@program
+def choose(x):
+    return np.choose([0, 1, 0], [x, x**2]).sum()
+
+
+@program
+def lexs(x):
+    return x[np.lexsort((x, -x))][0] ** 2
+
+
+@program
+def partition_(x):
+    return np.partition(x, 1)[0] ** 2 + np.median(x)
+
+
+@program
+def pickle_(x):
+    d = {"a": x, "b": [x * 2]}
+    e = copy.deepcopy(d)
+    e["a"][0] = x[1]
+    return (e["a"] * e["b"][0]).sum() + d["a"][0]
+
+
+@program
+def fmt(x):
+    return float(f"{2.0:.2f}") * (x**2).sum()
+
+
+def slopes(f: Callable[[Any], Any], h: float = 1e-6) -> np.ndarray:
+    return np.array([(f(X + h * e) - f(X - h * e)) / (2 * h) for e in np.eye(3)])
+
+
+cases = pytest.mark.parametrize("f", PROGRAMS.values(), ids=PROGRAMS)
+
+
+@cases
+@pytest.mark.filterwarnings("ignore")
+def test_derivatives(f: Callable[[Any], Any]) -> None:
+    expected = slopes(f)
+    assert grad(f)(X) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert jvp(f, (X,), (V,))[1] == pytest.approx(expected @ V, rel=1e-5, abs=1e-6)
+
+
+known_shapes = pytest.mark.parametrize(
+    "f", [f for name, f in PROGRAMS.items() if name not in UNMAPPED], ids=lambda f: f.__name__
+)
+
+
+@known_shapes
+@pytest.mark.filterwarnings("ignore")
+def test_jit(f: Callable[[Any], Any]) -> None:
+    compiled, slope = jit(f), jit(grad(f))
+    for x in (X, X, X * 1.1, X):
+        assert compiled(x) == pytest.approx(f(x), rel=1e-12)
+        assert slope(x) == pytest.approx(grad(f)(x), rel=1e-10, abs=1e-12)
+
+
+@known_shapes
+@pytest.mark.filterwarnings("ignore")
+def test_vmap(f: Callable[[Any], Any]) -> None:
+    assert vmap(f)(ROWS) == pytest.approx(np.array([f(x) for x in ROWS]), rel=1e-12)
+    assert vmap(grad(f))(ROWS) == pytest.approx(np.array([grad(f)(x) for x in ROWS]), rel=1e-10, abs=1e-12)
+
+
+def test_an_assertion_that_fails_is_numpys() -> None:
+    def f(x: Any) -> Any:
+        np.testing.assert_allclose(x, x + 1.0)
+        return x.sum()
+
+    for transform in (grad, jit, vmap):
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            transform(f)(X if transform is not vmap else ROWS)
+
+
+def test_what_a_masked_array_cannot_do_is_named() -> None:
+    with pytest.raises(AttributeError, match="x.filled"):
+        grad(lambda x: np.ma.array(x, mask=[0, 1, 0]).argsort().sum())(X)
+
+
+def test_masked_elements_reach_no_derivative() -> None:
+    f = lambda x: np.sqrt(np.ma.masked_less(x, 0.0)).sum()
+    assert grad(f)(np.array([-1.0, 0.0, 4.0]))[[0, 2]] == pytest.approx([0.0, 0.25])
+    assert funcad.hessian(f)(np.array([-1.0, 1.0, 4.0]))[1, 1] == pytest.approx(-0.25)
+
+
+class Vector(np.ndarray):
+    def length(self) -> Any:
+        return np.sqrt((self * self).sum())
+
+
+def test_views_as_subclasses_are_refused_by_name() -> None:
+    with pytest.raises(TypeError, match=r"x.view\(Vector\)(.|\n)*functions of x"):
+        grad(lambda x: x.view(Vector).length())(X)
+    assert grad(lambda x: np.sqrt((x.view(np.ndarray) * x.view(float)).sum()))(X) == pytest.approx(X / X.view(Vector).length())
+
+
+def test_structured_arrays_without_traced_values_are_numpys() -> None:
+    def f(x: Any) -> Any:
+        table = np.zeros(2, dtype=[("p", float), ("q", int)])
+        table["q"] = 3
+        return x.sum(), table
+
+    _, table = grad(f, has_aux=True)(X)
+    assert type(table) is np.ndarray and table["q"].tolist() == [3, 3]

@@ -1,0 +1,571 @@
+"""Arrays that a function makes, by whatever call, operator or index, take traced values when it writes them.
+
+Also draws of a generator that the function seeds. Each program is compared with itself, un-jitted on plain numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy import array, empty, full, zeros, zeros_like
+
+import funcad
+from funcad import grad, jit, jvp, vmap
+
+A0 = np.arange(12.0).reshape(3, 4) / 7
+V0 = np.linspace(0.1, 1.0, 5)
+X = np.array([0.7, 1.3, 0.4])
+V = np.array([0.3, -0.2, 0.5])
+ROWS = np.stack([X, X * 1.1, X + 0.05])
+PROGRAMS: dict[str, Callable[[Any], Any]] = {}
+
+
+def program(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    PROGRAMS[f.__name__] = f
+    return f
+
+
+def store(a: Any, x: Any) -> Any:
+    a[0] = x[0] * x[1]
+    a[1] = a[0] + np.sin(x[2])
+    return (a * a).sum()
+
+
+@program
+def copy_method(x):
+    return store(V0.copy(), x)
+
+
+@program
+def plus_zero(x):
+    return store(V0 + 0, x)
+
+
+@program
+def fancy(x):
+    return store(A0[[0, 1]], x)
+
+
+@program
+def deep(x):
+    return store(copy.deepcopy(V0), x)
+
+
+@program
+def shallow(x):
+    return store(copy.copy(A0), x)
+
+
+@program
+def concat(x):
+    return store(np.concatenate([V0, V0]), x)
+
+
+@program
+def vstack(x):
+    return store(np.vstack([V0, V0]), x)
+
+
+@program
+def hstack(x):
+    return store(np.hstack([V0, V0]), x)
+
+
+@program
+def stack(x):
+    return store(np.stack([V0, V0]), x)
+
+
+@program
+def tile(x):
+    return store(np.tile(V0, 2), x)
+
+
+@program
+def outer(x):
+    return store(np.outer(V0, V0), x)
+
+
+@program
+def where(x):
+    return store(np.where(V0 > 0.5, V0, 0.0), x)
+
+
+@program
+def sort(x):
+    return store(np.sort(V0), x)
+
+
+@program
+def cumsum(x):
+    return store(np.cumsum(V0), x)
+
+
+@program
+def pad(x):
+    return store(np.pad(V0, 2), x)
+
+
+@program
+def roll(x):
+    return store(np.roll(V0, 2), x)
+
+
+@program
+def meshgrid(x):
+    X, Y = np.meshgrid(V0, V0)
+    X[0] = x[0]
+    Y[:, 1] = X[:, 0] * x[1] + np.sin(x[2])
+    return (X * Y).sum()
+
+
+@program
+def rng_normal(x):
+    return store(np.random.default_rng(3).normal(size=5), x)
+
+
+@program
+def rs_normal(x):
+    return store(np.random.RandomState(3).normal(size=5), x)
+
+
+@program
+def seed_normal(x):
+    np.random.seed(42)
+    return store(np.random.normal(size=5), x)
+
+
+@program
+def nd(x):
+    A = np.ndarray((5,))
+    A[:] = 1.0
+    return store(A, x)
+
+
+@program
+def nd_kw(x):
+    A = np.ndarray(shape=(5,), dtype=np.float64)
+    A[:] = 1.0
+    return store(A, x)
+
+
+@program
+def byname_zeros(x):
+    return store(zeros(5), x)
+
+
+@program
+def byname_array(x):
+    return store(array([1.0, 2, 3]), x)
+
+
+@program
+def byname_empty(x):
+    A = empty(3)
+    A[2] = 1.0
+    return store(A, x)
+
+
+@program
+def byname_full(x):
+    return store(full(3, 2.0), x)
+
+
+@program
+def byname_zl(x):
+    return store(zeros_like(V0), x)
+
+
+@program
+def shape_set(x):
+    Z = np.arange(6.0)
+    Z = Z * x[0]
+    Z.shape = (2, 3)
+    return (Z @ x).sum()
+
+
+@program
+def shape_set2(x):
+    X, Y = np.mgrid[0:2, 0:3]
+    Xi = X.astype(float)
+    Yi = Y * 1.0
+    Xi.shape = Yi.shape = 6
+    Xi[0] = x[0]
+    return (Xi * Yi).sum() + (Xi * x[1]).sum()
+
+
+@program
+def asarray_list(x):
+    return store(np.asarray([1.0, 2.0, 3.0]), x)
+
+
+@program
+def ravel_new(x):
+    return store((A0 * 2).ravel(), x)
+
+
+@program
+def reshape_new(x):
+    return store((A0 * 2).reshape(4, 3), x)
+
+
+@program
+def transposed_new(x):
+    return store((A0 * 2).T, x)
+
+
+@program
+def masked_pick(x):
+    return store(V0[V0 > 0.15], x)
+
+
+@program
+def astype(x):
+    return store(np.arange(5).astype(float), x)
+
+
+@program
+def arange(x):
+    return store(np.arange(5.0), x)
+
+
+@program
+def linspace(x):
+    return store(np.linspace(0, 1, 5), x)
+
+
+@program
+def iadd_copy(x):
+    A = A0.copy()
+    A[0, :3] += x
+    A[:, 1] *= 2
+    return (A**2).sum()
+
+
+@program
+def iadd_whole(x):
+    A = V0[:3].copy()
+    A += x
+    A *= x
+    return (A**2).sum()
+
+
+@program
+def iadd_expr(x):
+    A = V0[:3] * 2
+    A += x
+    return (A**2).sum()
+
+
+@program
+def addat(x):
+    A = V0 * 2
+    np.add.at(A, [0, 1, 1], x)
+    return (A**2).sum()
+
+
+@program
+def out_(x):
+    A = V0[:3] * 2
+    np.multiply(x, x, out=A)
+    return (A**2).sum()
+
+
+@program
+def copyto(x):
+    A = V0[:3] * 2
+    np.copyto(A, x)
+    return (A**2).sum()
+
+
+@program
+def fill_diag(x):
+    A = np.dot(A0, A0.T)
+    np.fill_diagonal(A, x)
+    return (A @ A).sum()
+
+
+@program
+def flat_(x):
+    A = A0 * 2
+    A.flat[3] = x[0]
+    return (A**2).sum() * x[1]
+
+
+@program
+def list_of(x):
+    L = [V0.copy() for _ in range(3)]
+    for i in range(3):
+        L[i][i] = x[i] * (L[i - 1][1] if i else 1.0)
+    return sum((l**2).sum() for l in L)
+
+
+@program
+def helper_loop(x):
+    def init(n):
+        return V0[:n] + 0
+
+    s = 0.0
+    for k in range(3):
+        A = init(4)
+        A[k] = x[k] ** 2
+        A[3] = A[k] * x[0]
+        s = s + (A**2).sum()
+    return s
+
+
+@program
+def inverse(x):
+    A = np.linalg.inv(np.eye(3) * 2 + 0.1)
+    A[0, 0] = x[0]
+    return (A @ x).sum()
+
+
+@program
+def default_rng_traced(x):
+    rng = np.random.default_rng(np.random.SeedSequence(5))
+    return store(rng.uniform(size=4), x)
+
+
+@program
+def eyecopy(x):
+    A = np.eye(3).copy()
+    A[0, 1] = x[0]
+    return (A @ A @ x).sum()
+
+
+@program
+def class_(x):
+    class S: ...
+
+    s = S()
+    s.a = V0.copy()
+    s.a[1] = x[0]
+    s.b = s.a + 0
+    s.b[2] = x[1]
+    return (s.a * s.b).sum()
+
+
+@program
+def view_of_copy(x):
+    A = A0.copy()
+    r = A[1]
+    r[:3] = x
+    A[0, 0] = r[0] * x[1]
+    return (A**2).sum()
+
+
+@program
+def seed_draw(x):
+    np.random.seed(42)
+    return (np.random.randn(3) * x).sum() ** 2
+
+
+@program
+def seed_if(x):
+    np.random.seed(42)
+    e = np.random.randn(3)
+    if x[0] > 0.75:
+        return (e * x).sum() ** 2
+    return (e * x * np.random.rand()).sum() ** 3
+
+
+@program
+def seed_loop(x):
+    np.random.seed(1)
+    s = 0.0
+    for _ in range(4):
+        s = s + (x * np.random.normal(size=3)).sum() ** 2
+    return s
+
+
+@program
+def seed_write(x):
+    np.random.seed(42)
+    A = np.random.normal(size=5)
+    A[0] = x[0]
+    return (A**2).sum() + x[1]
+
+
+@program
+def seed_int(x):
+    k = int(x[2] * 0) + 3
+    np.random.seed(k)
+    return (np.random.randn(3) * x).sum() ** 2
+
+
+@program
+def rng_int(x):
+    k = np.floor(x[0] * 10 + 0.5).astype(int)
+    rng = np.random.default_rng(k)
+    return (rng.normal(size=3) * x).sum() ** 2
+
+
+@program
+def rs_int(x):
+    k = np.floor(x[0] * 10 + 0.5).astype(int)
+    rng = np.random.RandomState(k)
+    return (rng.normal(size=3) * x).sum() ** 2
+
+
+@program
+def seq(x):
+    rng = np.random.default_rng(np.random.SeedSequence(5).spawn(2)[1])
+    return (rng.normal(size=3) * x).sum() ** 2
+
+
+@program
+def seq_int(x):
+    k = np.floor(x[0] * 10 + 0.5).astype(int)
+    rng = np.random.default_rng(np.random.SeedSequence(k))
+    return (rng.normal(size=3) * x).sum() ** 2
+
+
+@program
+def pcg(x):
+    rng = np.random.Generator(np.random.PCG64(7))
+    return (rng.normal(size=3) * x).sum() ** 2
+
+
+@program
+def seed_shuffle(x):
+    np.random.seed(0)
+    i = np.arange(3)
+    np.random.shuffle(i)
+    return (x[i] * np.array([1.0, 2, 3])).sum() ** 2
+
+
+@program
+def seed_perm(x):
+    np.random.seed(0)
+    i = np.random.permutation(3)
+    return (x[i] * np.array([1.0, 2, 3])).sum() ** 2
+
+
+@program
+def rng_shuffle(x):
+    rng = np.random.default_rng(4)
+    a = V0.copy()
+    a[0] = x[0]
+    rng.shuffle(a)
+    return (a[:3] * x).sum()
+
+
+@program
+def seed_choice(x):
+    np.random.seed(0)
+    i = np.random.choice(3, 2, replace=False)
+    return x[i].prod() ** 2
+
+
+def slopes(f: Callable[[Any], Any], h: float = 1e-6) -> np.ndarray:
+    return np.array([(f(X + h * e) - f(X - h * e)) / (2 * h) for e in np.eye(3)])
+
+
+def second(f: Callable[[Any], Any], h: float = 1e-4) -> np.ndarray:
+    steps = [(f(X + h * (V + e)) - f(X + h * (V - e)), f(X - h * (V - e)) - f(X - h * (V + e))) for e in np.eye(3)]
+    return np.array([(near - far) / (4 * h * h) for near, far in steps])
+
+
+cases = pytest.mark.parametrize("f", PROGRAMS.values(), ids=PROGRAMS)
+
+
+@cases
+def test_derivatives(f: Callable[[Any], Any]) -> None:
+    expected = slopes(f)
+    assert grad(f)(X) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert jvp(f, (X,), (V,))[1] == pytest.approx(expected @ V, rel=1e-6, abs=1e-6)
+    assert funcad.hessian(f)(X) @ V == pytest.approx(second(f), rel=1e-3, abs=1e-3)
+
+
+@cases
+def test_jit(f: Callable[[Any], Any]) -> None:
+    compiled, slope = jit(f), jit(grad(f))
+    for x in (X, X, X, X * 1.1, X):
+        assert compiled(x) == pytest.approx(f(x), rel=1e-12)
+        assert slope(x) == pytest.approx(grad(f)(x), rel=1e-12)
+
+
+@cases
+def test_vmap(f: Callable[[Any], Any]) -> None:
+    assert vmap(f)(ROWS) == pytest.approx(np.array([f(x) for x in ROWS]), rel=1e-12)
+    assert vmap(grad(f))(ROWS) == pytest.approx(np.array([grad(f)(x) for x in ROWS]), rel=1e-12)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jit, vmap, lambda f: jit(vmap(f))], ids=["plain", "jit", "vmap", "both"])
+def test_a_seed_leaves_the_generator_where_the_function_does(transform: Callable[..., Any]) -> None:
+    def f(x: Any) -> Any:
+        np.random.seed(3)
+        return (x * np.random.randn(3)).sum()
+
+    f(X)
+    expected, g = np.random.rand(), transform(f)
+    for _ in range(4):
+        np.random.seed(9)
+        g(ROWS)
+        assert np.random.rand() == expected
+
+
+def test_a_traced_seed_is_asked_for_its_value() -> None:
+    def f(k: Any, x: Any) -> Any:
+        return (np.random.default_rng(np.random.SeedSequence(k)).normal(size=3) * np.random.default_rng(k).normal() * x).sum()
+
+    compiled = jit(f)
+    for k in (1, 2, 3, 1, 2):
+        assert compiled(k, X) == f(k, X)
+    assert vmap(lambda k, x: np.random.default_rng(k).normal() * x)(np.arange(3), X) == pytest.approx(
+        np.array([np.random.default_rng(k).normal() for k in range(3)]) * X
+    )
+
+
+def test_what_was_made_outside_stays_what_it_is() -> None:
+    table = np.zeros(3)
+
+    def f(x: Any) -> Any:
+        table[0] = x[0]
+        return table.sum()
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="K = np.array"):
+            grad(f)(X)
+    assert not table.any()
+
+
+def test_a_view_of_what_was_made_outside_is_not_lent() -> None:
+    table = np.zeros((3, 4))
+
+    def f(x: Any) -> Any:
+        part = np.asarray(table).reshape(4, 3)[1]
+        part[:] = x
+        return table.sum()
+
+    with pytest.raises(TypeError, match="K = np.array"):
+        grad(f)(X)
+    assert not table.any()
+
+
+def test_results_are_plain_arrays() -> None:
+    def f(x: Any) -> Any:
+        a, untouched = V0.copy(), V0 * 2.0
+        a[0] = x[0]
+        return (a * a).sum(), untouched
+
+    slope, rest = grad(f, has_aux=True)(X)
+    assert type(rest) is np.ndarray and rest == pytest.approx(V0 * 2.0)
+    assert slope == pytest.approx([2 * X[0], 0.0, 0.0])
+
+
+def test_functions_that_never_write_into_such_arrays_are_not_rewritten() -> None:
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.append(f.__code__)
+        a = V0.copy()
+        return (a[:3] * x).sum()
+
+    grad(f)(X)
+    assert seen == [f.__code__]
