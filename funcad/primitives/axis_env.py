@@ -139,10 +139,10 @@ class CollectiveCall(NamedTuple):
 
     def tag(self, x: Any) -> str:
         """What has to be equal on all processes; x: the operand, or its aval."""
-        return f"{self.what} {x.dtype} {x.shape} {self.more}"
+        return f"{self.what} {x.dtype.str} {x.shape} {self.more}"  # NumPy makes the text of a dtype anew each time
 
     def where(self, x: Any) -> str:
-        return f"{self.what} of {x.dtype}{list(x.shape)} at {self.line}"
+        return f"{self.what} of {x.dtype.type.__name__}{list(x.shape)} at {self.line}"
 
 
 def _call(comm: Any, what: str, more: Any = None) -> CollectiveCall:
