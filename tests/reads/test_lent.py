@@ -282,7 +282,6 @@ def copyto(x):
     return (A**2).sum()
 
 
-@program
 def fill_diag(x):
     A = np.dot(A0, A0.T)
     np.fill_diagonal(A, x)
@@ -474,6 +473,7 @@ def second(f: Callable[[Any], Any], h: float = 1e-4) -> np.ndarray:
 cases = pytest.mark.parametrize("f", PROGRAMS.values(), ids=PROGRAMS)
 
 
+@pytest.mark.share(3)
 @cases
 def test_derivatives(f: Callable[[Any], Any]) -> None:
     expected = slopes(f)
@@ -482,6 +482,7 @@ def test_derivatives(f: Callable[[Any], Any]) -> None:
     assert funcad.hessian(f)(X) @ V == pytest.approx(second(f), rel=1e-3, abs=1e-3)
 
 
+@pytest.mark.share(3)
 @cases
 def test_jit(f: Callable[[Any], Any]) -> None:
     compiled, slope = jit(f), jit(grad(f))
@@ -490,6 +491,13 @@ def test_jit(f: Callable[[Any], Any]) -> None:
         assert slope(x) == pytest.approx(grad(f)(x), rel=1e-12)
 
 
+def test_the_diagonal_is_filled() -> None:
+    slopes = [grad(fill_diag)(x) for x in ROWS]
+    assert vmap(grad(fill_diag))(ROWS) == pytest.approx(np.array(slopes), rel=1e-12)
+    assert jit(grad(fill_diag))(X) == pytest.approx(slopes[0], rel=1e-12)
+
+
+@pytest.mark.share(3)
 @cases
 def test_vmap(f: Callable[[Any], Any]) -> None:
     assert vmap(f)(ROWS) == pytest.approx(np.array([f(x) for x in ROWS]), rel=1e-12)

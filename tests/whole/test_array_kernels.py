@@ -51,6 +51,7 @@ def test_all_are_there() -> None:
     assert len(KERNELS) == 54 and len(DIFFERENTIABLE) == 50
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_values(kernel: Kernel) -> None:
     static = [i for i, a in enumerate(kernel.arguments) if type(a) is int]
@@ -62,6 +63,7 @@ def test_values(kernel: Kernel) -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kernel", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
 def test_derivatives(kernel: Kernel) -> None:
     loss, rng, h = loss_of(kernel), np.random.default_rng(5), 1e-6
