@@ -36,7 +36,7 @@ from funcad.reads.replays import is_replayed
 from funcad.reads.seeing import Seen
 from funcad.reads.stores import Stores
 from funcad.twin.net import Net
-from funcad.twin.templates import Untwinnable, rewritten_code
+from funcad.twin.templates import Untwinnable, origin_of, rewritten_code
 from funcad.twin.twins import Twins
 
 # codes of the user's that ran as they are, and whether they read more than their arguments; None: there was no net
@@ -106,6 +106,8 @@ def _is_users(code: types.CodeType, names: dict[str, Any]) -> bool:
 def _reads_outside(frame: types.FrameType) -> bool:
     """Does a code read a closure variable, or a global that is no function, class or module?"""
     caller = frame.f_back
+    while caller is not None and origin_of(caller.f_code) is None and _is_users(caller.f_code, caller.f_globals):
+        caller = caller.f_back  # code of the user's that was called so
     if caller is not None and is_internal(caller.f_code.co_filename) and caller.f_code not in handing:
         return False  # funcad calls it, and says so
     names = reads_of(frame.f_code).globals & frame.f_globals.keys()
