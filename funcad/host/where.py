@@ -268,7 +268,7 @@ def caller() -> tuple[str, list[str]]:
     while frame is not None and is_internal(frame.f_code.co_filename):
         parts = itertools.takewhile(lambda part: part[:1] != "_", str(frame.f_globals.get("__name__")).split(".")[1:])
         library = "scipy" if frame.f_code.co_filename.startswith(_SCIPY) else "numpy"
-        if not frame.f_code.co_filename.startswith("<frozen"):  # of a door, or an import
+        if not frame.f_code.co_filename.startswith(("<frozen", _PACKAGE)):  # of a door, an import, or handing
             found[library].insert(0, ".".join([*parts, frame.f_code.co_name]))
         frame = frame.f_back
     return next(((library, names) for library, names in found.items() if names), ("", []))

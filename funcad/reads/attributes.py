@@ -85,7 +85,7 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
         if name in _MEMORY:
             observer.content(x)
         found = getattr(x, name)
-        if name == "flags" and x is not None and id(x) in observer.origin:
+        if name == "flags" and id(x) in observer.origin:
             place = observer.origin[id(x)]
             observer.known_as(found, observer.place(place, "attribute", name, f"{place.label}.{name}"))
         return found
