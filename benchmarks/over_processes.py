@@ -294,13 +294,13 @@ def measured(counts: tuple[int, ...], only: str = "") -> dict[int, Any]:
     return found
 
 
-def table(found: dict[int, Any]) -> str:
+def table(found: dict[int, Any], load: float) -> str:
     cores = os.cpu_count() or 1
     lines = ["# On several processes", ""]
-    lines += [f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, numpy {np.__version__}, {cores} cores, which"]
-    lines += ["others used at the same time: the least of many runs. `python -m benchmarks.over_processes`; one thread of BLAS"]
-    lines += ["and of funcad a process. More processes than cores"]
-    lines += ["take turns on them: what 4 take here says what that costs, not what 4 cores would give. In communication: the"]
+    lines += [f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, numpy {np.__version__}, {cores} cores; the"]
+    lines += [f"machine's load of the last minute was {load:.1f} when it began. The least of many runs; one thread of BLAS and of funcad"]
+    lines += ["a process. `python -m benchmarks.over_processes`. More processes than cores take turns on them: what 4 take here"]
+    lines += ["says what that costs, not what 4 cores would give. In communication: the"]
     lines += ["share of the process that has least of it. By the model: what a sum of so many bytes takes of a step.", ""]
     models = {}
     for n, each_of in found.items():
@@ -380,8 +380,9 @@ def main() -> None:
     if given.process:
         process(given.process, given.only)
         return
+    load = os.getloadavg()[0]
     found = measured(tuple(given.counts), given.only)
-    text = json.dumps(found, indent=1) if given.only else table(found)
+    text = json.dumps(found, indent=1) if given.only else table(found, load)
     print(text)
     if given.results:
         Path(given.results).write_text(text, encoding="utf8")

@@ -16,12 +16,20 @@ import pytest
 
 import funcad
 import funcad.autograd
+from funcad.doors.modules import take_down
 
 ROOT = Path(funcad.__file__).parents[1]
 ALL, OWN = 65, 63  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
 AUTOGRAD = 8  # what `import funcad.autograd` and its NumPy load beside that
 ENTRY = 8  # calls of Python's before and after the tape of a gradient
 WHOLE = 12  # calls of Python's in a gradient of a function that does nothing, its own among them
+
+
+@pytest.fixture(autouse=True)
+def _no_doors() -> None:
+    """What another test traced before may have left doors in NumPy's modules, each access through which is a call."""
+    take_down()
+
 
 PLAIN = "funcad.grad(lambda x: np.sum(np.sin(x) ** 2))(np.ones(3))"
 
