@@ -31,7 +31,7 @@ _MOST = 4096  # calls that are remembered
 _MOST_OPERANDS = 64
 _STATIC = frozenset([int, str, bool, type(None), type])
 FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
-_SIGHTS = 3  # of a call that is not watched yet: to watch it costs as much as some calls
+_SIGHTS = 16  # of a call that is not watched yet: to watch it costs what ten to eighteen later calls save
 _memo = table(
     "unjitted.remembered",
     "kinds of operands: a _Call, False where it cannot be written again, or how often it came",
