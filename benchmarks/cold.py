@@ -4,8 +4,9 @@ Idea: each program of cold_programs.py and each library is a process of its own,
 code and the machine's file cache. Four rows: the first call; ten calls of one function, on new values; ten new closures, as a
 loop over data sets makes them; ten new sizes. A figure is the processor's time of all threads since the process began, import
 of the library and of SciPy's modules included, less what it was when NumPy had been imported; a second table leaves these
-imports out, a third the first call too, so that it has nine further calls of one function, nine closures, nine sizes. It is the minimum of the rounds, which other work on the machine can only raise, and the libraries take turns.
-Results of the libraries are compared in each process.
+imports out, a third the first call, so that nine further calls, closures and sizes are left. It is the minimum of the rounds,
+which other work on the machine can only raise, and the libraries take turns. Results of the libraries are compared in each
+process.
 
 Traps: byte code is kept in a folder of the run's own (as an installed package has it). autograd is optional: its columns are
 left out without it, and a checkout beside this one (`--beside FOLDER`) can be a column, too.

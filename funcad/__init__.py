@@ -13,7 +13,7 @@ import gc as _gc
 import importlib as _importlib
 import sys as _sys
 
-# what an import makes stays: a sixth of the time went into twenty collections that looked for garbage among it
+# what an import makes stays, and twenty collections of it took a sixth of the time
 _collects = _gc.isenabled()
 _gc.disable()
 try:
