@@ -89,11 +89,6 @@ def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
     return plans.put((primitive, shape, axis), plan)
 
 
-def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tuple:
-    """How a tape does what only moves the elements of an array: `run` does it to NumPy's."""
-    return primitive, run, params, params_key(params)
-
-
 @remembers(1024)
 def product_plan(a: tuple, b: tuple) -> tuple | None:
     """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
@@ -760,18 +755,6 @@ class Tape(Protector):
             return reshape(result, **kept)
         wide, row = out.reshape(kept["shape"]), result.tangent
         return self._of_kind(reshape, (result,), (out,), (row,), kept, kept_bits, wide, result.source)
-
-    def moved(self, x: Tracer, plan: tuple, index: Any = None) -> Any:
-        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
-        p: Any = x.primal
-        if open_traces != self.open or x.owner is not self.trace or not p.dtype.isnative or state.checked:
-            return None
-        primitive, run, params, bits = plan
-        if index is None:
-            return self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, run(p))
-        out = run(p, index) if type(index) is _ndarray else run(p)
-        source = self.source_at(_getframe(2))
-        return self.written(primitive, (x, index), (p, index), (x.tangent, None), params, bits, None, out, source)
 
     def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
         """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
