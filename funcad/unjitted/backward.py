@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from copy import copy
 from importlib import import_module
 from typing import Any
 
@@ -55,8 +54,10 @@ class Rows:
 
     def on(self, values: Sequence[Any], outer: bool) -> Rows:
         """A tape again: rows with values."""
-        found, start = copy(self), 0
-        found.outer, found.kept = outer, []
+        found: Any = object.__new__(Rows)
+        for name in Rows.__slots__:
+            setattr(found, name, getattr(self, name))
+        start, found.outer, found.kept = 0, outer, []
         for n, rest in zip(self.counts, self.rest):
             found.kept.append((*values[start : start + n], *rest) if n else rest)
             start += n
