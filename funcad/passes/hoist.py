@@ -79,18 +79,8 @@ class Accumulations:
     def __init__(self, loop: Any):
         self.loop = loop
         self.makers: dict[Var, Equation] = {v: e for e in loop.body for v in e.outputs}
-        self.uses: dict[Any, int] = {}
-        self.readers: dict[Any, Equation] = {}
-        for e in loop.body:
-            for a in e.inputs:
-                self.count(a)
-                self.readers[a] = e
-        for o in (*loop.new_carry, *loop.ys):
-            self.count(o)
-
-    def count(self, atom: Any) -> None:
-        if type(atom) is Var:
-            self.uses[atom] = self.uses.get(atom, 0) + 1
+        self.readers: dict[Any, Equation] = {a: e for e in loop.body for a in e.inputs if type(a) is Var}
+        self.uses = uses_of(Jaxpr((), tuple(loop.body), (*loop.new_carry, *loop.ys)))
 
     def run(self, products_only: bool = False) -> None:
         loop = self.loop
