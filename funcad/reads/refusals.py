@@ -63,8 +63,10 @@ class Raised(Refusal):
     """f raised after it had stored something: this call is run un-jitted, and raises with what Python has stored by then."""
 
     def __init__(self, error: Exception) -> None:
-        said = str(error).partition("\n")[0].rstrip(".")
-        super().__init__(f"it fails while it is traced, {type(error).__name__}: {said}", "")
+        said, _, more = str(error).partition("\n")
+        remedies = [line for line in [*more.splitlines(), *getattr(error, "__notes__", ())] if line.startswith("Remedy: ")]
+        remedy = (remedies or ["Remedy: put jit around the part that computes with arrays, or leave it away."])[0]
+        super().__init__(f"it fails while it is traced, {type(error).__name__}: {said.rstrip('.')}\n{remedy}", "")
 
 
 class Unplaced(Exception):
