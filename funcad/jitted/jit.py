@@ -629,9 +629,11 @@ class Core:
         return result
 
     def _reason(self, reason: str) -> str:
-        why, _, remedy = reason.partition("\n")  # of the error that it raised; else
-        remedy = remedy or "Remedy: pass what changes as an argument; or funcad.constant(x) for what is to stay as it is now."
-        return f"jit of {name_of(self.f)} is not compiled: {why}. Its calls run un-jitted, and are right.\n{remedy}"
+        why, *more = reason.split("\n")
+        more.append("Remedy: pass what changes as an argument, or jit the part that computes with arrays.")
+        remedy = [line for line in more if line.startswith("Remedy: ")][0]  # of the error that it raised, if it says one
+        told = f"jit of {name_of(self.f)} is not compiled: {why.rstrip('.')}."
+        return f"{told} Its calls run un-jitted, and are right.\n{remedy}"
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""

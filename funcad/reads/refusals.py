@@ -63,10 +63,8 @@ class Raised(Refusal):
     """f raised after it had stored something: this call is run un-jitted, and raises with what Python has stored by then."""
 
     def __init__(self, error: Exception) -> None:
-        said, _, more = str(error).partition("\n")
-        remedies = [line for line in [*more.splitlines(), *getattr(error, "__notes__", ())] if line.startswith("Remedy: ")]
-        remedy = (remedies or ["Remedy: put jit around the part that computes with arrays, or leave it away."])[0]
-        super().__init__(f"it fails while it is traced, {type(error).__name__}: {said.rstrip('.')}\n{remedy}", "")
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        super().__init__(f"it fails while it is traced, {type(error).__name__}: {text}", "")
 
 
 class Unplaced(Exception):

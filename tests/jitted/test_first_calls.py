@@ -173,7 +173,7 @@ def test_what_takes_numbers_only_is_not_compiled(f: Callable[[Any], Any]) -> Non
     jitted = jit(f)
     with pytest.warns(NotCompiledWarning, match="it fails while it is traced") as said:
         assert [jitted(1.5) for _ in range(4)] == [f(1.5)] * 4
-    assert len(said) == 1 and "pass what changes" not in str(said[0].message)
+    assert len(said) == 1 and str(said[0].message).count("Remedy: ") == 1
     assert "it fails while it is traced" in str(jitted.explain(1.5))
 
 
