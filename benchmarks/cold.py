@@ -4,8 +4,9 @@ Idea: each program of cold_programs.py and each library is a process of its own,
 code and the machine's file cache. Four rows: the first call; ten calls of one function, on new values; ten new closures, as a
 loop over data sets makes them; ten new sizes. A figure is the processor's time of all threads since the process began, import
 of the library and of SciPy's modules included, less what it was when NumPy had been imported; a second table leaves these
-imports out. It is the minimum of the rounds, which other work on the machine can only raise, and the libraries take turns.
-Results of the libraries are compared in each process.
+imports out, a third the first call, so that nine further calls, closures and sizes are left. It is the minimum of the rounds,
+which other work on the machine can only raise, and the libraries take turns. Results of the libraries are compared in each
+process.
 
 Traps: byte code is kept in a folder of the run's own (as an installed package has it). autograd is optional: its columns are
 left out without it, and a checkout beside this one (`--beside FOLDER`) can be a column, too.
@@ -43,34 +44,29 @@ import json
 def numbers(x):
     parts = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else None
     return float(numpy.sum(numpy.asarray(x) ** 2)) if parts is None else sum(map(numbers, parts))
-print(json.dumps([begun, imported, *marks, numbers(out)]))
+print(json.dumps([begun, *marks, numbers(out)]))
 """
-_RUNS = {  # what a process runs, and the rows that it gives
-    ("first call", "ten calls"): """
-derivative = program({size})
-out = derivative(*data({size}, 0))
-marks = [time.process_time()]
-for i in range(1, 10):
-    out = derivative(*data({size}, i))
-marks.append(time.process_time())
-""",
-    ("new closures",): """
-for i in range(10):
-    out = program({size})(*data({size}, i))
-marks = [time.process_time()]
-""",
-    ("new sizes",): """
-for n in {sizes}:
-    out = program(n)(*data(n, 0))
-marks = [time.process_time()]
-""",
+_RUNS = {  # the row of ten calls -> what a process does before them, and each of them
+    "ten calls": ("derivative = program({n})", "out = derivative(*data({n}, i))"),
+    "new closures": ("", "out = program({n})(*data({n}, i))"),
+    "new sizes": ("", "out = program({sizes}[i])(*data({sizes}[i], 0))"),
 }
-Times = dict[tuple[str, str], float]  # (row, "" or "after imports") -> milliseconds
+_LOOP = """
+{before}
+marks = [imported]
+for i in range(10):
+    {call}
+    if i in (0, 9):
+        marks.append(time.process_time())
+"""
+_KINDS = {"": "With the imports", "after imports": "After the imports", "further": "The nine calls after the first"}
+Times = dict[tuple[str, str], float]  # (row, kind) -> milliseconds
 
 
-def _text(program: Program, library: str, run: str) -> str:
+def _text(program: Program, library: str, row: str) -> str:
     first = program.autograd if library == "autograd" else program.own
-    measured = run.format(size=program.size, sizes=program.sizes())
+    before, call = [line.format(n=program.size, sizes=program.sizes()) for line in _RUNS[row]]
+    measured = _LOOP.format(before=before, call=call)
     return "\n".join([_START, first, "imported = time.process_time()", program.text, measured, _END])
 
 
@@ -88,37 +84,39 @@ def measured(program: Program, checkouts: dict[str, str], rounds: int, cache: st
     """The milliseconds of each library, the least of the rounds; the first round, which compiles, does not count."""
     found: dict[str, Times] = {library: {} for library in checkouts}
     for turn in range(rounds + 1):
-        answers: dict[tuple[str, ...], dict[str, float]] = {}
+        answers: dict[str, dict[str, float]] = {}
         for library, checkout in checkouts.items():
-            for rows, run in list(_RUNS.items())[: None if turn else 1]:
-                begun, imported, *marks, answer = _run(_text(program, library, run), checkout, cache)
-                answers.setdefault(rows, {})[library] = answer
-                for row, mark in zip(rows, marks):
-                    for kind, since in (("", begun), ("after imports", imported)):
-                        known = found[library].get((row, kind), float("inf"))
-                        found[library][row, kind] = min(known, 1e3 * (mark - since)) if turn else float("inf")
-        for rows, by_library in answers.items():
+            for run in list(_RUNS)[: None if turn else 1]:
+                begun, imported, first, last, answer = _run(_text(program, library, run), checkout, cache)
+                answers.setdefault(run, {})[library] = answer
+                spans = {(run, ""): last - begun, (run, "after imports"): last - imported, (run, "further"): last - first}
+                spans |= {("first call", ""): first - begun, ("first call", "after imports"): first - imported}
+                for what, span in spans.items():
+                    known = found[library].get(what, float("inf"))
+                    found[library][what] = min(known, 1e3 * span) if turn else float("inf")
+        for run, by_library in answers.items():
             values = list(by_library.values())
             if max(values) - min(values) > 1e-5 * max(map(abs, values)):
-                raise RuntimeError(f"{program.name}, {rows}: the libraries disagree: {by_library}")
+                raise RuntimeError(f"{program.name}, {run}: the libraries disagree: {by_library}")
     return found
 
 
 def _tables(results: dict[str, dict[str, Times]], libraries: list[str]) -> str:
-    """Two tables of milliseconds and ratios, and their geometric means."""
+    """Tables of milliseconds and ratios, and their geometric means."""
     lines = []
-    for kind, title in (("", "With the imports"), ("after imports", "After the imports")):
-        head = ["ms", *[f"{row}: {library}" for row in ROWS for library in libraries]]
+    for kind, title in _KINDS.items():
+        rows = [row for row in ROWS if kind != "further" or row in _RUNS]
+        head = ["ms", *[f"{row}: {library}" for row in rows for library in libraries]]
         body = []
         for name, by_library in results.items():
-            figures = [f"{by_library[library][row, kind]:.1f}" for row in ROWS for library in libraries]
+            figures = [f"{by_library[library][row, kind]:.1f}" for row in rows for library in libraries]
             body.append([name, *figures])
         lines += [f"### {title}", "", markdown([head, *body]), ""]
         peers = [library for library in libraries if library != "funcad"]
-        summary = [["funcad's time / that of", *[f"{row}: mean (worst)" for row in ROWS]]]
+        summary = [["funcad's time / that of", *[f"{row}: mean (worst)" for row in rows]]]
         for peer in peers:
             cells = []
-            for row in ROWS:
+            for row in rows:
                 ratios = [found["funcad"][row, kind] / found[peer][row, kind] for found in results.values()]
                 cells.append(f"{geometric_mean(ratios):.2f} ({max(ratios):.2f})")
             summary.append([peer, *cells])

@@ -333,7 +333,7 @@ def test_what_hangs_on_programs_past_the_audit_is_found(text: str, n: int) -> No
 def public_list() -> set[str]:
     """Names that funcad/__init__.py imports `as` themselves, and those that it imports at their first use."""
     names = set()
-    for node in parsed(ROOT / "__init__.py").body:
+    for node in ast.walk(parsed(ROOT / "__init__.py")):
         if isinstance(node, ast.ImportFrom):
             names |= {a.asname for a in node.names if a.asname == a.name}
     return names | set(funcad._LAZY_NAMES) | set(funcad._LAZY_MODULES)

@@ -257,7 +257,9 @@ class Gradient(Remade):
             else:
                 others, named = lent_to(f, [*args[:at], None, *args[at + 1 :]], kwargs)
                 out = runs(f)(*others[:at], x, *others[at + 1 :], **named)
-            if type(out) is Tracer and type(out.primal) in _NUMBERS:
+            p = out.primal if type(out) is Tracer else None
+            lane = p.atom.aval if type(p) is Tracer and p.atom is not None else None
+            if type(p) in _NUMBERS or lane is not None and lane.shape == () and lane.dtype in _REAL:
                 return [out]
             number = self._number(out)
             return [out] if number is out else [number, out]

@@ -15,6 +15,7 @@ so operations on them run as if this one was not there; after `left` nothing run
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.memo import remembers
 from funcad.primitives.basic_indexing import gather
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.loop import map_entries
@@ -91,13 +93,12 @@ class LaneTrace(AbstractTrace):
         self.tape = None  # of the gradient whose function runs
 
     def new_inputs(self, avals: Sequence[Any]) -> list[Tracer]:
-        tracers = super().new_inputs(avals)
-        for tracer, x, mapped in zip(tracers, self.values, self.mapped):
-            tracer.tangent = _Values(x, 0 if mapped else None)
-        return tracers
+        return self._inputs(super().new_inputs(avals))
 
     def same_inputs(self) -> list[Tracer]:
-        tracers = super().same_inputs()
+        return self._inputs(super().same_inputs())
+
+    def _inputs(self, tracers: list[Tracer]) -> list[Tracer]:
         for tracer, x, mapped in zip(tracers, self.values, self.mapped):
             tracer.tangent = _Values(x, 0 if mapped else None)
         return tracers
@@ -108,7 +109,9 @@ class LaneTrace(AbstractTrace):
             return super().atom(x)
         aval = aval_of(x)
         variable = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval)
-        layouts_of(self)[variable] = _layout(x, aval), {}
+        # of a value of an outer trace that is not asked
+        lies = _layout(x.shape, x.strides, aval.dtype) if type(x) is np.ndarray else None
+        layouts_of(self)[variable] = lies, {}
         return variable
 
     def capture(self, x: Any) -> Tracer:
@@ -155,9 +158,8 @@ class LaneTrace(AbstractTrace):
         for i, (result, out, b) in enumerate(zip(results, outs, batched)):
             if captured and type(out) is np.ndarray and any([np.may_share_memory(a, out) for a in captured]):
                 out = out.copy(order="K")  # the user may write into what was captured
-            made = None
-            if primitive.square is not None and keeps_operands(primitive, args, params, i):
-                made = primitive, [self.protect(snapshot(a)) for a in args], params, i
+            keeps = primitive.square is not None and keeps_operands(primitive, args, params, i)
+            made = (primitive, [self.protect(snapshot(a)) for a in args], params, i) if keeps else None
             result.tangent = _Values(out, step if b else None, made)
             self._count(result.atom.aval)
         return traced
@@ -178,8 +180,8 @@ class LaneTrace(AbstractTrace):
             if type(x) is Tracer:
                 if x.owner is not self:
                     return None
-                atom = x.atom
-                value, lane = self.held(x)
+                atom, found = x.atom, x.tangent
+                value, lane = (found.value, True) if found.step == len(self.kept) else self.held(x)
                 if lane:
                     lanes = 1
                     if type(value) is not np.ndarray:
@@ -200,19 +202,16 @@ class LaneTrace(AbstractTrace):
         # the user's errstate asks for it: the rule finds the lanes that raise
         except FloatingPointError:
             return None
-        result = self.append(primitive, tuple(atoms), params, aval, source)
-        made = None
-        if primitive.square is not None and keeps_operands(primitive, operands, params):
-            made = primitive, operands, params, 0
-        result.tangent = _Values(out, len(self.kept) if lanes else None, made)
+        output = Var(aval)
+        self.equations.append(tuple.__new__(Equation, (primitive, tuple(atoms), params, (output,), source)))
+        keeps = primitive.square is not None and keeps_operands(primitive, operands, params)
+        made = (primitive, operands, params, 0) if keeps else None
         self._count(aval)
-        return result
+        return Tracer(self, output, None, _Values(out, len(self.kept) if lanes else None, made), source)
 
     def of_values(self, value: np.ndarray) -> Tracer:
         """An array of one value for each lane, as one of this trace's."""
-        traced = Tracer(self, Var(Aval(value.shape[1:], value.dtype)))
-        traced.tangent = _Values(value, len(self.kept))
-        return traced
+        return Tracer(self, Var(Aval(value.shape[1:], value.dtype)), None, _Values(value, len(self.kept)))
 
     def decide(self, condition: Tracer) -> bool:
         """Does it hold everywhere, in all lanes? False where nobody can say."""
@@ -221,7 +220,7 @@ class LaneTrace(AbstractTrace):
 
     def _count(self, aval: Any) -> None:
         """What an operation costs here, and in plain Python on one lane, in about a microsecond."""
-        elements = aval.size / 1000
+        elements = prod(aval.shape) / 1000
         self.spent += _OPERATION + elements * len(self.lanes)
         if state.running is not self:  # it is differentiated
             self.alone += _OPERATION / 6
@@ -377,11 +376,10 @@ class LaneTrace(AbstractTrace):
 _AGAIN = "the function does not do the same when it is run again, so its lanes cannot be told apart."
 
 
-def _layout(x: Any, aval: Any) -> Any:
-    """How a value from outside lies in memory; of one of an outer trace that is not asked."""
-    if type(x) is np.ndarray:
-        return np.lib.stride_tricks.as_strided(np.empty((), aval.dtype), x.shape, x.strides) if x.ndim else x
-    return None
+@remembers(256)
+def _layout(shape: tuple, strides: tuple, dtype: np.dtype) -> np.ndarray:
+    """An array that lies in memory as one from outside does, and takes none."""
+    return np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides)
 
 
 def _comparable(rows: np.ndarray, how: str, shape: tuple) -> np.ndarray:

@@ -429,16 +429,6 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 # -- choosing
 
 
-def choice(condition: Any, x: Any, y: Any) -> Any:
-    """`np.where` with three arguments."""
-    trace = x.owner if type(x) is Tracer else y.owner if type(y) is Tracer else None
-    if trace is not None and trace.tape is not None and type(condition) is np.ndarray:
-        out = trace.tape.choice(condition, x, y)
-        if out is not None:
-            return out
-    return _remembered_choice(condition, x, y)
-
-
 @implements("where")
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
@@ -449,6 +439,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
 
 def _choice(condition: Any, x: Any, y: Any) -> Any:
+    """`np.where` with three arguments."""
     if type(condition) is np.ndarray and condition.dtype == bool and same_aval(x, y):  # the common case of a plain mask
         aval = x.aval if type(x) is Tracer else y.aval
         if aval.shape == condition.shape and not aval.weak:
@@ -461,7 +452,7 @@ def _choice(condition: Any, x: Any, y: Any) -> Any:
     return comparison.select(*broadcast([mask, x, y]))
 
 
-_remembered_choice = remembered(_choice, numbers=True)
+choice = remembered(_choice, numbers=True)
 
 
 # -- questions about shape and dtype, answered without a value

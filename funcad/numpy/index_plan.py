@@ -10,7 +10,6 @@ arrays even if it stands for no axis.
 
 from __future__ import annotations
 
-import functools
 import operator
 import sys
 from collections.abc import Callable
@@ -30,11 +29,10 @@ from funcad.ir.jaxpr import Equation, Literal, Var, params_key
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import table
 from funcad.numpy.promote import as_array, is_labelled, values_of
-from funcad.primitives.basic_indexing import basic_index_p, basic_update, gather, gather_p, scatter
+from funcad.primitives.basic_indexing import basic_index_p, basic_update, gather, scatter
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, transpose
-from funcad.unjitted.tape import moving_plan
 from funcad.writes.plain import lent
 
 same = OnDemand("funcad.tree.same")
@@ -422,12 +420,6 @@ def own_places(x: Any, index: tuple) -> int:
     return count if len({shape_of(e) for e in arrays}) == 1 else 0
 
 
-def _taking_plan(unique: bool) -> tuple:
-    params = {"batch_dims": 0, "unique": unique}
-    return moving_plan(gather_p, functools.partial(gather_p.impl, np, **params), params)
-
-
-TAKEN = _taking_plan(False), _taking_plan(True)
 _PLAIN_BOUNDS = frozenset([int, type(None)])
 _canonical_indices = table(
     "numpy.basic indices",

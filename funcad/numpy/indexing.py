@@ -231,10 +231,7 @@ def read(x: Any, index: Any) -> Any:
         tape = trace.trace.tape if held else trace.tape
         if tape is not None and type(p) is np.ndarray:
             basic = index_plan.canonical_basic(p.shape, index)
-            if basic is None:
-                out = None if held else _taken(tape, x, index)
-            else:
-                out = tape.part(x, index, basic, held)
+            out = None if basic is None else tape.part(x, index, basic, held)
             if out is not None:
                 return out
     elif not index_plan.has_tracer(index):
@@ -273,15 +270,6 @@ _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=un
 
 
 _INTEGERS = frozenset([int, np.int64])
-
-
-def _taken(tape: Any, x: Tracer, index: Any) -> Any:
-    """The elements along the first axis at an array of integers or bools, by the short way of a tape; None for all else."""
-    shape = x.primal.shape
-    arrays = index_plan.leading_arrays(shape, index) if type(index) is np.ndarray or type(index) is list else None
-    if arrays is None or len(arrays) != 1:
-        return None
-    return tape.moved(x, index_plan.TAKEN[type(index) is np.ndarray and index.dtype.kind == "b"], arrays[0])
 
 
 class at:

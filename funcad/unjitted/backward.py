@@ -37,7 +37,11 @@ class Rows:
     So other values of the same kinds may stand in their places, as those of outer traces do.
     """
 
-    __slots__ = ("pulls", "numbers", "sources", "first", "ends", "avals", "begins", "outer", "counts", "rest", "name")
+    lanes = None
+    __slots__ = (
+        *("pulls", "numbers", "sources", "first", "ends", "avals", "begins", "outer", "name"),
+        *("counts", "rest", "kept"),
+    )
 
     def __init__(self, tape: Any):
         self.pulls, self.numbers, self.sources = tape.pulls, tape.numbers, tape.sources
@@ -46,34 +50,29 @@ class Rows:
         # of each row: how many values it keeps, and what it keeps beside (indices, shapes)
         self.counts = [len(k) if p is None else p.n_kept for k, p in zip(tape.kept, tape.pulls)]
         self.rest = [k[n:] for k, n in zip(tape.kept, self.counts)]
+        self.kept: Any = []
 
-    def pull(self, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """RowCotangents of the inputs (None: zero) for those of the results; `values` are what the rows keep."""
-        outer = self.outer or Tracer in map(type, values)
-        return pull(_Given(self, values, outer), cotangents)
-
-    def linear(self, values: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
-        """The tangent program of the results, and its residuals."""
-        return linear_of(_Given(self, values, self.outer))
-
-
-class _Given:
-    """A tape again: rows with values."""
-
-    lanes = None
-    __slots__ = ("pulls", "numbers", "sources", "first", "ends", "avals", "begins", "outer", "name", "kept")
-
-    def __init__(self, rows: Rows, values: Sequence[Any], outer: bool):
-        self.pulls, self.numbers, self.sources = rows.pulls, rows.numbers, rows.sources
-        self.first, self.ends, self.avals = rows.first, rows.ends, rows.avals
-        self.begins, self.outer, self.name = rows.begins, outer, rows.name
-        start, self.kept = 0, []
-        for n, rest in zip(rows.counts, rows.rest):
-            self.kept.append((*values[start : start + n], *rest) if n else rest)
+    def on(self, values: Sequence[Any], outer: bool) -> Rows:
+        """A tape again: rows with values."""
+        found: Any = object.__new__(Rows)
+        for name in Rows.__slots__:
+            setattr(found, name, getattr(self, name))
+        start, found.outer, found.kept = 0, outer, []
+        for n, rest in zip(self.counts, self.rest):
+            found.kept.append((*values[start : start + n], *rest) if n else rest)
             start += n
+        return found
 
     def forget(self) -> None:
         self.kept = []
+
+    def pull(self, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """RowCotangents of the inputs (None: zero) for those of the results; `values` are what the rows keep."""
+        return pull(self.on(values, self.outer or Tracer in map(type, values)), cotangents)
+
+    def linear(self, values: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The tangent program of the results, and its residuals."""
+        return linear_of(self.on(values, self.outer))
 
 
 def rows_of(tape: Any) -> tuple[Rows, list[Any]]:
@@ -168,7 +167,7 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
     if tape.outer or state.checked or any([getattr(p, "alone", False) for p in tape.pulls]):
         return None
     try:
-        return _columns(tape, _Given(tape, values, False).kept, size, seeds)
+        return _columns(tape, tape.on(values, False).kept, size, seeds)
     except Exception:  # a rule that needs values; what is truly wrong is raised by the other way
         return None
 
@@ -191,14 +190,16 @@ def _of_lanes(tape: Any, cotangents: Sequence[Any]) -> list[Any] | None:
         seeds.append(np.ndarray(size, c.dtype))
         seeds[-1].fill(c)
     # what is known of all rows before the first goes: a way that ends in the middle would have to begin anew
-    lanes = [(i, _Lanes(kept, trace)) for i, kept in enumerate(rows) if Tracer in map(type, kept)]
-    programs = [i for i, pulling in enumerate(tape.pulls) if getattr(pulling, "alone", False)]
-    if any([values.beside for _, values in lanes]) or any([tape.pulls[i].stacks for i in programs]):
-        return None
-    for i, values in lanes:
-        rows[i] = values if True in values.mapped else values.values
-    for i in programs:  # of one row each: nobody keeps what they are for columns
-        rows[i] = rows[i] if type(rows[i]) is _Lanes else _Lanes(rows[i], trace)
+    lanes: dict[int, Any] = {}
+    for i, (kept, pulling) in enumerate(zip(rows, tape.pulls)):
+        alone = getattr(pulling, "alone", False)  # of one row: nobody keeps what it is for columns
+        if alone or Tracer in map(type, kept):
+            values = _Lanes(kept, trace)
+            if values.beside or alone and pulling.stacks:
+                return None
+            lanes[i] = values if alone or True in values.mapped else values.values
+    for i, values in lanes.items():
+        rows[i] = values
     lanes.clear()
     found = _columns(tape, rows, size, seeds)
     if found is not None:
@@ -259,7 +260,7 @@ def _columns(tape: Any, rows: list[Any], size: int, seeds: Sequence[Any]) -> lis
                 continue
             m = len(pulling.there)
             found = cts[n - m + 1 : n + 1]
-            if any([c is not None for c in found]):
+            if found[0] is not None or m > 1 and any([c is not None for c in found]):
                 cts.mine = n in cts.own
                 cts[n - m + 1 : n + 1] = [None] * m
                 cts.own.difference_update(range(n - m + 1, n + 1))

@@ -17,6 +17,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Var
 from funcad.memo import remembers
 from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_update_p, python_index
+from funcad.primitives.shape import slice_p
 from funcad.unjitted.kinds import RowCotangents, add_read
 
 
@@ -138,6 +139,10 @@ def elements_row(
 ) -> tuple | None:
     """(pull, numbers, what is kept) of an operation on elements at a basic index; None if it has no row of this kind."""
     x = primals[0]
+    if primitive is slice_p:
+        start, limit, strides = params["start"], params["limit"], params["strides"] or (1,) * len(x.shape)
+        index = tuple([(a, len(range(a, b, k)), k) for a, b, k in zip(start, limit, strides)])
+        return READ, (numbers[0],), (index, x.shape, x.dtype)
     if primitive is basic_index_p:
         return READ, (numbers[0],), (params["index"], x.shape, x.dtype)
     if primitive is basic_place_p:
@@ -150,4 +155,4 @@ def elements_row(
     return None
 
 
-ELEMENTS = frozenset([basic_index_p, basic_place_p, basic_update_p])
+ELEMENTS = frozenset([basic_index_p, basic_place_p, basic_update_p, slice_p])

@@ -126,7 +126,7 @@ class FollowingTrace(Trace):
         self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None, known: tuple | None,
         alone: Any = None,
     ) -> Any:  # fmt: skip
-        """What `record` gives, by the rule, which runs now; `alone`: on tangents of its own (apart.py)."""
+        """What `record` gives, by the rule, which runs now; `alone`: on tangents of its own (`ByRule`)."""
         primals, tangents = [], []
         nested = bool(open_traces)
         for a in args:

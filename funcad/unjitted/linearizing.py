@@ -126,9 +126,11 @@ def linearize_following(
     comes in place of the linear jaxpr may be a `Tape`, without residuals.
     """
     for x in primals:
-        if type(x) not in _FLOATS and (type(x) is not _ndarray or not x.dtype.isnative):
-            primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
-            break
+        kind = type(x)
+        if kind in _FLOATS or kind is _ndarray and x.dtype.isnative or kind is Tracer and x.owner.level:
+            continue
+        primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
+        break
     trace = LinearizingTrace(name)
     source = user_source(4)
     tangents: list[Any] = []

@@ -31,7 +31,7 @@ _MOST = 4096  # calls that are remembered
 _MOST_OPERANDS = 64
 _STATIC = frozenset([int, str, bool, type(None), type])
 FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
-_SIGHTS = 3  # of a call that is not watched yet: to watch it costs as much as some calls
+_SIGHTS = 16  # of a call that is not watched yet: to watch it costs what 10 to 18 calls save
 _memo = table(
     "unjitted.remembered",
     "kinds of operands: a _Call, False where it cannot be written again, or how often it came",
@@ -59,8 +59,6 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
             if len(args) == 1 and (kind is list or kind is tuple):
                 key += kind, len(head)
                 items = head
-            elif len(args) == 1 and kind is Tracer and not kwargs:  # the common case without a loop
-                return of_one(head)
             elif kind is list or kind is tuple or type(args[-1]) is tuple:
                 items = flat(args)
         for a in items:
@@ -117,19 +115,6 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         if found is None or type(found) is int:
             return _watch(known, found or 0, trace, operands, function, args, kwargs)
         return found.again(trace.tape, operands)
-
-    def of_one(x: Tracer) -> Any:
-        trace, p = x.owner, x.primal
-        tape = trace.tape
-        if tape is None or open_traces or type(p) is not np.ndarray or state.checked:
-            return function(x)
-        known = function, p.shape, p.strides, p.dtype, trace.turned
-        found = _memo.get(known)
-        if found is False:
-            return function(x)
-        if found is None or type(found) is int:
-            return _watch(known, found or 0, trace, [x], function, (x,), {})
-        return found.again(tape, (x,))
 
     return call
 

@@ -35,7 +35,6 @@ from funcad.memo import remembers, table
 from funcad.primitives import conversion
 from funcad.primitives.arithmetic import add, neg, square_p, sub
 from funcad.primitives.basic_indexing import basic_index_p, basic_update_p
-from funcad.primitives.comparison import select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
@@ -88,11 +87,6 @@ def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
         run = partial(primitive.reduction.ufunc.reduce, axis=axes if len(axes) > 1 else axes[0])
         plan = run, params, params_key(params), kept, params_key(kept)
     return plans.put((primitive, shape, axis), plan)
-
-
-def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tuple:
-    """How a tape does what only moves the elements of an array: `run` does it to NumPy's."""
-    return primitive, run, params, params_key(params)
 
 
 @remembers(1024)
@@ -430,13 +424,14 @@ class Tape(Protector):
         kq: Any = type(q)
         a, b, outer = p, q, False
         if kp is Tracer or kq is Tracer:
-            a, b, outer = concrete_value(p), concrete_value(q), True
-            kp, kq = type(a), type(b)
-            if self.open and (kp is Tracer or kq is Tracer):
-                # an operation on lanes alone belongs to the trace around
-                if tx is None and ty is None:
-                    return None
-                (a, kp), (b, kq) = self._lane(a), self._lane(b)
+            # an operation on lanes alone belongs to the trace around
+            if self.open and tx is None and ty is None:
+                return None
+            outer = True
+            if kp is Tracer:
+                a, kp = self._seen(p)
+            if kq is Tracer:
+                b, kq = self._seen(q)
         if kp is _ndarray:
             dtype = a.dtype
             if dtype is not _F64 and dtype is not _F32 or state.checked:
@@ -555,10 +550,11 @@ class Tape(Protector):
             self.note(result, primitive, (x, y), {}, shape)
         return result
 
-    @staticmethod
-    def _lane(p: Any) -> tuple[Any, Any]:
-        """What the short ways look at in the place of an operand: of lanes, what they say of an array."""
-        if type(p) is Tracer and p.atom is not None and not p.atom.aval.weak:
+    def _seen(self, p: Any) -> tuple[Any, Any]:
+        """What the short ways look at instead of a traced operand: of lanes, what they say of an array."""
+        if p.atom is None:
+            p = concrete_value(p)
+        if self.open and type(p) is Tracer and p.atom is not None and not p.atom.aval.weak:
             return p.atom.aval, _ndarray
         return p, type(p)
 
@@ -566,7 +562,8 @@ class Tape(Protector):
         self, primitive: Any, operation: Any, operands: tuple, aval: Aval, params: Any, source: Any, reduced: Any = None
     ) -> Any:
         """The operation on values of the un-jitted vmap around; None: its rule must be asked."""
-        token = self._enter()
+        mode = error_mode()
+        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
         try:
             return self.lanes.at_once(primitive, operation, operands, aval, params, source, reduced)
         finally:
@@ -593,10 +590,7 @@ class Tape(Protector):
         a = p
         source = None
         if outer:
-            c = concrete_value(p)
-            kind = type(c)
-            if kind is Tracer and self.open:
-                a, kind = self._lane(c)
+            a, kind = self._seen(p)
         if kind is _ndarray:
             if a.dtype is not _F64 and a.dtype is not _F32 or state.checked:
                 return None
@@ -675,8 +669,11 @@ class Tape(Protector):
                 return None
         kp, kq = type(p), type(q)
         a, b = p, q
-        if self.lanes is not None and (kp is Tracer or kq is Tracer) and (tx is not None or ty is not None):
-            (a, kp), (b, kq) = self._lane(p), self._lane(q)
+        if self.lanes is not None and (tx is not None or ty is not None):
+            if kp is Tracer and p.atom is not None:
+                a, kp = self._seen(p)
+            if kq is Tracer and q.atom is not None:
+                b, kq = self._seen(q)
         if kp is not _ndarray or kq is not _ndarray or state.checked:
             return None
         dtype = a.dtype
@@ -732,8 +729,8 @@ class Tape(Protector):
         p: Any = x.primal
         kind: Any = type(p)
         a = p
-        if kind is Tracer and self.lanes is not None:
-            a, kind = self._lane(p)
+        if kind is Tracer and p.atom is not None and self.lanes is not None:
+            a, kind = self._seen(p)
         if kind is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         # what NumPy is asked for, and the parameters by their bits, are decided once for a shape
@@ -759,18 +756,6 @@ class Tape(Protector):
         wide, row = out.reshape(kept["shape"]), result.tangent
         return self._of_kind(reshape, (result,), (out,), (row,), kept, kept_bits, wide, result.source)
 
-    def moved(self, x: Tracer, plan: tuple, index: Any = None) -> Any:
-        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
-        p: Any = x.primal
-        if open_traces != self.open or x.owner is not self.trace or not p.dtype.isnative or state.checked:
-            return None
-        primitive, run, params, bits = plan
-        if index is None:
-            return self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, run(p))
-        out = run(p, index) if type(index) is _ndarray else run(p)
-        source = self.source_at(_getframe(2))
-        return self.written(primitive, (x, index), (p, index), (x.tangent, None), params, bits, None, out, source)
-
     def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
         """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
         p: Any = x.primal
@@ -788,28 +773,6 @@ class Tape(Protector):
         source = self.source_at(_getframe(3))
         operation = basic_index_p, (x,), {"index": basic}, None, None
         return self.row(READ, (n,), (basic, p.shape, p.dtype), True, out, own, source, operation)
-
-    def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
-        """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
-        if open_traces != self.open or mask.dtype.char != "?" or state.checked:
-            return None
-        primals: list[Any] = [mask]
-        numbers: list[Any] = [None]
-        for a in (x, y):
-            p, n = a, None
-            if type(a) is Tracer:
-                if a.owner is not self.trace:
-                    return None
-                p, n = a.primal, a.tangent
-            if type(p) is _ndarray:
-                if p.dtype is not _F64 or p.shape != mask.shape:
-                    return None
-            elif n is not None or type(p) is not float and type(p) is not _float64:
-                return None
-            primals.append(p)
-            numbers.append(n)
-        out = np.where(*primals)
-        return self.written(select, (mask, x, y), primals, numbers, {}, None, None, out, user_source(4))
 
 
 _ROWS = (0, None), (None, 0), (0, 1), (0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import json
+import os
 import subprocess
 import sys
 import types
@@ -51,6 +52,25 @@ def test_an_import_and_a_first_gradient_load_what_they_need() -> None:
     assert found.isdisjoint([*needless.split(), "typing", "zipfile"])
     later = "api.jacobian api.vmap custom jitted lax nn numpy.calculus numpy.linalg numpy.mapping random reads scipy"
     assert found.isdisjoint([f"funcad.{name}" for name in later.split()])
+
+
+@pytest.mark.parametrize(("before", "after"), [("", "True 0 0"), ("gc.disable()", "False 0 0"), ("gc.freeze()", "True 2 1")])
+def test_the_collector_rests_while_funcad_is_imported(before: str, after: str) -> None:
+    """It is switched on again if it was, and what the user has frozen stays so."""
+    count = "made = []; gc.callbacks.append(lambda phase, info: made.append(phase))"
+    lines = ["import gc, numpy", before, count, "import funcad", "n = min(len(made), 2)"]
+    text = "\n".join([*lines, "print(gc.isenabled(), n, min(gc.get_freeze_count(), 1))"])
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.split() == after.split(), done.stderr
+
+
+def test_an_import_that_fails_leaves_the_collector_on() -> None:
+    line = "import gc\ntry: import funcad\nexcept ValueError: print(gc.isenabled())"
+    environment = {**os.environ, "FUNCAD_ENGINE": "no such engine"}
+    done = subprocess.run(
+        [sys.executable, "-c", line], capture_output=True, text=True, cwd=ROOT, env=environment, check=False
+    )
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_autograds_names_load_little_more() -> None:

@@ -20,6 +20,12 @@ OTHER = RNG.uniform(0.5, 1.5, (4, 3))
 MASK = RNG.uniform(size=(4, 3)) < 0.5
 SQUARE = np.eye(3) + 0.1
 
+
+@pytest.fixture(autouse=True)
+def after_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "_SIGHTS", 3)
+
+
 FUNCTIONS = {
     "reshape": lambda x: np.reshape(x, (3, 4)) * np.arange(12.0).reshape(3, 4),
     "transpose": lambda x: x.T * np.arange(12.0).reshape(3, 4),
