@@ -28,6 +28,7 @@ from funcad.host.where import state
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.memo import remembers
+from funcad.passes.ragged import pad
 from funcad.passes.subprograms import program_key
 from funcad.passes.turns import LEAST, SLOTS, TURNS, Known, Made, OutsideOperand, Turns, consistent, index_of, looks, stretches
 from funcad.primitives.arithmetic import add, mul
@@ -495,6 +496,7 @@ MULTIPLES = (1, 2, 3, 4, 6, 8)
 TRIMMED = 4  # turns that may stay as they are for the sake of simpler operands
 TRIES = 4  # until no large value is read in few turns only
 PIECES = 4  # of arrays of which an operand may be put together
+PADDED = 4  # times shorter must the program become by padding for no other form to be tried
 APART = 4  # equations of a turn for each operand that is put together of more: each piece is an equation
 SMALL = 1024  # bytes for each turn that are copied in any case
 COPIED = 8  # bytes that the turns work on for one that is copied
@@ -535,6 +537,14 @@ def roll(jaxpr: Jaxpr) -> Jaxpr:
     """
     if len(jaxpr.equations) < SMALLEST:
         return jaxpr
+    padded = pad(jaxpr)
+    found = _rolled(padded)
+    if padded is not jaxpr and len(found.equations) > len(jaxpr.equations) // PADDED:
+        return min(found, _rolled(jaxpr), key=lambda j: len(j.equations))
+    return found
+
+
+def _rolled(jaxpr: Jaxpr) -> Jaxpr:
     programs: dict[Any, int] = {}
     bodies: dict[Any, Jaxpr] = {}
     for _ in range(DEEP):

@@ -28,7 +28,8 @@ def _is_weak(atom: Any) -> bool:
 
 def strong_numbers(jaxpr: Jaxpr) -> Jaxpr:
     """The program with NumPy's floats for Python's, if all results stay as they are."""
-    if len(jaxpr.equations) < SMALLEST or not any([_is_weak(v) for e in jaxpr.equations for v in e.outputs]):
+    made = [v for e in jaxpr.equations for v in e.outputs]
+    if len(jaxpr.equations) < SMALLEST or not any(map(_is_weak, [*jaxpr.inputs, *made])):
         return jaxpr
     names: dict[Var, Any] = {}
     equations: list[Equation] = []

@@ -689,7 +689,11 @@ def known_aval(x: Any) -> Any:
 
 def _update_transpose(ct: Any, x: Any, u: Any, *, index: tuple) -> list:
     ct_u = basic_index(ct, index) if is_linear(u) else None  # read first, so that ct may be written over
-    return [basic_update(ct, zeros(known_aval(u)), index) if is_linear(x) else None, ct_u]
+    if not is_linear(x):
+        return [None, ct_u]
+    aval = known_aval(u)
+    nothing = zeros_beside([ct], aval) if aval.shape else aval.dtype.type(0)
+    return [basic_update(ct, nothing, index), ct_u]
 
 
 def _update_transpose_over(ct: Any, x: Any, u: Any, *, index: tuple) -> list:
