@@ -123,7 +123,7 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     if not users and not is_scalar(found) and getattr(x, name) is not found:  # a library makes it anew, of what x holds
         observer.content(x)
         return found
-    value = observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
+    value = observer.read(place, "attribute", name, f"{place.label}.{name}", found)
     if value is found and own(x, name) is found:
         observer.attributes[id(x), name] = found
     return value
@@ -144,7 +144,7 @@ def _of_module(observer: Observer, x: Any, name: str) -> Any:
         if place is not None:
             observer.known_as(found, observer.place(place, "attribute", name, f"{x.__name__}.{name}"))
         return found
-    return found if place is None else observer.read(place, "attribute", name, f"{x.__name__}.{name}", found, name)
+    return found if place is None else observer.read(place, "attribute", name, f"{x.__name__}.{name}", found)
 
 
 def _of_super(observer: Observer, x: Any, name: str) -> Any:
@@ -161,7 +161,7 @@ def _of_super(observer: Observer, x: Any, name: str) -> Any:
                 observer.known_as(raw, at)
             elif not hasattr(type(raw), "__get__") and not is_library(base):
                 at = of_class(observer, base, name)
-                return observer.read(at.parent, "raw", name, at.label, raw, name)
+                return observer.read(at.parent, "raw", name, at.label, raw)
             return MISSING
     return MISSING
 
@@ -228,7 +228,7 @@ def _in_class(observer: Observer, x: type, name: str) -> Any:
     if type(raw) in (staticmethod, classmethod) or hasattr(type(raw), "__get__"):
         observer.guard(at, *reference(raw))
         return getattr(x, name)
-    return observer.read(at.parent, "raw", name, at.label, raw, name)
+    return observer.read(at.parent, "raw", name, at.label, raw)
 
 
 def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
@@ -275,7 +275,7 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
         return twin_of(getter)(raw, x, kind)
     if hasattr(way, "__get__"):
         return MISSING
-    return observer.read(at.parent, "raw", name, f"{at.label}", raw, name)
+    return observer.read(at.parent, "raw", name, f"{at.label}", raw)
 
 
 def store_attribute(x: Any, name: str, value: Any) -> None:

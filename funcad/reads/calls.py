@@ -125,7 +125,7 @@ def _partial(observer: Observer, f: Any, caller: Any) -> Any:
             held = getattr(f, name)
             observer.known_as(held, observer.place(place, "attribute", name, place.label))
             observer.spread(held)
-        observer.read(place, "attribute", "func", place.label, f.func, getattr(f.func, "__name__", ""))
+        observer.read(place, "attribute", "func", place.label, f.func)
     return functools.partial(called(observer, f.func, caller), *f.args, **f.keywords)
 
 

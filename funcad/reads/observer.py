@@ -30,7 +30,7 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, content, draws, is_imported, is_library
+from funcad.reads.code_reads import MISSING, content, draws, is_library, is_of_library
 from funcad.reads.key_orders import KeyOrders
 from funcad.reads.places import (
     INPUTS,
@@ -217,7 +217,7 @@ class Observer:
 
     # -- reads
 
-    def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any, name: str = "") -> Any:
+    def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any) -> Any:
         """A value that was loaded: as it is, with a guard at its place, or the traced value of an input."""
         kind = type(x)
         if kind is Tracer:
@@ -249,10 +249,13 @@ class Observer:
         self.values[place] = x
         if is_scalar(x):
             self.guard(place, "scalar", x)
-        elif issubclass(kind, types.ModuleType):
-            self.known_as(x, place)
-        elif not is_imported(x, name):
+            return x
+        if is_of_library(x):
+            self.guard(place, "name", x)
+        elif not issubclass(kind, types.ModuleType):
             self._object(place, x, kind)
+        if issubclass(kind, types.ModuleType):
+            self.known_as(x, place)
         return x
 
     def _object(self, place: Place, x: Any, kind: type) -> None:

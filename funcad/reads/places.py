@@ -121,6 +121,7 @@ def own(x: Any, name: str) -> Any:
 # name -> (does it hold?, the same as text)
 CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "is": (lambda x, known: x is known, "{x} is {k}"),
+    "name": (lambda x, known: x is known, "{x} is {k}"),  # of what is a library's
     "ref": (lambda x, known: known() is x, "{k}() is {x}"),
     "scalar": (lambda x, known: x is known or same(x, known), "({x} is {k} or _same({x}, {k}))"),
     "number": (lambda x, known: type(x) is known, "type({x}) is {k}"),  # an input of the program
@@ -238,6 +239,17 @@ def needed(places: Sequence[Place]) -> list[Place]:
     return list(ordered)
 
 
+def _is_a_name(w: Place) -> bool:
+    """Is it a global or a closure variable, of a function that is always the same, for what is a library's or Python's?"""
+    names = w.parent
+    of = names.parent if names is not None and names.step == "attribute" else None
+    if of is None or not (w.check == "name" or w.check == "is" and w.step == "has"):
+        return False
+    if of.step == "attribute" and of.key == "__func__" and of.parent is not None:
+        of = of.parent
+    return of.check is None and of.step in ("root", "weak") and names.key in ("__globals__", "__closure__")  # type: ignore[union-attr]
+
+
 def evaluated(watches: Sequence[Place], f: Any) -> Iterator[tuple[Place, Any, bool]]:
     """(watch, what is there now, is it what was found?), of those that can be reached still."""
     found: dict[Place, Any] = {}
@@ -320,6 +332,14 @@ class Guards:
         self.handed, self._holds = [at[id(x)] for x, known in zip(arrays, found) if known], None
         return found
 
+    def apart(self, f: Any) -> tuple[list[tuple[Place, Any]], Guards | None]:
+        """Names that stand for what is a library's, each with the namespace or the cells that it is in, and the others."""
+        names = [w for w in self.places if _is_a_name(w)]
+        rest = needed([w for w in self.places if w not in names])
+        others = Guards([*rest, *[w for w in self.handed if w not in rest]])
+        others.handed = self.handed
+        return [(w, value_at(w.parent, f)) for w in names], others if others.places else None  # type: ignore[arg-type]
+
     def objects(self) -> list[Any]:
         """What must live, if the program is to be right ever again."""
         found = [of() for w in self.places if (of := w.weakly()) is not None]
@@ -352,7 +372,7 @@ class Guards:
         """(what is read, what is done with it at each call, the line that reads it), for people."""
         found = {}
         for w in self.places:
-            if w.label and w.check not in (None, "alias"):
+            if w.label and w.check not in (None, "alias", "name") and not _is_a_name(w):
                 how = "read" if w.check in (*INPUTS, "array", "given") else "compared"
                 found.setdefault(w.label, (w.label, how, w.source.short() if w.source is not None else ""))
         return list(found.values())

@@ -64,14 +64,15 @@ class Seen(Hooks):
         observer = state.observer
         if observer is None:
             return value
-        table = self.function.__globals__
-        if name not in table:
-            return value
         known = self.known
         if known.get(name, known) is value:  # as when it was guarded
             observer.last = None
             return value
-        found = observer.read(self._names(observer), "item", name, f"global {name}", value, name)
+        if name not in self.function.__globals__:  # one of Python's own
+            known[name] = value
+            observer.missing(self._names(observer), "has", name, f"global {name}")
+            return value
+        found = observer.read(self._names(observer), "item", name, f"global {name}", value)
         if found is value:
             known[name] = value
         return found
@@ -85,7 +86,7 @@ class Seen(Hooks):
             if told is not None:
                 setprofile(None)
             place = self._cell(observer, name)
-            return value if place is None else observer.read(place.parent, "cell", place.key, place.label, value, name)
+            return value if place is None else observer.read(place.parent, "cell", place.key, place.label, value)
         finally:
             if told is not None:
                 setprofile(told)
