@@ -37,9 +37,9 @@ from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC
 from funcad.tree.same import Weakly, are_strings, itself, same, same_key, weakly
 from funcad.tree.treedef import LEAF
 
-# of Python's own, what a written call uses: it finds the names of the function's module where others find Python's own
-_OURS = {name: getattr(builtins, name) for name in "type len tuple list dict int str set getattr NotImplemented".split()}
-_OURS |= {e.__name__: e for e in (Exception, BaseException)}
+# what a written call uses of Python's own; it finds the names of the function's module where others find these
+_OURS: dict[str, Any] = {x.__name__: x for x in (type, len, tuple, list, dict, int, str, set, getattr)}
+_OURS |= {"NotImplemented": NotImplemented, "Exception": Exception, "BaseException": BaseException}
 _TAKEN = frozenset([*_OURS, "error", "stop"])
 _MISSING: Any = object()
 _FILE = f"{__file__}<call>"  # in tracebacks, as a frame of ours around the program's
@@ -342,7 +342,7 @@ class _Writer:
         return "\n".join(lines)
 
     def named(self, w: Place, table: Any, keywords: list[str]) -> str:
-        """The comparison of a name of the function's with what it stood for; it raises where that is deleted."""
+        """The comparison of a name with what it stood for; it raises where that is deleted."""
         if w.step == "has":
             return f"{w.key!r} not in {self.constant(table)}"
         if w.step == "cell":

@@ -30,7 +30,18 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, Reads, content, is_library, is_of_library, reads_of
-from funcad.reads.places import Guards, Place, bytes_of, dict_of, elements_of, evaluated, found_as, is_scalar, reference
+from funcad.reads.places import (
+    Guards,
+    Place,
+    bytes_of,
+    dict_of,
+    elements_of,
+    evaluated,
+    found_as,
+    is_scalar,
+    keys_of,
+    reference,
+)
 
 MOST_SCALARS = 64  # in a container that is watched by content
 MOST_ITEMS = 256  # in a container whose items are looked at
@@ -137,7 +148,7 @@ class Found:
             w.check, w.known = "sized", (x, len(x))
             self.unlooked.append(w.label)
         else:
-            w.check, w.known = "keys", (type(x), tuple(keys))
+            w.check, w.known = "keys", (type(x), keys_of(x))
             self._told_by_identity(keys)
 
     def _told_by_identity(self, keys: Iterable[Any]) -> None:

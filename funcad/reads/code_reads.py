@@ -161,7 +161,7 @@ def draws(kind: type) -> bool:
 
 
 def is_of_library(x: Any) -> bool:
-    """Is it a library's module, function or class? It may be held, as nothing of the user's hangs on it.
+    """Is it a library's module, function or class? Nothing of the user's hangs on it, so it may be held.
 
     The method of an object is none: it is read of that object.
     """
@@ -171,12 +171,12 @@ def is_of_library(x: Any) -> bool:
     if kind is np.ufunc:
         return "(" not in x.__name__  # as those of np.frompyfunc have it
     if kind is types.BuiltinFunctionType:
-        return isinstance(x.__self__, (types.ModuleType, types.NoneType)) and is_library_module(str(x.__module__))
-    if kind is types.FunctionType and x.__closure__ or not (kind is types.FunctionType or issubclass(kind, type)):
-        return kind is type(np.sum)
-    return is_library(x) and is_library_module(str(x.__module__))
+        is_code = isinstance(x.__self__, (types.ModuleType, types.NoneType))
+    else:
+        is_code = issubclass(kind, type) or kind is types.FunctionType and not x.__closure__
+    return kind is type(np.sum) or is_code and is_library(x) and is_library_module(str(x.__module__))
 
 
 def is_settled(x: types.ModuleType) -> bool:
-    """Is it a module whose functions and numbers nobody exchanges?"""
+    """Is it a module of Python's, NumPy's or the like, whose numbers nobody exchanges?"""
     return x.__name__.partition(".")[0] in _LIBRARIES
