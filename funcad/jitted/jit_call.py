@@ -3,7 +3,8 @@
 Idea: once a signature is seen to come again, `specialised_call` writes a Python function that knows it: it compares the types,
 dtypes and shapes of the leaves where they lie in the arguments, hands them to the program, and puts the outputs into their
 structure. Nothing is flattened, hashed or looked up. Where the compiled program offers `fast`, a builtin which makes those
-comparisons itself, only the structure is compared here.
+comparisons itself, only the structure is compared here. Names that stand for what is a library's are compared as Python reads
+them: the namespace of f's module stands behind the call's own, where Python's names are else.
 
 Invariants: a call that does not fit in every respect goes to `following`, another written call or in the end the general way,
 which decides anew; so the comparisons may refuse too much, and never too little. A thread that traces, or is in a context such
