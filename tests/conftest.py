@@ -20,7 +20,7 @@ from funcad.reads import code_reads
 from funcad.reads.refusals import forget_warnings
 from tests import workers
 
-code_reads._LIBRARIES.add("tests.standin")  # it stands for CuPy
+code_reads.count_as_library("tests.standin")  # it stands for CuPy
 
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # by how busy the machine is
 settings.load_profile("shared")

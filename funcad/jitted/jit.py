@@ -686,8 +686,10 @@ class Core:
         self.cache.use(self, key, entry, lambda: self._link([call, *written_calls(owner, entry)][:MOST_WRITTEN], owner))
 
     def failed(self, entry: Entry, error: Exception, /, *args: Any, **kwargs: Any) -> Any:
-        """The rest of a written call whose program raised."""
+        """The rest of a written call whose program, or look at names, raised."""
         try:
+            if entry.watched is not None and not entry.watched.holds(self.f):
+                return self.enter(*args, **kwargs)
             if not self._runs_plainly(error, entry, args, kwargs):
                 raise error
             return self.f(*args, **kwargs)

@@ -3,7 +3,8 @@
 Idea: once a signature is seen to come again, `specialised_call` writes a Python function that knows it: it compares the types,
 dtypes and shapes of the leaves where they lie in the arguments, hands them to the program, and puts the outputs into their
 structure. Nothing is flattened, hashed or looked up. Where the compiled program offers `fast`, a builtin which makes those
-comparisons itself, only the structure is compared here.
+comparisons itself, only the structure is compared here. Names that stand for what is a library's are compared as Python reads
+them: the namespace of f's module stands behind the call's own, where Python's names are else.
 
 Invariants: a call that does not fit in every respect goes to `following`, another written call or in the end the general way,
 which decides anew; so the comparisons may refuse too much, and never too little. A thread that traces, or is in a context such
@@ -17,6 +18,7 @@ layout is another than it was compiled for. Ints beyond int64 count as such.
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Callable, Sequence
 from keyword import iskeyword
@@ -31,11 +33,15 @@ from funcad.host.where import interrupted, open_traces
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import Entry
 from funcad.memo import remembers
+from funcad.reads.places import Place
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
 from funcad.tree.same import Weakly, are_strings, itself, same, same_key, weakly
 from funcad.tree.treedef import LEAF
 
-_TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
+# what a written call uses of Python's own; it finds the names of the function's module where others find these
+_OURS: dict[str, Any] = {x.__name__: x for x in (type, len, tuple, list, dict, int, str, set, getattr)}
+_OURS |= {"NotImplemented": NotImplemented, "Exception": Exception, "BaseException": BaseException}
+_TAKEN = frozenset([*_OURS, "error", "stop"])
 _MISSING: Any = object()
 _FILE = f"{__file__}<call>"  # in tracebacks, as a frame of ours around the program's
 
@@ -65,8 +71,10 @@ def specialised_call(
     except _Unsuited:
         return None
     scope = writer.scope
-    scope.update(_tick=tick, _program=program)
+    scope.update(_OURS, _tick=tick, _program=program)
+    scope["__builtins__"] = builtins if writer.table is None else writer.table
     exec(_compiled(text), scope)
+    scope["__builtins__"] = builtins  # of C code that imports
     return scope.pop("_call")  # out of its own globals: the program and what it captured die with the function
 
 
@@ -111,7 +119,7 @@ class _Writer:
             "_M": _MISSING,
             "_nd": np.ndarray,
             "_open": open_traces,
-            "_config": config,
+            "_settings": vars(config),
             "_engine": config.engine,
             "_again": _again,
             "_same": same,
@@ -127,20 +135,22 @@ class _Writer:
         if entry.code is not None:
             self.scope.update(_code=entry.code, _f=f)
             self.structure.append("_f.__code__ is _code")
-        if entry.watched is not None:
-            self.scope.update(_holds=entry.watched.holds, _f=f)
+        self.names, rest = entry.watched.apart(f) if entry.watched is not None else ([], None)
+        self.table = next((table for w, table in self.names if w.step == "item"), None)
+        if rest is not None:
+            self.scope.update(_holds=rest.holds, _f=f)
             self.structure.append("(_p := _holds(_f))")
         self.leaves: list[str] = []  # comparisons of leaves
         self.inputs: list[str] = []  # names of the program's inputs
         self.arrays: list[tuple[str, Any]] = []  # (name, (shape, dtype)) of those that are arrays
-        self.names: dict[Any, str] = {}  # of constants in the scope
+        self.constants: dict[Any, str] = {}  # their names in the scope
         self.parts = 0  # of containers, which have names too
 
     def constant(self, value: Any, key: Any = None) -> str:
         key = id(value) if key is None else key
-        name = self.names.get(key)
+        name = self.constants.get(key)
         if name is None:
-            name = self.names[key] = f"_k{len(self.names)}"
+            name = self.constants[key] = f"_k{len(self.constants)}"
             self.scope[name] = value
         return name
 
@@ -298,9 +308,10 @@ class _Writer:
         inputs = ", ".join(self.inputs)
         lines = [
             f"def _call({parameters}):",
-            f"    if not (_rest or {'' if together else '_kw or '}_open or _config.engine != _engine):",
+            f"    if not (_rest or {'' if together else '_kw or '}_open or _settings['engine'] is not _engine):",
             "        try:",
         ]
+        self.structure[:0] = [self.named(w, table, keywords) for w, table in self.names]
         indent = " " * 12
         result, outputs, checks = self.results()
         n = len(self.entry.jaxpr.outputs)
@@ -330,6 +341,16 @@ class _Writer:
         lines += ["    try:", f"        return _again(_next, {given})"]
         lines += ["    finally:", "        del _next  # it may hold an error, whose traceback holds this frame"]
         return "\n".join(lines)
+
+    def named(self, w: Place, table: Any, keywords: list[str]) -> str:
+        """The comparison of a name with what it stood for; it raises where that is deleted."""
+        if w.step == "has":
+            return f"{w.key!r} not in {self.constant(table)}"
+        if w.step == "cell":
+            return f"{self.constant(table[w.key])}.cell_contents is {self.constant(w.known)}"
+        if table is self.table and _is_name(w.key) and w.key not in (*_OURS, *keywords):
+            return f"{w.key} is {self.constant(w.known)}"
+        return f"{self.constant(table)}.get({w.key!r}) is {self.constant(w.known)}"
 
     def results(self) -> tuple[str, str, list[str]]:
         """The expression of the result, the outputs' names, and how to see that one of them needs `own_memory`."""

@@ -29,8 +29,19 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, Reads, content, is_imported, is_library, reads_of
-from funcad.reads.places import Guards, Place, bytes_of, dict_of, elements_of, evaluated, found_as, is_scalar, reference
+from funcad.reads.code_reads import MISSING, Reads, content, is_library, is_of_library, reads_of
+from funcad.reads.places import (
+    Guards,
+    Place,
+    bytes_of,
+    dict_of,
+    elements_of,
+    evaluated,
+    found_as,
+    is_scalar,
+    keys_of,
+    reference,
+)
 
 MOST_SCALARS = 64  # in a container that is watched by content
 MOST_ITEMS = 256  # in a container whose items are looked at
@@ -137,7 +148,7 @@ class Found:
             w.check, w.known = "sized", (x, len(x))
             self.unlooked.append(w.label)
         else:
-            w.check, w.known = "keys", (type(x), tuple(keys))
+            w.check, w.known = "keys", (type(x), keys_of(x))
             self._told_by_identity(keys)
 
     def _told_by_identity(self, keys: Iterable[Any]) -> None:
@@ -210,14 +221,10 @@ class Found:
                 self.stored.append((f"closure variable {name}", cell, frozenset()))
         for name in sorted(reads.globals):
             if name in table:
-                x = table[name]
-                if issubclass(type(x), types.ModuleType):
-                    if not is_library(x):
-                        self.on_the_way(Place(names, "item", name, name), x)
-                elif not is_imported(x, name):
-                    self.step(names, "item", name, x, f"global {name}")
-                    self.holders[self.watches[-1]] = (id(table), name)
-            elif not hasattr(builtins, name):
+                self._named(names, name, table, f"global {name}")
+            elif hasattr(builtins, name):
+                self.watches.append(Place(names, "has", name, f"global {name}", "is", False))
+            else:
                 self.watches.append(Place(names, "get", name, f"global {name}", "is", MISSING))
         for i, (name, cell) in enumerate(closure):
             x = content(cell)
@@ -232,17 +239,23 @@ class Found:
                 modules = self.on_the_way(Place(None, "constant", sys.modules, ""))
                 self.on_the_way(Place(modules, "item", name, name), sys.modules[name])
 
+    def _named(self, names: Place, name: str, table: dict[str, Any], label: str) -> None:
+        """What stands in the namespace of a module."""
+        x = table[name]
+        if is_of_library(x):
+            self.watches.append(Place(names, "item", name, label, "name", x))
+        elif issubclass(type(x), types.ModuleType):
+            self.on_the_way(Place(names, "item", name, label.removeprefix("global ")), x)
+            return
+        else:
+            self.step(names, "item", name, x, label)
+        self.holders[self.watches[-1]] = (id(table), name)
+
     def _module(self, w: Place, x: types.ModuleType) -> None:
         if not is_library(x):
             names = self.on_the_way(Place(w, "attribute", "__dict__", ""))
             for name in sorted(self.names & vars(x).keys()):
-                v = vars(x)[name]
-                if issubclass(type(v), types.ModuleType):
-                    if not is_library(v):
-                        self.on_the_way(Place(names, "item", name, f"{w.label}.{name}"), v)
-                elif not is_imported(v, name):
-                    self.step(names, "item", name, v, f"{w.label}.{name}")
-                    self.holders[self.watches[-1]] = (id(vars(x)), name)
+                self._named(names, name, vars(x), f"{w.label}.{name}")
 
     def _ours(self, w: Place, x: Any) -> None:
         """The functions of the user's in a function that a transform returned."""

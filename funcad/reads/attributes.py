@@ -20,7 +20,7 @@ import numpy as np
 
 from funcad.host.where import state
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, is_library
+from funcad.reads.code_reads import MISSING, is_library, is_settled
 from funcad.reads.later import Later, attribute_of
 from funcad.reads.observer import Observer
 from funcad.reads.places import Place, has_dict, is_scalar, own, reference
@@ -114,7 +114,7 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     except AttributeError:
         observer.missing(place, "own" if has_dict(x) else "asked", name, f"{place.label}.{name}")
         raise
-    if type(found) in (types.BuiltinFunctionType, types.MethodWrapperType):
+    if type(found) in (types.BuiltinFunctionType, types.MethodWrapperType) and own(x, name) is MISSING:
         return found
     if type(found) is types.MethodType and found.__self__ is x and own(x, name) is MISSING:
         return found
@@ -123,7 +123,7 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     if not users and not is_scalar(found) and getattr(x, name) is not found:  # a library makes it anew, of what x holds
         observer.content(x)
         return found
-    value = observer.read(place, "attribute", name, f"{place.label}.{name}", found, name)
+    value = observer.read(place, "attribute", name, f"{place.label}.{name}", found)
     if value is found and own(x, name) is found:
         observer.attributes[id(x), name] = found
     return value
@@ -137,19 +137,20 @@ def _of_module(observer: Observer, x: Any, name: str) -> Any:
         if place is not None:
             observer.missing(place, "own", name, f"{x.__name__}.{name}")
         raise
-    if is_library(x):
+    if is_library(x) and (is_settled(x) or not is_scalar(found)):
         if type(found) in _CODES or isinstance(found, (type, np.ufunc)) or is_scalar(found):
             observer.libraries[id(x)] = x
             return found
         if place is not None:
             observer.known_as(found, observer.place(place, "attribute", name, f"{x.__name__}.{name}"))
         return found
-    return found if place is None else observer.read(place, "attribute", name, f"{x.__name__}.{name}", found, name)
+    return found if place is None else observer.read(place, "attribute", name, f"{x.__name__}.{name}", found)
 
 
 def _of_super(observer: Observer, x: Any, name: str) -> Any:
     """What the classes behind the one that asks have under a name; MISSING if it is nothing that is data."""
     classes = (x.__self_class__ or object).__mro__
+    observer.bases(x.__self_class__)
     behind = classes[classes.index(x.__thisclass__) + 1 :] if x.__thisclass__ in classes else ()
     for base in behind:
         if name in base.__dict__:
@@ -161,7 +162,7 @@ def _of_super(observer: Observer, x: Any, name: str) -> Any:
                 observer.known_as(raw, at)
             elif not hasattr(type(raw), "__get__") and not is_library(base):
                 at = of_class(observer, base, name)
-                return observer.read(at.parent, "raw", name, at.label, raw, name)
+                return observer.read(at.parent, "raw", name, at.label, raw)
             return MISSING
     return MISSING
 
@@ -184,6 +185,7 @@ def through(observer: Observer, at: Place, name: str, function: Any) -> None:
 
 def passed(observer: Observer, classes: Sequence[type], base: type | None, name: str) -> None:
     """Those of the user's classes where a name was looked for in vain, up to the one that has it, may get it later."""
+    observer.bases(classes[0])
     for c in classes:
         if c is base:
             return
@@ -195,11 +197,12 @@ def passed(observer: Observer, classes: Sequence[type], base: type | None, name:
 def method_of(observer: Observer, kind: type, name: str) -> Any:
     """A method that Python itself looks up in the class of an object, to be called with the object; None if it is no twin's."""
     base, raw = raw_of(kind, name)
+    if not is_library(kind):
+        passed(observer, kind.__mro__, base, name)
     if not is_users_function(raw):
         if name != "__call__":  # of which the object itself tells more
             observer.see(raw)
         return None
-    passed(observer, kind.__mro__, base, name)
     at = of_class(observer, base, name)
     observer.guard(at, "code", raw.__code__)
     observer.known_as(raw, at)
@@ -228,21 +231,20 @@ def _in_class(observer: Observer, x: type, name: str) -> Any:
     if type(raw) in (staticmethod, classmethod) or hasattr(type(raw), "__get__"):
         observer.guard(at, *reference(raw))
         return getattr(x, name)
-    return observer.read(at.parent, "raw", name, at.label, raw, name)
+    return observer.read(at.parent, "raw", name, at.label, raw)
 
 
 def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
     """An attribute that the class of an object gives it; MISSING where the object has it itself, or nobody."""
-    getter = raw_of(kind, "__getattribute__")[1]
-    if is_users_function(getter):
-        return twin_of(getter)(x, name)
+    if is_users_function(raw_of(kind, "__getattribute__")[1]):
+        return method_of(observer, kind, "__getattribute__")(x, name)
     base, raw = raw_of(kind, name)
     has = own(x, name) is not MISSING
     if not has:
         passed(observer, kind.__mro__, base, name)
     if raw is MISSING or is_library(base):
-        other = raw_of(kind, "__getattr__")[1]
-        return twin_of(other)(x, name) if raw is MISSING and not has and is_users_function(other) else MISSING
+        other = method_of(observer, kind, "__getattr__") if raw is MISSING and not has else None
+        return MISSING if other is None else other(x, name)
     way = type(raw)
     at = of_class(observer, base, name)
     place = observer.origin.get(id(x))
@@ -275,7 +277,7 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
         return twin_of(getter)(raw, x, kind)
     if hasattr(way, "__get__"):
         return MISSING
-    return observer.read(at.parent, "raw", name, f"{at.label}", raw, name)
+    return observer.read(at.parent, "raw", name, f"{at.label}", raw)
 
 
 def store_attribute(x: Any, name: str, value: Any) -> None:

@@ -13,6 +13,7 @@ the function itself.
 
 from __future__ import annotations
 
+import abc
 import array
 import builtins
 import collections
@@ -43,10 +44,10 @@ from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
-from funcad.reads.later import LaterMethod, all_now, is_live, now, text
+from funcad.reads.later import Later, LaterMethod, all_now, is_live, now, text
 from funcad.reads.lending import call_lending
-from funcad.reads.observer import CONTAINERS, Observer
-from funcad.reads.places import is_scalar
+from funcad.reads.observer import CONTAINERS, Observer, how_computed, how_printed
+from funcad.reads.places import is_scalar, reference
 from funcad.reads.refusals import constant
 from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
@@ -59,9 +60,6 @@ _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can c
     [
         builtins.locals,
         builtins.super,
-        builtins.isinstance,
-        builtins.issubclass,
-        builtins.callable,
         builtins.range,
     ]
     + [builtins.slice, builtins.property, builtins.staticmethod, builtins.classmethod, sys._getframe, inspect.currentframe]
@@ -109,6 +107,8 @@ def called(observer: Observer, f: Any, caller: Any) -> Any:
         if not is_library(f):
             return _class(observer, f)
         return _library(observer, f, caller)
+    if kind in _GETTERS:
+        return _getter(observer, f)
     if kind is np.vectorize and is_users_function(f.pyfunc):
         return _vectorized(observer, f)
     if not is_library(kind):
@@ -125,7 +125,7 @@ def _partial(observer: Observer, f: Any, caller: Any) -> Any:
             held = getattr(f, name)
             observer.known_as(held, observer.place(place, "attribute", name, place.label))
             observer.spread(held)
-        observer.read(place, "attribute", "func", place.label, f.func, getattr(f.func, "__name__", ""))
+        observer.read(place, "attribute", "func", place.label, f.func)
     return functools.partial(called(observer, f.func, caller), *f.args, **f.keywords)
 
 
@@ -142,6 +142,9 @@ def _vectorized(observer: Observer, f: np.vectorize) -> LibraryCall:
 def _class(observer: Observer, f: type) -> Any:
     """A class of the user's: what its `__init__` does is seen."""
     observer.see(f)
+    made_by = method_of(observer, type(f), "__call__") if type(f) is not type else None
+    if made_by is not None:
+        return types.MethodType(made_by, f)
     begin = f.__init__
     if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
         observer.orders.seen = observer.orders.seen or issubclass(f, CONTAINERS) and bool(observer.orders.dicts)
@@ -169,11 +172,15 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
     try:
         if f in _AS_THEY_ARE:
             return f
+        if f in _OF_CLASSES:
+            return functools.partial(_of_classes, observer, f)
     except TypeError:  # what cannot be hashed
         pass
     observer.see(f)
     if getattr(f, "__module__", None) == "traceback":  # it looks at its caller, too
         return f
+    if getattr(f, "__module__", None) == "decimal":
+        observer.asks(how_computed, "how decimals are rounded")
     if id(f) in observer.origin and (type(f) is types.FunctionType or type(f).__module__.partition(".")[0] == "funcad"):
         observer.reached(f)
     if type(f) is types.FunctionType and f.__code__ is _MANAGED and is_users_function(f.__wrapped__):
@@ -189,6 +196,64 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
         observer.known_as(table, observer.place(of, "attribute", "__globals__", "globals()"))
         return lambda: table
     return LibraryCall(observer, f)
+
+
+_OF_CLASSES = frozenset([builtins.isinstance, builtins.issubclass, builtins.callable])
+
+
+def _of_classes(observer: Observer, f: Any, /, *args: Any) -> bool:
+    """isinstance, issubclass or callable: bases, and what is registered, may be others later."""
+    kind = args[0] if f is builtins.issubclass and isinstance(args[0], type) else type(args[0])
+    if kind is Tracer or kind is Later or len(args) != 1 + (f is not builtins.callable):
+        return bool(f(*args))
+    observer.bases(kind)
+    if f is not builtins.callable:
+        return any([_of_class(observer, f, args[0], c, kind) for c in _each(args[1])])
+    if not is_library(kind):
+        method_of(observer, kind, "__call__")
+    return bool(f(*args))
+
+
+def _each(classes: Any) -> list[Any]:
+    parts = classes if type(classes) is tuple else classes.__args__ if type(classes) is types.UnionType else None
+    return [classes] if parts is None else [c for part in parts for c in _each(part)]
+
+
+def _of_class(observer: Observer, f: Any, x: Any, c: Any, kind: type) -> bool:
+    way = type(c)
+    if way is type or is_library(kind) and is_library(c):
+        return bool(f(x, c))
+    method = method_of(observer, way, "__subclasscheck__" if f is builtins.issubclass else "__instancecheck__")
+    if method is not None:
+        return bool(method(c, x))
+    if issubclass(way, abc.ABCMeta):
+        observer.asks(abc.get_cache_token, "the classes that are registered")
+        hook = raw_of(c, "__subclasshook__")[1]
+        if type(hook) is classmethod and is_users_function(hook.__func__):
+            twin_of(hook.__func__)(c, kind)
+        if getattr(c, "_is_protocol", False) and f is builtins.isinstance:
+            for name in [*[n for n in dir(c) if n[:1] != "_"], *getattr(c, "__annotations__", ())]:
+                attribute(x, name, None)
+    return bool(f(x, c))
+
+
+def _getter(observer: Observer, f: Any) -> Callable[[Any], Any]:
+    """operator.attrgetter and operator.methodcaller, step by step."""
+    make, args = f.__reduce__()
+    if make is operator.attrgetter:
+        paths = [path.split(".") for path in args]
+
+        def get(x: Any) -> Any:
+            found = [functools.reduce(attribute, path, x) for path in paths]
+            return found[0] if len(found) == 1 else tuple(found)
+
+        return get
+    name, *rest = (*make.args, *args) if type(make) is functools.partial else args
+    kwargs = make.keywords if type(make) is functools.partial else {}
+    return lambda x: called(observer, attribute(x, name), None)(*rest, **kwargs)
+
+
+_GETTERS = frozenset([operator.attrgetter, operator.methodcaller])
 
 
 def _dispatched(observer: Observer, f: Any, caller: Any) -> Any:
@@ -263,6 +328,10 @@ class LibraryCall:
                 return found
         elif type(f) not in _HASHABLE and id(f) in observer.origin and _top(type(f)) != "funcad":
             observer.spread(f, 3)  # an object that can be called, which reads what it holds
+        if type(f) in _HASHABLE and f in _APPLYING and not is_users_function(args[0]):
+            for items in [observer.handed(a) for a in args if type(a) in (list, tuple)]:
+                for x in [x for x in items if type(x) is np.ndarray]:
+                    observer.content(x)
         _writes(observer, f, args, kwargs)
         traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
         args = tuple([_given(observer, a, traced, f) for a in args])
@@ -395,7 +464,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         door = tracing.door_of(x)
         if door is not x:
             return door
-    if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial:
+    if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial or kind in _GETTERS:
         return _given_function(observer, x, f)
     if kind is types.BuiltinFunctionType and _top(f) != "funcad" and observer.of(x.__self__) is not None:
         if x.__name__ in _CHANGING.get(type(x.__self__), ()):  # map(found.append, ...)
@@ -408,7 +477,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         if hasattr(kind, "__next__"):
             observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
         observer.stores.entrusted(x, f)
-        if type(f) in _HASHABLE and f in _SHALLOW:
+        if type(f) in _HASHABLE and f in _SHALLOW and issubclass(kind, CONTAINERS):
             return observer.handed(x)
         elif callable(x) and _top(f) == "funcad":  # which calls it, as its twin
             return x
@@ -428,6 +497,10 @@ _SHALLOW = frozenset(
     [builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map]
 )
 _SHALLOW |= {builtins.filter, builtins.dict, functools.reduce, itertools.chain, itertools.product, builtins.len, builtins.sum}
+
+
+# these apply a function, or an operator, to each
+_APPLYING = frozenset([builtins.map, builtins.filter, builtins.sum, functools.reduce])
 
 
 _BY_REFERENCE = frozenset(  # functions that read arrays of positions and masks when the program runs
@@ -458,8 +531,11 @@ def _takes_by_reference(f: Any) -> bool:
 def _given_function(observer: Observer, x: Any, f: Any) -> Any:
     """A function of the user's that is handed over: whoever calls it calls its twin."""
     module = str(getattr(f, "__module__", None) or type(f).__module__).partition(".")[0]
+    if module == "inspect" and type(x) is types.FunctionType:
+        observer.defaults_of(observer, x)
     if (
         f not in _HIGHER
+        and getattr(f, "__name__", "") != "sort"
         if module == "builtins" or f in _KEEPERS
         else module not in ("funcad", "functools", "itertools", "scipy")
     ):
@@ -468,6 +544,8 @@ def _given_function(observer: Observer, x: Any, f: Any) -> Any:
         return x
     if type(x) is functools.partial:
         return functools.partial(_given_function(observer, x.func, f), *x.args, **x.keywords)
+    if type(x) in _GETTERS:
+        return _getter(observer, x)
     inner = x.__func__ if type(x) is types.MethodType else x
     if not is_users_function(inner):
         return x
@@ -491,6 +569,8 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         if kind.__module__ == "numpy.random.mtrand" and owner is np.random.mtrand._rand and tracing.door_of(f) is f:
             observer.refuse(f"np.random.{name} moves the generator")
         return MISSING
+    if kind is functools._lru_cache_wrapper:
+        observer.refuse(f"{place.label}.{name} tells, or changes, what a cache holds")
     if draws(kind):
         observer.refuse(f"{place.label} draws, which moves the generator")
     if issubclass(kind, io.IOBase) or hasattr(kind, "__next__"):
@@ -643,8 +723,35 @@ def _next(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _identified(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    """id, or a hash that is no more."""
+    place = observer.origin.get(id(args[0])) if args and type(args[0]) is not Tracer else None
+    if place is not None and place.parent is not None:
+        observer.guard(place, *reference(args[0]))
+    return MISSING
+
+
+def _hashed(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    return _identified(observer, args, kwargs) if type(args[0]).__hash__ is object.__hash__ else MISSING
+
+
+def _dir(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if not args:
+        observer.refuse("dir() lists the names of the function itself")
+    method = method_of(observer, type(args[0]), "__dir__") if not is_library(type(args[0])) else None
+    if method is not None:
+        return sorted(method(args[0]))
+    place = observer.of(args[0])
+    if place is not None:
+        names = observer.place(place, "names", None, f"the names in {place.label}")
+        observer.guard(names, "scalar", " ".join(dir(args[0])))
+    return MISSING
+
+
 def _vars(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    place = observer.of(args[0]) if args else None
+    if not args:
+        observer.refuse("vars() gives the variables of the function itself")
+    place = observer.of(args[0])
     if place is not None:
         inside = args[0].__dict__
         observer.known_as(inside, observer.place(place, "attribute", "__dict__", place.label))
@@ -660,11 +767,11 @@ def _length(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if method is not None:
         return method(x)
     place = observer.of(x)
-    if place is not None and issubclass(type(x), CONTAINERS):
-        observer.stores.measured(x)
-        observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
-        return len(x)
-    return len(x) if type(x) is np.ndarray else MISSING
+    if place is None or type(x) is np.ndarray:
+        return len(x) if type(x) is np.ndarray else MISSING
+    observer.stores.measured(x)
+    observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+    return len(x)
 
 
 def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
@@ -718,6 +825,11 @@ def _datetime64(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _printed(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    observer.asks(how_printed, "how arrays are printed")
+    return MISSING
+
+
 def _constant(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if len(args) == 1:
         observer.constant(args[0])
@@ -750,6 +862,9 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     next: _next,
     memoryview: _memory,
     vars: _vars,
+    dir: _dir,
+    id: _identified,
+    hash: _hashed,
     os.getenv: _getenv,
     len: _length,
     np.errstate: _errors,
@@ -760,6 +875,7 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     ("numpy.random.bit_generator", "SeedSequence"): _seed("SeedSequence"),
     **{(f"numpy.random._{name.lower()}", name): _seed(name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")},
     constant: _constant,
+    **dict.fromkeys((np.array2string, np.array_repr, np.array_str), _printed),
     np.datetime64: _datetime64,
     **SELECTIONS,
 }

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.host.real_types import is_a
 from funcad.host.where import is_internal
 from funcad.memo import remembers
 
@@ -26,6 +25,11 @@ _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_
 _ASKING = frozenset(["getattr", "hasattr", "attrgetter", "vars", "__dict__"])  # whose names are strings
 _LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names}
 _INSTALLED = ("site-packages", "dist-packages")
+
+
+def count_as_library(name: str) -> None:
+    """A module or a package is nobody's own code, though it lies where the user's does."""
+    _LIBRARIES.add(name)
 
 
 class Reads(NamedTuple):
@@ -156,12 +160,23 @@ def draws(kind: type) -> bool:
     return any([base is random.Random or base.__module__.startswith("numpy.random.") for base in kind.__mro__])
 
 
-def is_imported(x: Any, name: str) -> bool:
-    """Is it a library's function or class, under its own name? The method of an object is none: it is read of that object."""
+def is_of_library(x: Any) -> bool:
+    """Is it a library's module, function or class? Nothing of the user's hangs on it, so it may be held.
+
+    The method of an object is none: it is read of that object.
+    """
     kind = type(x)
-    if kind.__module__.partition(".")[0] == "numpy" and not is_a(x, (np.ndarray, np.generic)):
-        return getattr(x, "__name__", None) == name
-    if kind is types.BuiltinFunctionType and not isinstance(x.__self__, (types.ModuleType, types.NoneType)):
-        return False
-    is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
-    return is_code and x.__name__ == name and is_library(x) and is_library_module(str(x.__module__))
+    if issubclass(kind, types.ModuleType):
+        return is_library(x)
+    if kind is np.ufunc:
+        return "(" not in x.__name__  # as those of np.frompyfunc have it
+    if kind is types.BuiltinFunctionType:
+        is_code = isinstance(x.__self__, (types.ModuleType, types.NoneType))
+    else:
+        is_code = issubclass(kind, type) or kind is types.FunctionType and not x.__closure__
+    return kind is type(np.sum) or is_code and is_library(x) and is_library_module(str(x.__module__))
+
+
+def is_settled(x: types.ModuleType) -> bool:
+    """Is it a module of Python's, NumPy's or the like, whose numbers nobody exchanges?"""
+    return x.__name__.partition(".")[0] in _LIBRARIES

@@ -30,7 +30,7 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, content, draws, is_imported, is_library
+from funcad.reads.code_reads import MISSING, content, draws, is_library, is_of_library
 from funcad.reads.key_orders import KeyOrders
 from funcad.reads.places import (
     INPUTS,
@@ -51,7 +51,7 @@ from funcad.reads.places import (
 )  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
 from funcad.reads.refused_calls import refusal_of
-from funcad.tree.same import same
+from funcad.tree.same import held_by, same, slots_of
 from funcad.twin.twins import Untwinnable, is_twin
 
 LISTS = (list, tuple, collections.deque)
@@ -62,10 +62,21 @@ _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _DEEP = 6  # containers in containers that are told by their contents
 
 
+def how_printed() -> str:
+    """How arrays are printed."""
+    return str([id(x) if callable(x) else x for x in np.get_printoptions().values()])
+
+
 def outside() -> tuple[Any, ...]:
     """Where output and warnings go, and how arrays are printed."""
-    printed = tuple([id(x) if callable(x) else repr(x) for x in np.get_printoptions().values()])
-    return id(sys.stdout), id(sys.stderr), id(warnings.filters), id(warnings.showwarning), printed
+    return id(sys.stdout), id(sys.stderr), id(warnings.filters), id(warnings.showwarning), how_printed()
+
+
+def how_computed(context: Any = None) -> str:
+    """To how many digits, and how, decimals are rounded."""
+    context = sys.modules["decimal"].getcontext() if context is None else context
+    told = [getattr(context, name) for name in ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")]
+    return str([*told, *[error.__name__ for error, raises in context.traps.items() if raises]])
 
 
 class Observer:
@@ -98,6 +109,7 @@ class Observer:
         self.alone: list[tuple[types.CodeType, bool]] = []  # codes of functions that have no twin
         self.ran: tuple[tuple[Any, bool], ...] = ()  # the user's codes that ran as they are, see reads/run.py
         self.trace: Any = None  # in which f runs
+        self.classes: set[int] = set()  # whose bases are told
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()
         self.later: set[int] = set()  # objects whose methods are called when the program runs
@@ -217,7 +229,7 @@ class Observer:
 
     # -- reads
 
-    def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any, name: str = "") -> Any:
+    def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any) -> Any:
         """A value that was loaded: as it is, with a guard at its place, or the traced value of an input."""
         kind = type(x)
         if kind is Tracer:
@@ -249,10 +261,13 @@ class Observer:
         self.values[place] = x
         if is_scalar(x):
             self.guard(place, "scalar", x)
-        elif issubclass(kind, types.ModuleType):
-            self.known_as(x, place)
-        elif not is_imported(x, name):
+            return x
+        if is_of_library(x):
+            self.guard(place, "name", x)
+        elif not issubclass(kind, types.ModuleType):
             self._object(place, x, kind)
+        if issubclass(kind, types.ModuleType):
+            self.known_as(x, place)
         return x
 
     def _object(self, place: Place, x: Any, kind: type) -> None:
@@ -261,6 +276,9 @@ class Observer:
             self.guard(place, "alias", known)
             return
         self.known_as(x, place)
+        if kind.__module__ == "decimal":
+            settings = functools.partial(how_computed, x) if hasattr(kind, "prec") else how_computed
+            self.asks(settings, "how decimals are rounded")
         if kind is types.FunctionType and not is_library(x):
             self.guard(place, "code", x.__code__)
         elif kind is types.MethodType:
@@ -320,6 +338,22 @@ class Observer:
         """Something was looked for, and is not there: a guard that it is not."""
         self.guard(self.place(parent, step, key, label), "is", False if step == "has" else MISSING)
 
+    def asks(self, f: Callable[[], Any], label: str) -> None:
+        """What f(), which reads a setting of the process, answers."""
+        at = self.place(self.place(None, "constant", f, ""), "call", None, label)
+        self.guard(at, "scalar", f())
+
+    def bases(self, kind: type) -> None:
+        """Where attributes of a class are looked for, and of what it is a subclass."""
+        if id(kind) in self.classes or is_library(kind):
+            return
+        self.classes.add(id(kind))
+        self.keep.append(kind)
+        place = self.origin.get(id(kind)) or self.found_nowhere(kind, kind.__name__)
+        bases = kind.__mro__
+        check = ("long", 2) if len(bases) == 2 else ("each", tuple(map(weakref.ref, bases)))
+        self.guard(self.place(place, "attribute", "__mro__", f"the bases of {kind.__name__}"), *check)
+
     def content(self, x: Any, deep: int = _DEEP) -> None:
         """x goes where nobody sees what becomes of it: all that it holds is told."""
         kind = type(x)
@@ -343,7 +377,7 @@ class Observer:
             return
         if type(base) is not np.ndarray:  # what it is beside its elements
             self.guard(self.place(place, "type", None, f"the type of {place.label}"), "is", type(base))
-            self.spread(base)
+            self.spread(base, 2)
         if base.dtype.hasobject:
             for i, v in enumerate(base.ravel().tolist()):
                 found = self.read(self.place(place, "attribute", "flat", place.label), "item", i, f"{place.label}.flat[{i}]", v)
@@ -429,9 +463,11 @@ class Observer:
         if draws(kind) or kind.__module__.partition(".")[0] == "funcad":
             return
         self.guard(place, *reference(x))
-        for name, v in list(dict_of(x).items()):
+        inside = dict_of(x)
+        held = held_by(x, slots_of(kind)) if not inside and hasattr(kind, "__slots__") else inside
+        for name, v in list(held.items()):
             if type(name) is str and not issubclass(type(v), _CODE):
-                yield self.read(place, "own", name, f"{place.label}.{name}", v)
+                yield self.read(place, "own" if name in inside else "attribute", name, f"{place.label}.{name}", v)
 
     def is_input(self, x: Any) -> bool:
         """Does x stand for what is read again at each call?"""

@@ -16,6 +16,7 @@ import hashlib
 import threading
 import types
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.memo import remembers
-from funcad.reads.code_reads import MISSING
+from funcad.reads.code_reads import MISSING, content
 from funcad.tree.same import Weakly, again, same, same_key, weakly
 
 INPUTS = ("number", "integer", "aval")  # checks of what is read again as an input of the program
@@ -54,7 +55,13 @@ def same_elements(x: Any, known: Any) -> bool:
 
 def keys_of(x: dict[Any, Any]) -> list[Any]:
     """The keys of a dict, in their order."""
-    return [same_key(k) if is_scalar(k) else id(k) for k in dict.keys(x)]
+    keys = OrderedDict.keys(x) if isinstance(x, OrderedDict) else dict.keys(x)
+    return [same_key(k) if is_scalar(k) else id(k) for k in keys]
+
+
+def same_each(x: Sequence[Any], known: Sequence[Any]) -> bool:
+    """Are they the objects that these weak references are of?"""
+    return len(x) == len(known) and all([k() is v for k, v in zip(known, x)])
 
 
 def bytes_of(x: Any) -> Any:
@@ -121,6 +128,7 @@ def own(x: Any, name: str) -> Any:
 # name -> (does it hold?, the same as text)
 CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "is": (lambda x, known: x is known, "{x} is {k}"),
+    "name": (lambda x, known: x is known, "{x} is {k}"),  # of what is a library's
     "ref": (lambda x, known: known() is x, "{k}() is {x}"),
     "scalar": (lambda x, known: x is known or same(x, known), "({x} is {k} or _same({x}, {k}))"),
     "number": (lambda x, known: type(x) is known, "type({x}) is {k}"),  # an input of the program
@@ -136,7 +144,12 @@ CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "class": (lambda x, known: known() is type(x), "{k}() is type({x})"),
     "items": (lambda x, known: type(x) is known[0] and len(x) == known[1], "(type({x}) is {k}[0] and len({x}) == {k}[1])"),
     "sized": (lambda x, known: x is known[0] and len(x) == known[1], "({x} is {k}[0] and len({x}) == {k}[1])"),
-    "keys": (lambda x, known: type(x) is known[0] and [*x] == known[1], "(type({x}) is {k}[0] and [*{x}] == {k}[1])"),
+    "keys": (
+        lambda x, known: type(x) is known[0] and keys_of(x) == known[1],
+        "(type({x}) is {k}[0] and _keys_of({x}) == {k}[1])",
+    ),
+    "each": (same_each, "_same_each({x}, {k})"),
+    "long": (lambda x, known: len(x) == known, "len({x}) == {k}"),
     "set": (same_elements, "_same_elements({x}, {k})"),
     "array": (
         lambda x, known: known[0]() is x and x.shape == known[1] and x.dtype is known[2],
@@ -159,6 +172,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "entry": (lambda x, key: dict.__getitem__(x, key), "_entry({p}, {c})"),  # of objects with a `__getitem__` of their own
     "get": (lambda x, key: x.get(key, MISSING), "{p}.get({c}, _M)"),
     "cell": (lambda x, key: x[key].cell_contents, "{p}[{k}].cell_contents"),
+    "filled": (lambda x, key: content(x[key]), "_content({p}[{k}])"),  # the same, or nothing
     "type": (lambda x, key: type(x), "type({p})"),
     "base": (lambda x, key: x.__mro__[key[0]].__dict__[key[1]], "{p}.__mro__[{c}[0]].__dict__[{c}[1]]"),
     "raw": (lambda x, key: x.__dict__[key], "{p}.__dict__[{c}]"),  # of a class, as it stands there
@@ -167,6 +181,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "again": (lambda x, key: x, "{p}"),  # the same place, for another comparison
     "has": (lambda x, key: key in x, "({c} in {p})"),
     "length": (lambda x, key: len(x), "len({p})"),
+    "names": (lambda x, key: " ".join(dir(x)), "' '.join(dir({p}))"),
     "memory": (lambda x, key: memoryview(x).tobytes(), "memoryview({p}).tobytes()"),
     "call": (lambda x, key: x(), "{p}()"),
     "set": (lambda x, key: x.get(MISSING), "{p}.get(_M)"),  # of a context variable
@@ -238,6 +253,19 @@ def needed(places: Sequence[Place]) -> list[Place]:
     return list(ordered)
 
 
+def _is_a_name(w: Place) -> bool:
+    """Is it a global or a closure variable, of one function, for what is a library's or Python's?"""
+    names = w.parent
+    if names is None or names.step != "attribute" or names.key not in ("__globals__", "__closure__"):
+        return False
+    of = names.parent
+    if of is None or not (w.check == "name" or w.check == "is" and w.step == "has"):
+        return False
+    if of.step == "attribute" and of.key == "__func__" and of.parent is not None:
+        of = of.parent
+    return of.check is None and of.step in ("root", "weak")
+
+
 def evaluated(watches: Sequence[Place], f: Any) -> Iterator[tuple[Place, Any, bool]]:
     """(watch, what is there now, is it what was found?), of those that can be reached still."""
     found: dict[Place, Any] = {}
@@ -274,8 +302,8 @@ def shown(x: Any) -> str:
 def written_out(watches: Sequence[Place], handed: Sequence[Place]) -> Callable[[Any], Any]:
     """`holds(f)`: is everything as it was found? The inputs are returned, and then what is at the places that are `handed`."""
     scope: dict[str, Any] = {"_same": same, "_same_elements": same_elements, "_M": MISSING}
-    scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
-    scope.update(_nd=np.ndarray, _keys_of=keys_of)
+    scope.update(_content=content, _hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
+    scope.update(_nd=np.ndarray, _keys_of=keys_of, _same_each=same_each)
     names: dict[int, str] = {}
     lines = ["def _holds(f):", "    try:"]
     for i, w in enumerate(watches):
@@ -320,6 +348,15 @@ class Guards:
         self.handed, self._holds = [at[id(x)] for x, known in zip(arrays, found) if known], None
         return found
 
+    def apart(self, f: Any) -> tuple[list[tuple[Place, Any]], Guards | None]:
+        """Names that stand for what is a library's, each with the namespace or cells it is in; the others."""
+        names = [w for w in self.places if _is_a_name(w)]
+        rest = needed([w for w in self.places if w not in names])
+        others = Guards([*rest, *[w for w in self.handed if w not in rest]])
+        others.handed = self.handed
+        found = [(w, value_at(w.parent, f)) for w in names if w.parent is not None]
+        return found, others if others.places else None
+
     def objects(self) -> list[Any]:
         """What must live, if the program is to be right ever again."""
         found = [of() for w in self.places if (of := w.weakly()) is not None]
@@ -352,7 +389,7 @@ class Guards:
         """(what is read, what is done with it at each call, the line that reads it), for people."""
         found = {}
         for w in self.places:
-            if w.label and w.check not in (None, "alias"):
+            if w.label and w.check not in (None, "alias", "name") and not _is_a_name(w):
                 how = "read" if w.check in (*INPUTS, "array", "given") else "compared"
                 found.setdefault(w.label, (w.label, how, w.source.short() if w.source is not None else ""))
         return list(found.values())

@@ -72,8 +72,9 @@ _NAMES = _of(  # modules of which these do
     " expanduser readlink copy move",
     "sys: getrecursionlimit getswitchinterval displayhook excepthook unraisablehook settrace setprofile"
     " setrecursionlimit setswitchinterval audit"
-    " set_int_max_str_digits addaudithook getrefcount getallocatedblocks",
-    "gc: get_objects get_count get_stats get_referrers enable disable set_threshold collect freeze unfreeze",
+    " set_int_max_str_digits get_int_max_str_digits addaudithook getrefcount getallocatedblocks",
+    "gc: get_objects get_count get_stats get_referrers get_threshold isenabled enable disable set_threshold collect"
+    " freeze unfreeze",
     "threading: start join run current_thread active_count enumerate get_ident get_native_id settrace setprofile",
     "time: clock_settime clock_settime_ns tzset clock_gettime clock_gettime_ns",
     "pprint: pprint pp",

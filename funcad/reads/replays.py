@@ -30,9 +30,9 @@ from funcad.host.where import is_internal, state, users_frame
 from funcad.ir.aval import Aval
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback, host_read_p, rewinding
-from funcad.reads.code_reads import MISSING, draws
+from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.later import Later, asked, deferred, later, of_clock, tells_time
-from funcad.reads.observer import Observer, outside
+from funcad.reads.observer import Observer, how_printed, outside
 from funcad.reads.places import is_scalar, reference
 
 _CLOCKS = [name + end for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time") for end in ("", "_ns")]
@@ -100,6 +100,11 @@ def spoken(observer: Observer, x: Any) -> Any:
         return asked(observer, x) if state.abstract is observer.trace or id(x) in observer.tracers else x
     if type(x) is Later:
         return x.now()
+    if any([is_a(v, np.ndarray) for v in tree.leaves(x)]):
+        observer.asks(how_printed, "how arrays are printed")
+    if not is_library(type(x)):
+        for name in ("__format__", "__str__", "__repr__"):
+            observer.method_of(observer, type(x), name)
     observer.orders.handed(x)
     if type(x) in (list, tuple, dict) and any([type(v) in (Tracer, Later) for v in tree.leaves(x)]):
         return tree.map(lambda v: spoken(observer, v), x)

@@ -26,11 +26,11 @@ from funcad.host.where import state, unseen
 from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.calls import called
-from funcad.reads.code_reads import MISSING, is_library, reads_of
+from funcad.reads.code_reads import MISSING, content, is_library, reads_of
 from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
 from funcad.reads.lending import lend_item, lend_new
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
-from funcad.reads.places import Place, is_scalar, own, reference
+from funcad.reads.places import Place, dict_of, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
 from funcad.twin.hooks import Hooks
 
@@ -53,6 +53,9 @@ class Seen(Hooks):
         for name in reads_of(self.function.__code__).globals:
             if name not in table and not hasattr(builtins, name):
                 observer.missing(self._names(observer), "get", name, f"global {name}")
+        for name, cell in self.cells.items():
+            if content(cell) is MISSING and (place := self._cell(observer, name)) is not None:
+                observer.missing(place.parent, "filled", place.key, place.label)
 
     def close(self) -> None:
         super().close()
@@ -64,14 +67,15 @@ class Seen(Hooks):
         observer = state.observer
         if observer is None:
             return value
-        table = self.function.__globals__
-        if name not in table:
-            return value
         known = self.known
         if known.get(name, known) is value:  # as when it was guarded
             observer.last = None
             return value
-        found = observer.read(self._names(observer), "item", name, f"global {name}", value, name)
+        if name not in self.function.__globals__:  # one of Python's own
+            known[name] = value
+            observer.missing(self._names(observer), "has", name, f"global {name}")
+            return value
+        found = observer.read(self._names(observer), "item", name, f"global {name}", value)
         if found is value:
             known[name] = value
         return found
@@ -85,7 +89,7 @@ class Seen(Hooks):
             if told is not None:
                 setprofile(None)
             place = self._cell(observer, name)
-            return value if place is None else observer.read(place.parent, "cell", place.key, place.label, value, name)
+            return value if place is None else observer.read(place.parent, "cell", place.key, place.label, value)
         finally:
             if told is not None:
                 setprofile(told)
@@ -287,6 +291,7 @@ class Seen(Hooks):
                 return as_truth(self._number(observer, value))
             observer.orders.handed(value)
             observer.content(value)
+            _matched(observer, value, 3)
         return value
 
     def formatted(self, value: Any, conversion: int, spec: Any) -> Any:
@@ -342,6 +347,20 @@ class Seen(Hooks):
 # -- items
 
 
+def _matched(observer: Observer, x: Any, deep: int) -> None:
+    """A pattern asks of what class a value is, and which attributes stand for its positions."""
+    kind = type(x)
+    if issubclass(kind, CONTAINERS):
+        parts = dict.values(x) if issubclass(kind, dict) else x
+    elif is_library(kind):
+        return
+    else:
+        observer.content(attribute(kind, "__match_args__", None))
+        parts = dict_of(x).values()
+    for part in parts if deep else ():
+        _matched(observer, part, deep - 1)
+
+
 def _key(observer: Observer, key: Any) -> None:
     """A key that was found somewhere, and is told by identity."""
     if type(key) is tuple:
@@ -371,14 +390,20 @@ def item(x: Any, key: Any) -> Any:
         method = method_of(observer, kind, "__getitem__")
         if method is not None:
             return method(x, key)
-    if isinstance(x, type) or type(key) is Tracer and observer.tracers.get(id(key)) is None:
-        return x[key] if isinstance(x, type) else _by_traced(observer, x, key)
+    if isinstance(x, type):
+        own_way = type(raw_of(x, "__class_getitem__")[1]) is classmethod and not is_library(x)
+        return called(observer, attribute(x, "__class_getitem__"), None)(key) if own_way else x[key]
+    if type(key) is Tracer and observer.tracers.get(id(key)) is None:
+        return _by_traced(observer, x, key)
     place = observer.of(x)
     _key(observer, key)
     if place is None:
         return x[key]
     if kind is np.ndarray:
         return _of_array(observer, place, x, key)
+    if issubclass(kind, np.ndarray):
+        observer.content(x)
+        return x[key]
     if type(key) is slice or not issubclass(kind, _ITEMS) and is_library(kind) and kind.__module__ != "os":
         observer.spread(x, 3)
         return x[key]
@@ -416,7 +441,7 @@ _ITEMS = (dict, list, tuple, types.MappingProxyType, collections.deque, bytearra
 
 def _by_traced(observer: Observer, x: Any, key: Any) -> Any:
     """A list or an array at a traced place: all of it is read."""
-    if type(x) is not np.ndarray:
+    if not issubclass(type(x), np.ndarray):
         observer.spread(x)
         return x[key]
     found = x[key]
@@ -544,7 +569,7 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
         if kind is np.ndarray:
             if other is not Tracer:
                 observer.content(x)
-        elif issubclass(kind, CONTAINERS):
+        elif issubclass(kind, CONTAINERS) or other is not Tracer and is_library(kind):
             observer.content(x)
     for x, other, prefix in ((a, b, ""), (b, a, "r")):
         kind = type(x)

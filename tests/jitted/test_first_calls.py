@@ -201,7 +201,8 @@ def test_what_a_trace_cannot_do_runs_un_jitted(f: Callable[[Any], Any]) -> None:
     with pytest.warns(NotCompiledWarning, match="it fails while it is traced") as said:
         np.testing.assert_array_equal(jitted(x), f(x))
     np.testing.assert_array_equal(jitted(x), f(x))
-    assert str(said[0].message).count("Remedy: ") == 1 and "pass what changes" not in str(said[0].message)  # it is the error's own
+    text = str(said[0].message)
+    assert text.count("Remedy: ") == 1 and "pass what changes" not in text  # it is the error's own
 
 
 def test_where_it_traces_at_once() -> None:

@@ -28,7 +28,6 @@ UNCOMPILED = {  # program: why its calls run un-jitted
     "changed_by_a_library": "is read where nobody sees it",
     "set_that_grows": "closure variable seen, a set, is changed",
     "stores_of_what_a_library_calls": "which is called by a library, stores something",
-    "arrays_read_by_what_a_library_calls": "Ranked.rank is called by a library, and nobody sees what it reads",
     "ring_buffer": "self.last is written in place",
 }
 
