@@ -217,7 +217,10 @@ class TwinRun:
             raise
         except Exception as error:
             missed = observer.laters and isinstance(error, TypeError)  # of who takes texts only
-            if (observer.stores.some or missed) and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
+            ours = isinstance(error, (FuncadError, Unplaced)) or state.running.missed is not None  # the latter: it starts again
+            if ours:
+                error.undone = True  # type: ignore[attr-defined]  # what f has done, which may be done again
+            elif (observer.stores.some or missed) and not self.inputs:
                 raise Raised(error) from error
             raise
         finally:
