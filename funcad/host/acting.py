@@ -33,7 +33,7 @@ _CALLED = frozenset(  # names of what acts, or answers anew
 _FIXED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 _FIXED += (np.ufunc, type(np.sum), np.generic, np.dtype)
 _FIXED += (int, float, complex, str, bytes, type(None), type(...), slice, range)
-_STORES = frozenset(map(opmap.get, "STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR STORE_DEREF".split()))
+_STORES = "STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR STORE_DEREF".split()
 _SHOWS = frozenset(["T", "flat", "real", "imag"])  # attributes that are views
 # on Python's stack: an array that was there before, a new list, an attribute
 _ARRAY, _LIST, _METHOD = object(), object(), object()
@@ -41,14 +41,15 @@ _ARRAY, _LIST, _METHOD = object(), object(), object()
 _TAKING = tuple("POP STORE PRECALL END DELETE LIST_APPEND MAP_ADD SET_ADD RETURN".split())
 _CALL = "PRECALL" if "PRECALL" in opmap else "CALL"  # where the arguments are on the stack
 # of these NumPy looks into lists
-_JOINING = frozenset("array asarray concatenate stack vstack hstack dstack column_stack block meshgrid".split())
+_JOINING = "array asarray concatenate stack vstack hstack dstack column_stack block meshgrid".split()
 
 
 def acts(f: Any) -> bool:
     """May it do something that shows outside, or read what such a thing changes?"""
     users = [inspect.unwrap(user) for user in functions_behind(f)]
-    objects = [user for user in users if type(user) is types.MethodType or type(mark_of(user)) is not types.CodeType]
-    return bool(objects) or any([_acts(g) for user in users for g in reached_from(user)])  # an object may change
+    if any([type(u) is types.MethodType or type(mark_of(u)) is not types.CodeType for u in users]):
+        return True  # it has an object, which may change
+    return any([_acts(g) for user in users for g in reached_from(user)])
 
 
 def _acts(f: types.FunctionType) -> bool:
@@ -92,7 +93,7 @@ def hang_for_lists(f: Any) -> None:
 
 def _stores(code: types.CodeType, outer: types.CodeType) -> bool:
     """Does it store a global, an attribute or a variable of a function around `outer`?"""
-    if _STORES.isdisjoint(code.co_code[::2]):
+    if {opmap[name] for name in _STORES}.isdisjoint(code.co_code[::2]):
         return False
     for op in dis.get_instructions(code):
         if op.opname.endswith("_GLOBAL") and op.opname[:4] != "LOAD":
@@ -138,8 +139,8 @@ class StackOf:
             out = op.argval if name == "LOAD_CONST" and type(op.argval) is types.CodeType else top
         elif name in ("LOAD_ATTR", "LOAD_METHOD"):
             self.found = self.found or top is _ARRAY and op.argval in WRITING_NAMES
-            known = getattr(top, op.argval, None) if isinstance(top, types.ModuleType) else _METHOD
-            stack[-1:] = [top if top is _ARRAY and op.argval in _SHOWS else known] * (effect + 1)
+            out = getattr(top, op.argval, None) if isinstance(top, types.ModuleType) else _METHOD
+            stack[-1:] = [top if top is _ARRAY and op.argval in _SHOWS else out] * (effect + 1)
             return
         elif name == "BINARY_SUBSCR" or name == "BINARY_OP" and op.argrepr == "[]":
             out = _ARRAY if stack[-2:-1] == [_ARRAY] else None

@@ -72,7 +72,7 @@ makers = table(
     "id of one of these: it. To these is lent whatever they make, by operators too (reads/lending.py)",
     same=None,
 )
-plainly = table("host.plainly", "id of a code that lives, of a function that begins as it is: a weak reference", same=None)
+plainly = table("host.plainly", "id of a code that begins as it is: a weak reference to it", same=None)
 _writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
 
