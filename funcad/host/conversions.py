@@ -79,16 +79,17 @@ _writing_codes = table("host.writing codes", "code: does it write into arrays?")
 def starts_again(trace: Any, error: Exception) -> bool:
     """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
     first = error if isinstance(error, TracerArrayConversionError) else error.__cause__
+    again = getattr(trace.missed, "undone", False)  # what it has done was taken back, so that it may do it again
     if isinstance(first, TracerArrayConversionError) and first.learned and not trace.writes_outside:
         first.learned, trace.missed = False, None
-        return getattr(error, "undone", False) or not acting.acts(trace.function)
+        return again or not acting.acts(trace.function)
     met = [isinstance(e, BufferNeeded) for e in (error, error.__cause__, trace.missed)]  # NumPy's own ValueError may hide ours
     if not any(met) and not is_locked(error):
         return False
     users, marks = functions_behind(trace.function), marks_of(trace.function)
     if trace.writes_outside or all([id(mark) in makers for mark in marks]):
         return False
-    stays = not getattr(error, "undone", False) and acting.acts(trace.function)
+    stays = not again and acting.acts(trace.function)
     begun_so = marks <= _learned or needs_buffers(trace.function) and not _names_seldom(users)
     if begun_so or stays:  # and yet it has met a plain array
         codes = [user.__code__ for user in users if type(user) is types.FunctionType]
