@@ -47,9 +47,14 @@ _JOINING = "array asarray concatenate stack vstack hstack dstack column_stack bl
 def acts(f: Any) -> bool:
     """May it do something that shows outside, or read what such a thing changes?"""
     users = [inspect.unwrap(user) for user in functions_behind(f)]
-    if any([type(u) is types.MethodType or type(mark_of(u)) is not types.CodeType for u in users]):
+    if any([is_a(u, types.MethodType) or is_a(mark_of(u), type) for u in users if not _is_known(u)]):
         return True  # it has an object, which may change
     return any([_acts(g) for user in users for g in reached_from(user)])
+
+
+def _is_known(f: Any) -> bool:
+    """Is it a function, method or object of funcad's, NumPy's or SciPy's?"""
+    return str(getattr(f, "__module__", None)).partition(".")[0] in ("funcad", "numpy", "scipy")
 
 
 def _acts(f: types.FunctionType) -> bool:
