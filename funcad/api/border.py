@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand, nearest
 from funcad.errors import FuncadError, TangentMismatchError
-from funcad.host.conversions import lends_all, makers
+from funcad.host.conversions import begins_lending, lends_all
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import is_a, ordinary
@@ -73,7 +73,7 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
 
 def runs(f: Callable[..., Any]) -> Callable[..., Any]:
     """What is called in the place of a function of the user's: its twin, where somebody looks at it (reads/)."""
-    if makers and state.lender is None and lends_all(f):
+    if state.lender is None and (begins_lending(f) if state.observer is None else lends_all(f)):
         return tracing.lending(f)
     who = state.observer or state.lender
     return f if who is None else who.runs_as(f)

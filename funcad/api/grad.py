@@ -19,7 +19,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
-from funcad.host.conversions import conversion_of, makers
+from funcad.host.conversions import conversion_of, plainly
 from funcad.host.devices import NAMESPACES, device_in_use
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted, outside, state
@@ -251,9 +251,8 @@ class Gradient(Remade):
 
         def flat(x: Any) -> list[Any]:
             if len(args) == 1 and not kwargs:
-                known = state.lender is None and type(f) is FunctionType and id(f.__code__) not in makers
-                plain = not makers or known
-                out = f(x) if plain and state.observer is None else runs(f)(x)
+                plain = type(f) is FunctionType and id(f.__code__) in plainly and state.lender is state.observer
+                out = f(x) if plain else runs(f)(x)
             else:
                 others, named = lent_to(f, [*args[:at], None, *args[at + 1 :]], kwargs)
                 out = runs(f)(*others[:at], x, *others[at + 1 :], **named)

@@ -18,6 +18,7 @@ from funcad.doors.answers import (
     array_of,
     by_name,
     calling,
+    coefficients,
     comparing,
     enumerating,
     fromiter,
@@ -124,6 +125,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "vectorize.__call__": vectorized,
         "apply_along_axis": along_axis,
         "ndenumerate.__init__": enumerating,
+        "poly1d.__init__": coefficients,
     },
     "numpy.testing": _all(
         comparing,

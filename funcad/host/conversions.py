@@ -13,7 +13,9 @@ import functools
 import math
 import opcode
 import re
+import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from opcode import opmap
 from types import BuiltinFunctionType, CodeType, FrameType
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.configuration import config
+from funcad.configuration import OnDemand, config
 from funcad.host.locks import SMALL, handed, read_only
 from funcad.host.real_types import is_a
 from funcad.memo import remembers, table, weak_table
@@ -33,87 +35,134 @@ from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
 )
 
+acting = OnDemand("funcad.host.acting")
+
 # -- which functions need buffers: those that write into arrays, or call functions that do
 #
 # Idea: `np.zeros` gives a handle that can be written (plain.py) only where it may be. Whether a function writes is read off its
 # code, and off the codes of the functions that it refers to by globals, closures, modules, methods and defaults. What cannot be
-# seen so (a function found in a dict) is learned: a traced value was about to be written into a plain array, so the function is
-# started again, with buffers, and from then on begins with them. Trap: it may be started again only if no array of an outer
-# function has been written by then.
+# seen so (by `next(functions)`) is learned: a traced value was about to be written into a plain array, so the function
+# is started again, with buffers, and from then on begins with them. Invariant: what the user's code does outside itself
+# (a print, a draw, an append to a list that was there) happens once. So one that may do such a thing (acting.py) and
+# writes begins with everything lent, as its twin, and nothing has to start again; one that does not seem to write is
+# not started again: its error stands, and the next call begins so. Trap: it may be started again only if no array of an
+# outer function has been written by then, either.
 
 
-_WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
+WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
 )
 _OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17, rotations
     "apply query query_ball_point query_ball_tree query_pairs count_neighbors sparse_distance_matrix".split()
 )
-_WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
+WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 _IN_PLACE = frozenset([i for i, (_, sign) in enumerate(opcode._nb_ops) if sign.endswith("=")])  # type: ignore[attr-defined]
-_BINARY, _STORE_ATTRIBUTE = opmap["BINARY_OP"], opmap["STORE_ATTR"]
-_LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins"}
+_BINARY, _STORE_ATTRIBUTE, _LIST = opmap["BINARY_OP"], opmap["STORE_ATTR"], opmap["BUILD_LIST"]
+_LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names}
 _known = weak_table(  # which f refers to anew is learned when it writes into a plain array: nothing is compared
     "host.writing functions",
     "function: the codes behind it that write, none if none does",
     same=None,
 )
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
+SELDOM = frozenset(["arange", "linspace", "tri"])  # seldom written, and often handed to compiled code: only where learned
 makers = table(
     "host.makers",
     "id of one of these: it. To these is lent whatever they make, by operators too (reads/lending.py)",
     same=None,
 )
-SELDOM = frozenset(["arange", "linspace", "tri"])  # seldom written, and often handed to compiled code: only where learned
+plainly = table("host.plainly", "id of a code that begins as it is: a weak reference to it", same=None)
 _writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
 
 def starts_again(trace: Any, error: Exception) -> bool:
     """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
     first = error if isinstance(error, TracerArrayConversionError) else error.__cause__
+    again = getattr(trace.missed, "undone", False)  # what it has done was taken back, so that it may do it again
     if isinstance(first, TracerArrayConversionError) and first.learned and not trace.writes_outside:
         first.learned, trace.missed = False, None
-        return True
+        return again or not acting.acts(trace.function)
     met = [isinstance(e, BufferNeeded) for e in (error, error.__cause__, trace.missed)]  # NumPy's own ValueError may hide ours
     if not any(met) and not is_locked(error):
         return False
-    users, marks = _functions(trace.function), marks_of(trace.function)
+    users, marks = functions_behind(trace.function), marks_of(trace.function)
     if trace.writes_outside or all([id(mark) in makers for mark in marks]):
         return False
-    if marks <= _learned or needs_buffers(trace.function) and not _names_seldom(users):  # and yet it has met a plain array
+    stays = not again and acting.acts(trace.function)
+    begun_so = marks <= _learned or needs_buffers(trace.function) and not _names_seldom(users)
+    if begun_so or stays:  # and yet it has met a plain array
         codes = [user.__code__ for user in users if type(user) is types.FunctionType]
-        makers.update([(id(mark), mark) for mark in (*marks, *codes)])
+        for mark in (*marks, *codes):
+            makers[id(mark)] = mark
+            plainly.pop(id(mark), None)
     _learned.update(marks)
-    trace.lends, trace.missed = True, None
-    if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
+    if any(["ndarray" in code.co_names for user in users for code in _codes_behind(user)]):
         tracing.learned(np.ndarray)
+    if stays:
+        return False
+    trace.lends, trace.missed = True, None
     return True
+
+
+def _codes_behind(f: Any) -> list[types.CodeType]:
+    return [code for user in reached_from(f) for code in with_inner(user.__code__)]
+
+
+def _names_seldom(users: list[Any]) -> bool:
+    return any([not SELDOM.isdisjoint(f.__code__.co_names) for user in users for f in reached_from(user)])
 
 
 def lends_all(f: Any) -> bool:
     """Does it begin with all that it makes lent to it?"""
-    return id(f.__code__ if type(f) is types.FunctionType else _mark(f)) in makers
+    return id(f.__code__ if type(f) is types.FunctionType else mark_of(f)) in makers
 
 
-def _names_seldom(users: list[Any]) -> bool:
-    return any([not SELDOM.isdisjoint(code.co_names) for user in users for code in _codes(user, set())])
+def begins_lending(f: Any) -> bool:
+    """The same of a function that is about to run un-jitted, which is looked at the first time."""
+    kind = type(f)
+    mark = f.__code__ if kind is types.FunctionType else mark_of(f)
+    at = id(mark)
+    if at in plainly:
+        return False
+    if at in makers:
+        return True
+    if type(mark) is not types.CodeType:
+        return False
+    if not is_internal(mark.co_filename) and _may_start_again(f) and acting.acts(f):
+        makers[at] = mark
+        return True
+    plainly[at] = weakref.ref(mark, functools.partial(_forget, at=at))  # funcad's own looks at what it calls itself
+    return False
 
 
-def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = False) -> bool:
+def _may_start_again(f: Any) -> bool:
+    """Does it write, or call what only a twin gives traced values? What it gives lists gets its doors at once."""
+    codes = _codes_behind(f)
+    if any([_LIST in code.co_code[::2] or code.co_name == "<listcomp>" for code in codes]) and acting.acts(f):
+        acting.hang_for_lists(f)
+    return needs_buffers(f) or any([not _OF_COMPILED.isdisjoint(code.co_names) for code in codes])
+
+
+def _forget(gone: Any, at: int) -> None:
+    plainly.pop(at, None)
+
+
+def needs_buffers(f: Any, code: types.CodeType | None = None, learned_only: bool = False) -> bool:
     """Does f write into arrays, or refer to what does? Of code: is it f's, or of a function that f refers to?
 
-    `learned`: was it started again?
+    `learned_only`: was it started again?
     """
     if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):  # around the user's
-        return any([needs_buffers(held, code, learned) for held in _held(f)])
+        return any([needs_buffers(held, code, learned_only) for held in _held(f)])
     try:
-        if learned or _mark(f) in _learned:
-            return _mark(f) in _learned
+        if learned_only or mark_of(f) in _learned:
+            return mark_of(f) in _learned
         known = _known.get(f)
     except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
         known = None
     if known is None:
-        known = frozenset([inner for c in _codes(f, set()) for inner in _with_inner(c)])
+        known = frozenset(_codes_behind(f))
         known = known if any(map(_code_writes, known)) else frozenset()
         _remember(f, known)
     return bool(known) if code is None else code in known
@@ -121,7 +170,7 @@ def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = Fa
 
 def marks_of(f: Any) -> set[Any]:
     """By what the user's functions behind f are known again."""
-    return {_mark(user) for user in _functions(f)}
+    return {mark_of(user) for user in functions_behind(f)}
 
 
 def missed(error: TracerArrayConversionError) -> TracerArrayConversionError:
@@ -148,14 +197,14 @@ def given(x: Any, own: bool = True) -> Any:
     return tracing.lend(x) if trace.lends else handed(x)
 
 
-def _functions(f: Any) -> list[Any]:
+def functions_behind(f: Any) -> list[Any]:
     """The user's functions behind one of funcad's."""
     if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):
-        return [user for held in _held(f) for user in _functions(held)]
+        return [user for held in _held(f) for user in functions_behind(held)]
     return [f]
 
 
-def _mark(f: Any) -> Any:
+def mark_of(f: Any) -> Any:
     """By what a function is known again."""
     while type(f) is functools.partial or hasattr(f, "__wrapped__"):
         f = f.func if type(f) is functools.partial else f.__wrapped__
@@ -165,7 +214,7 @@ def _mark(f: Any) -> Any:
 
 
 def _held(f: types.FunctionType) -> list[Any]:
-    return [c.cell_contents for c in f.__closure__ or () if _is_full(c) and callable(c.cell_contents)]
+    return [c.cell_contents for c in f.__closure__ or () if is_full(c) and callable(c.cell_contents)]
 
 
 def _remember(f: Any, codes: frozenset[types.CodeType]) -> None:
@@ -175,9 +224,9 @@ def _remember(f: Any, codes: frozenset[types.CodeType]) -> None:
         return
 
 
-def _codes(found: Any, seen: set[Any]) -> Iterator[types.CodeType]:
-    """The codes of the functions that can be reached from an object that is a function or stands for one."""
-    todo = [found]
+def reached_from(found: Any) -> Iterator[types.FunctionType]:
+    """The functions that can be reached from an object that is a function or stands for one."""
+    todo, seen = [found], set()
     while todo:
         f = todo.pop()
         if id(f) in seen:
@@ -188,10 +237,16 @@ def _codes(found: Any, seen: set[Any]) -> Iterator[types.CodeType]:
             if is_internal(f.__code__.co_filename):
                 todo += _held(f)
                 continue
-            yield f.__code__
-            todo += _referred(f)
+            if str(f.__globals__.get("__name__")).partition(".")[0] in sys.stdlib_module_names:
+                continue
+            yield f
+            held = referred(f)
+            todo += [v for v in held if callable(v)]
+            for x in held:
+                todo += _inside(x, f)
         elif kind is types.MethodType:
-            todo += [f.__func__, *_methods(type(f.__self__), f.__func__)]
+            todo += [f.__func__, *_methods(type(f.__self__), f.__func__), *_inside(f.__self__, f.__func__)]
+            todo += [v for own in _methods(type(f.__self__), f.__func__) for v in _inside(f.__self__, own)]
         elif kind is functools.partial:
             todo += [f.func, *f.args, *f.keywords.values()]
         elif isinstance(f, type):
@@ -201,10 +256,10 @@ def _codes(found: Any, seen: set[Any]) -> Iterator[types.CodeType]:
             todo += [getattr(f, "__wrapped__", None), vars(kind).get("__call__")]
 
 
-def _referred(f: types.FunctionType) -> list[Any]:
+def referred(f: types.FunctionType) -> list[Any]:
     """What a function refers to: by cells, defaults, globals, and attributes of modules among these."""
-    names = [name for code in _with_inner(f.__code__) for name in code.co_names]
-    found = [c.cell_contents for c in f.__closure__ or () if _is_full(c)]
+    names = [name for code in with_inner(f.__code__) for name in code.co_names]
+    found = [c.cell_contents for c in f.__closure__ or () if is_full(c)]
     found += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
     found += [f.__globals__[name] for name in names if name in f.__globals__]
     for thing in list(found):
@@ -213,16 +268,29 @@ def _referred(f: types.FunctionType) -> list[Any]:
             inside = getattr(thing, "__dict__", {})
             found += [inside[name] for name in names if name in inside]
             found += _methods(type(thing), f)
-    return [v for v in found if callable(v)]
+    return found
+
+
+def _inside(x: Any, function: Any, depth: int = 2) -> list[Any]:
+    """The functions in a container or an object of the user's, and the methods that a function names of objects there."""
+    if isinstance(x, (list, tuple, dict)):
+        parts = list(x.values() if isinstance(x, dict) else x)
+    elif is_a(x, (type, types.ModuleType)) or type(x).__module__.partition(".")[0] in _LIBRARIES:
+        return []
+    else:
+        parts = list(getattr(x, "__dict__", {}).values())
+    found = [v for v in parts if callable(v)] + [m for v in parts for m in _methods(type(v), function)]
+    return found + [v for part in parts if depth for v in _inside(part, function, depth - 1)]
 
 
 def _methods(kind: type, function: Any) -> list[Any]:
     """The methods that a method names, of its own object."""
-    names = function.__code__.co_names if type(function) is types.FunctionType else ()
+    codes = with_inner(function.__code__) if type(function) is types.FunctionType else ()
+    names = [name for code in codes for name in code.co_names]
     return [v for v in [getattr(kind, name, None) for name in names] if type(v) is types.FunctionType]
 
 
-def _is_full(cell: Any) -> bool:
+def is_full(cell: Any) -> bool:
     try:
         cell.cell_contents  # noqa: B018
         return True
@@ -230,22 +298,22 @@ def _is_full(cell: Any) -> bool:
         return False
 
 
-def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
+def with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
     yield code
     for c in code.co_consts:
         if type(c) is types.CodeType:
-            yield from _with_inner(c)
+            yield from with_inner(c)
 
 
 def _code_writes(code: types.CodeType) -> bool:
     found = _writing_codes.get(code)
     if found is None:
-        found = _writing_codes.put(code, any(map(_one_writes, _with_inner(code))))
+        found = _writing_codes.put(code, any(map(_one_writes, with_inner(code))))
     return found
 
 
 def _one_writes(code: types.CodeType) -> bool:
-    if not _WRITING_NAMES.isdisjoint(code.co_names):
+    if not WRITING_NAMES.isdisjoint(code.co_names):
         return True
     if any([type(c) is tuple and "out" in c for c in code.co_consts]):  # names of keyword arguments
         return True
@@ -254,9 +322,9 @@ def _one_writes(code: types.CodeType) -> bool:
         return True
     if any([op == _BINARY and arg in _IN_PLACE for op, arg in zip(operations, arguments)]):
         return True
-    if _WRITTEN_ATTRIBUTES.isdisjoint(code.co_names) or _STORE_ATTRIBUTE not in operations:
+    if WRITTEN_ATTRIBUTES.isdisjoint(code.co_names) or _STORE_ATTRIBUTE not in operations:
         return False
-    return any([op.opname == "STORE_ATTR" and op.argval in _WRITTEN_ATTRIBUTES for op in dis.get_instructions(code)])
+    return any([op.opname == "STORE_ATTR" and op.argval in WRITTEN_ATTRIBUTES for op in dis.get_instructions(code)])
 
 
 # -- what is said when a traced value is asked for what it does not have (its truth
@@ -423,7 +491,7 @@ def no_array(
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""
     # np.fill_diagonal(K, x); of an array of objects, whose elements are traced, a.astype(float)
-    if library == "numpy" and name in _WRITING_NAMES or how == "float" and called.endswith(".astype"):
+    if library == "numpy" and name in WRITING_NAMES or how == "float" and called.endswith(".astype"):
         library = "store"
     source = user_source()
     if library == "store" and source is not None and is_installed(source.code.co_filename):  # it does so for itself

@@ -29,6 +29,8 @@ class _Flags:
 
     _FIXED = {  # what is so in any case
         "jax_enable_x64": True,
+        "x64_enabled": True,
+        "jax_numpy_rank_promotion": "allow",
         "jax_numpy_dtype_promotion": "standard",
         "jax_platforms": "cpu",
         "jax_platform_name": "cpu",
@@ -48,6 +50,9 @@ class _Flags:
         if name in self._OWN:
             return name in self._on
         raise AttributeError(f"jax.config.{name} has no meaning in funcad; see funcad.show_config() for funcad's settings")
+
+    def read(self, name: str) -> Any:
+        return getattr(self, name)
 
     def update(self, name: str, value: Any) -> None:
         """Set a flag, from now on: jax_debug_nans, jax_debug_infs, jax_disable_jit; jax_enable_x64 stays True.

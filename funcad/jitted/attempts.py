@@ -217,12 +217,15 @@ class TwinRun:
             raise
         except Exception as error:
             missed = observer.laters and isinstance(error, TypeError)  # of who takes texts only
-            if (observer.stores.some or missed) and not self.inputs and not isinstance(error, (FuncadError, Unplaced)):
+            ours = isinstance(error, (FuncadError, Unplaced)) or state.running.missed is not None  # the latter: it starts again
+            if (observer.stores.some or missed) and not self.inputs and not ours:
                 raise Raised(error) from error
             raise
         finally:
             self.stored = bool(observer.stores.some)
             observer.stores.undo()
+            if state.running.missed is not None:
+                state.running.missed.undone = True
             observer.forget()
 
     def storing(self, flat: Callable[..., list]) -> Callable[..., list]:

@@ -290,9 +290,8 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 @implements("trim_zeros", alias="same")
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """`numpy.trim_zeros`, where values are known; the derivative of what is left goes to where it was."""
+    """`numpy.trim_zeros`; the derivative of what is left goes to where it was."""
     x = array_of(filt)
-    value = value_of(x, "np.trim_zeros", "trim outside jit and vmap, or take the part that is wanted: x[start:stop].")
     if trim.lower() not in ("fb", "bf", "f", "b"):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     ndim = len(shape_of(x))
@@ -300,7 +299,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     if not axes:
         return x
     ends = []
-    for i, (places, n) in enumerate(zip(np.nonzero(value), shape_of(x))):
+    for i, (places, n) in enumerate(zip(np.nonzero(x), shape_of(x))):
         if i not in axes:
             ends.append(slice(None))
         elif not len(places):

@@ -32,9 +32,7 @@ from funcad.writes.plain import PLAIN, buffer, lent
 
 _SPARSE = frozenset(["toarray", "todense", "diagonal", "dot"])
 _MEMORY = frozenset([bytes, bytearray, memoryview, array.array])
-_CALLING = frozenset(
-    [map, filter, functools.reduce, sorted, min, max]
-)  # they call what they are handed
+_CALLING = frozenset([map, filter, functools.reduce, sorted, min, max])  # what they are handed
 
 
 def lend_new(out: Any, operands: Sequence[Any], own: bool = True) -> Any:
@@ -51,13 +49,9 @@ def lend_new(out: Any, operands: Sequence[Any], own: bool = True) -> Any:
             return tuple(made)
         out[:] = made
         return out
-    if kind is not np.ndarray or out.dtype.kind not in (
-        "fc" if state.abstract is None else "fciub"
-    ):
+    if kind is not np.ndarray or out.dtype.kind not in ("fc" if state.abstract is None else "fciub"):
         return out
-    return (
-        out if any([_shares(x, out) for x in operands]) else buffer(out) if own else lent(out)
-    )
+    return out if any([_shares(x, out) for x in operands]) else buffer(out) if own else lent(out)
 
 
 def _shares(x: Any, out: np.ndarray) -> bool:
@@ -68,9 +62,7 @@ def _shares(x: Any, out: np.ndarray) -> bool:
         return x.owner is PLAIN and np.may_share_memory(x.primal, out)
     if is_a(x, np.ndarray):
         return np.may_share_memory(x, out)
-    return (
-        kind in _MEMORY or hasattr(x, "__array__") and not is_a(x, np.generic)
-    )  # of which nobody knows
+    return kind in _MEMORY or hasattr(x, "__array__") and not is_a(x, np.generic)  # who knows
 
 
 def library_of(f: Any) -> str:
@@ -83,11 +75,7 @@ def library_of(f: Any) -> str:
     if library == "scipy":
         bound = owner is not None and not isinstance(owner, types.ModuleType)
         return library if not bound or f.__name__ in _SPARSE else ""
-    return (
-        library
-        if library in ("numpy", "copy") and not (isinstance(f, type) and f is not np.ndarray)
-        else ""
-    )
+    return library if library in ("numpy", "copy") and not (isinstance(f, type) and f is not np.ndarray) else ""
 
 
 def lend_called(f: Any, out: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -99,9 +87,7 @@ def lend_called(f: Any, out: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         return _copied(out, f is copy.deepcopy, args)
     if not library:
         return out
-    return lend_new(
-        out, [getattr(f, "__self__", None), *args, *kwargs.values()], library == "numpy"
-    )
+    return lend_new(out, [getattr(f, "__self__", None), *args, *kwargs.values()], library == "numpy")
 
 
 def _copied(out: Any, deep: bool, args: Sequence[Any]) -> Any:
@@ -143,21 +129,14 @@ class _Lender:
                 return f
             return self.twin(f) if is_users_function(f) else self._library(f)
         if kind is types.MethodType:
-            return (
-                types.MethodType(self.twin(f.__func__), f.__self__)
-                if is_users_function(f.__func__)
-                else self._library(f)
-            )
+            theirs = is_users_function(f.__func__)
+            return types.MethodType(self.twin(f.__func__), f.__self__) if theirs else self._library(f)
         if kind is functools.partial:
             return functools.partial(self.runs_as(f.func), *f.args, **f.keywords)
         if isinstance(f, type):
             return self._library(f) if is_library(f) else self._class(f)
         method = raw_of(kind, "__call__")[1]
-        return (
-            types.MethodType(self.twin(method), f)
-            if is_users_function(method)
-            else self._library(f)
-        )
+        return types.MethodType(self.twin(method), f) if is_users_function(method) else self._library(f)
 
     def _library(self, f: Any) -> Any:
         calls = type(f) in (type, types.BuiltinFunctionType) and f in _CALLING
@@ -165,11 +144,7 @@ class _Lender:
 
     def _class(self, f: Any) -> Any:
         begin = f.__init__
-        if (
-            type(f) is not type
-            or f.__new__ is not object.__new__
-            or not is_users_function(begin)
-        ):
+        if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
             return f
 
         def make(*args: Any, **kwargs: Any) -> Any:
@@ -182,32 +157,15 @@ class _Lender:
 
 def call_lending(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A library's function or method; what it makes is lent."""
-    if (
-        getattr(f, "__name__", "") == "shuffle"
-        and len(args) == 1
-        and type(args[0]) is Tracer
-        and not kwargs
-    ):
-        if hasattr(
-            getattr(f, "__self__", None), "permutation"
-        ):  # of a generator: by the same steps
+    owner, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
+    if name == "shuffle" and len(args) == 1 and type(args[0]) is Tracer and not kwargs:
+        if hasattr(owner, "permutation"):  # of a generator: by the same steps
             args[0][...] = args[0][f.__self__.permutation(len(args[0]))]
             return None
-    owner = getattr(f, "__self__", None)
-    if (
-        type(owner) is np.ndarray
-        and owner.dtype == object
-        and f.__name__ == "astype"
-        and Tracer in map(type, owner.flat)
-    ):
+    if name == "astype" and type(owner) is np.ndarray and owner.dtype == object and Tracer in map(type, owner.flat):
         return Tracer.namespace.numpy.array(owner.tolist()).astype(*args, **kwargs)
     out = tracing.door_of(f)(*args, **kwargs)
-    if (
-        f is np.ndarray
-        and type(out) is np.ndarray
-        and out.base is None
-        and out.dtype.kind in "biufc"
-    ):
+    if f is np.ndarray and type(out) is np.ndarray and out.base is None and out.dtype.kind in "biufc":
         out[...] = 0  # see makers.py
     return lend_called(f, out, args, kwargs)
 
@@ -223,13 +181,11 @@ class _LibraryCall:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         f = self.f
         if not library_of(f):
-            args = tuple(
-                [state.lender.runs_as(a) if type(a) is types.FunctionType else a for a in args]
-            )
+            args = tuple([state.lender.runs_as(a) if type(a) is types.FunctionType else a for a in args])
         return call_lending(f, args, kwargs)
 
 
-handing.add(_LibraryCall.__call__.__code__)
+handing.update([_LibraryCall.__call__.__code__, call_lending.__code__])
 
 
 class _Lending(Hooks):
@@ -241,17 +197,11 @@ class _Lending(Hooks):
 
     def binary(self, op: Any, a: Any, b: Any) -> Any:
         out = op(a, b)
-        return (
-            lend_new(out, (a, b))
-            if type(out) is np.ndarray and state.lender is not None
-            else out
-        )
+        return lend_new(out, (a, b)) if type(out) is np.ndarray and state.lender is not None else out
 
     def unary(self, op: Any, a: Any) -> Any:
         out = op(a)
-        return (
-            lend_new(out, (a,)) if type(out) is np.ndarray and state.lender is not None else out
-        )
+        return lend_new(out, (a,)) if type(out) is np.ndarray and state.lender is not None else out
 
     def load_item(self, owner: Any, key: Any) -> Any:
         out = owner[key]

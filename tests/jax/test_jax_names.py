@@ -128,6 +128,8 @@ def test_precision_is_full_in_any_case() -> None:
 def test_flags() -> None:
     jax.config.update("jax_enable_x64", True)
     assert jax.config.jax_enable_x64 is True and jax.config.jax_debug_nans is False
+    assert jax.config.x64_enabled is jax.config.read("jax_enable_x64") is True
+    assert jax.config.jax_numpy_rank_promotion == "allow"
     with pytest.warns(UserWarning, match="64 bits"):
         jax.config.update("jax_enable_x64", False)
     jax.config.update("jax_debug_nans", True)

@@ -1,0 +1,183 @@
+"""What a function may do outside itself, read off its code: whoever does such a thing is not started again (conversions.py).
+
+Idea: names tell (`print`, `open`), stores to globals, attributes and outer variables, and what the function refers to:
+an object, a list or a dict may be changed. An array that was there before is followed along Python's stack:
+it counts where it is stored into, gets another name, or is handed to who writes. What is in doubt counts, too.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import sys
+import types
+from opcode import opmap
+from typing import Any
+
+import numpy as np
+
+from funcad.host.real_types import is_a
+from funcad.host.where import tracing
+
+from funcad.host.conversions import (  # isort: skip
+    WRITING_NAMES, WRITTEN_ATTRIBUTES, functions_behind, is_full, mark_of, needs_buffers, reached_from, referred, with_inner,
+)
+
+_CALLED = frozenset(  # names of what acts, or answers anew
+    "print open input next exec eval setattr delattr breakpoint random time logging warnings os sys"
+    " callback io_callback send write writelines flush save savetxt"
+    " savez dump readline perf_counter monotonic"
+    " normal standard_normal uniform integers randint rand randn choice permutation exponential".split()
+)
+_FIXED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+_FIXED += (np.ufunc, type(np.sum), np.generic, np.dtype)
+_FIXED += (int, float, complex, str, bytes, type(None), type(...), slice, range)
+_STORES = "STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR STORE_DEREF".split()
+_SHOWS = frozenset(["T", "flat", "real", "imag"])  # attributes that are views
+# on Python's stack: an array that was there before, a new list, an attribute
+_ARRAY, _LIST, _METHOD = object(), object(), object()
+# operations that leave nothing there
+_TAKING = tuple("POP STORE PRECALL END DELETE LIST_APPEND MAP_ADD SET_ADD RETURN".split())
+_CALL = "PRECALL" if "PRECALL" in opmap else "CALL"  # where the arguments are on the stack
+# of these NumPy looks into lists
+_JOINING = "array asarray concatenate stack vstack hstack dstack column_stack block meshgrid".split()
+
+
+def acts(f: Any) -> bool:
+    """May it do something that shows outside, or read what such a thing changes?"""
+    users = [inspect.unwrap(user) for user in functions_behind(f)]
+    if any([is_a(u, types.MethodType) or is_a(mark_of(u), type) for u in users if not _is_known(u)]):
+        return True  # it has an object, which may change
+    return any([_acts(g) for user in users for g in reached_from(user)])
+
+
+def _is_known(f: Any) -> bool:
+    """Is it a function, method or object of funcad's, NumPy's or SciPy's?"""
+    return str(getattr(f, "__module__", None)).partition(".")[0] in ("funcad", "numpy", "scipy")
+
+
+def _acts(f: types.FunctionType) -> bool:
+    codes = list(with_inner(f.__code__))
+    if any([not _CALLED.isdisjoint(code.co_names) for code in codes]):
+        return True
+    held = referred(f)
+    while held:
+        x = held.pop()
+        kind = type(x)
+        if kind is tuple or kind is frozenset:
+            held += x
+        elif kind is functools.partial:
+            held += [*x.args, *x.keywords.values()]
+        elif is_a(x, _FIXED) or kind is np.ndarray or hasattr(x, "__wrapped__"):
+            continue
+        elif kind.__module__.partition(".")[0] not in ("funcad", "scipy"):
+            return True
+    if any([_stores(code, f.__code__) for code in codes]):
+        return True
+    names = _names(f)
+    written = any([type(x) is np.ndarray and x.flags.writeable for x in names.values()])
+    return written and any([StackOf(names, code).found for code in codes])
+
+
+def _names(f: types.FunctionType) -> dict[str, Any]:
+    """What its names stand for that was there before."""
+    names = {name: f.__globals__.get(name) for code in with_inner(f.__code__) for name in code.co_names}
+    cells = zip(f.__code__.co_freevars, f.__closure__ or ())
+    return names | {name: cell.cell_contents for name, cell in cells if is_full(cell)}
+
+
+def hang_for_lists(f: Any) -> None:
+    """Doors of NumPy's functions that are given lists, of which it does not look into them."""
+    for g in reached_from(f):
+        for code in with_inner(g.__code__):
+            for function in StackOf(_names(g), code).listed:
+                if getattr(function, "__name__", None) not in _JOINING:
+                    tracing.learned(function)
+
+
+def _stores(code: types.CodeType, outer: types.CodeType) -> bool:
+    """Does it store a global, an attribute or a variable of a function around `outer`?"""
+    if {opmap[name] for name in _STORES}.isdisjoint(code.co_code[::2]):
+        return False
+    for op in dis.get_instructions(code):
+        if op.opname.endswith("_GLOBAL") and op.opname[:4] != "LOAD":
+            return True
+        if op.opname == "STORE_DEREF" and op.argval in outer.co_freevars:
+            return True
+        if op.opname.endswith("_ATTR") and op.opname[:4] != "LOAD" and op.argval not in WRITTEN_ATTRIBUTES:
+            return code.co_name != "__init__"
+    return False
+
+
+class StackOf:
+    """Python's stack along a code. `found`: may an array that was there before be written?
+
+    `listed`: the functions of NumPy's that are given a list which is made there.
+    """
+
+    def __init__(self, names: dict[str, Any], code: types.CodeType):
+        self.names, self.found, self.listed = names, False, list[Any]()
+        self.stack: list[Any] = []
+        self.locals: dict[str, Any] = {}
+        self.result: Any = None  # of the last call
+        for op in dis.get_instructions(code):
+            self.step(op)
+
+    def step(self, op: dis.Instruction) -> None:
+        stack, name, n = self.stack, op.opname, op.arg or 0
+        effect = dis.stack_effect(op.opcode, op.arg if op.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+        top, out = stack[-1] if stack else None, None
+        if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
+            x = self.names.get(op.argval)
+            found = [_ARRAY if type(x) is np.ndarray else x]
+            null: list[Any] = [None] * (effect - 1)  # beside what is called
+            stack += [*found, *null] if sys.version_info >= (3, 13) else [*null, *found]
+            return
+        if name in ("COPY", "SWAP"):
+            if n <= len(stack):
+                out = stack[-n]
+                stack[-1], stack[-n] = (top, out) if name == "COPY" else (out, top)
+        elif name.startswith("LOAD_FAST"):
+            out = self.locals.get(op.argval) if type(op.argval) is str else None
+        elif name == "LOAD_CONST" or name == "MAKE_FUNCTION":
+            out = op.argval if name == "LOAD_CONST" and type(op.argval) is types.CodeType else top
+        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+            self.found = self.found or top is _ARRAY and op.argval in WRITING_NAMES
+            out = getattr(top, op.argval, None) if isinstance(top, types.ModuleType) else _METHOD
+            stack[-1:] = [top if top is _ARRAY and op.argval in _SHOWS else out] * (effect + 1)
+            return
+        elif name == "BINARY_SUBSCR" or name == "BINARY_OP" and op.argrepr == "[]":
+            out = _ARRAY if stack[-2:-1] == [_ARRAY] else None
+        elif name in ("STORE_SUBSCR", "STORE_SLICE"):
+            at = 2 if name == "STORE_SUBSCR" else 3
+            self.found = self.found or stack[-at : 1 - at] == [_ARRAY]
+        elif name in ("STORE_FAST", "STORE_DEREF", "GET_ITER"):
+            self.found = self.found or top is _ARRAY
+            self.locals[op.argval] = top
+        elif name == "BUILD_LIST":
+            out = _LIST
+        elif name == "BINARY_OP" and op.argrepr.endswith("="):
+            self.found = self.found or stack[-2:-1] == [_ARRAY]
+        elif name == _CALL or name == "CALL_KW":
+            out = self.result = self.call(stack[:-1] if name == "CALL_KW" else stack, n)
+        elif name == "CALL":
+            out = self.result
+        elif name == "JUMP_BACKWARD":
+            effect = 1  # which the end of the loop takes away
+        if effect > 0:
+            stack += [out] * effect
+        elif effect < 0 or name == "MAKE_FUNCTION":
+            del stack[max(len(stack) + effect, 0) :]
+            if stack and not name.startswith(_TAKING):
+                stack[-1] = out
+
+    def call(self, stack: list[Any], n: int) -> Any:
+        at = max(len(stack) - n, 0)
+        callee, given = next((x for x in stack[max(at - 2, 0) : at] if x is not None), None), stack[at:]
+        if any([x is _ARRAY for x in given]):  # whoever is not known may write it
+            users = type(callee) is types.FunctionType
+            self.found = self.found or callee is None or users and needs_buffers(callee)
+        if any([x is _LIST for x in given]):
+            self.listed.append(callee)
+        return _LIST if type(callee) is types.CodeType and callee.co_name == "<listcomp>" else None
