@@ -42,6 +42,17 @@ def signs_of_zero_and_nan(x: Any) -> Any:
     return s
 
 
+@case(0.7)
+def two_values_of_one_derivative(x: Any) -> Any:
+    return sum([x, x, x * 0.25, np.sin(x)]) * (x + (x + 0.0)) * (x - (0.0 + x) + np.cos(x) * (x * 1.0))
+
+
+@case(np.array([0.3, -0.4, 0.5]))
+def arrays_of_one_derivative(x: Any) -> Any:
+    y = x + np.ones(3)
+    return np.sum(x * y) + np.sum(y * np.sin(x)) + np.sum(np.maximum(x, y)) + np.sum(np.maximum(y, x * x)) + np.sum(x / y)
+
+
 @case(np.array([0.3, -0.4, 0.5]), np.array([1.0, 2.0, 3.0]))
 def arrays(x: Any, y: Any) -> Any:
     for i in range(5):
