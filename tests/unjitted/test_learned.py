@@ -102,6 +102,28 @@ def twice(f: Any) -> Any:
     return funcad.grad(funcad.grad(lambda *a: np.sum(f(*a)) ** 2))
 
 
+def drawn(seed: int) -> Callable[[Any], Any]:
+    """A program in which several values have one derivative, and several derivatives one value."""
+    rng = np.random.default_rng(seed)
+    steps = [(STEPS[rng.integers(len(STEPS))], *rng.integers(0, 2 + n, 2)) for n in range(30)]
+
+    def f(x: Any) -> Any:
+        values = [x, 0.5 * x]
+        for step, i, j in steps:
+            values.append(step(values[i], values[j]))
+        return values[-1] + values[-2] + values[-3] * values[-4]
+
+    return f
+
+
+STEPS: list[Callable[[Any, Any], Any]] = [
+    *(lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b * 0.3, lambda a, b: a / (2.0 + b * b)),
+    *(lambda a, b: 0 + a, lambda a, b: a + 0.0, lambda a, b: a * 1.0, lambda a, b: -1.0 * a, lambda a, b: np.sin(a)),
+]
+for seed in range(12):
+    CASES[f"drawn {seed}"] = drawn(seed), (0.7,)
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("transform", [funcad.grad, funcad.value_and_grad, twice])
 def test_programs_are_what_they_are_without(name: str, transform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
