@@ -260,19 +260,18 @@ class LaneTrace(AbstractTrace):
                 "the collective before the lanes part, or choose between the values with np.where or funcad.cond."
             )
         operands, mapped = zip(*map(self.held, args)) if args else ((), ())
-        outs, batched = self.outside(
-            batch_step, equation.primitive, len(self.lanes), operands, mapped, equation.params, True, named=self.axis_name
-        )
+        primitive, params = equation.primitive, equation.params
+        outs, batched = self.outside(batch_step, primitive, len(self.lanes), operands, mapped, params, True)
         self.log.append((name, self.lanes, outs, tuple(batched)))
         self.logged += 1
         return outs, batched
 
-    def outside(self, f: Any, *args: Any, named: Any = None) -> Any:
+    def outside(self, f: Any, *args: Any) -> Any:
         """`f(*args)` as if this trace was not open."""
         saved = state.abstract, state.staging, state.axis_env, state.batching
         state.abstract, state.staging, state.axis_env = self.around
-        if named is not None:
-            state.batching = named
+        if self.axis_name is not None:
+            state.batching = self.axis_name  # the user's rules may have collectives, too
         open_traces.discard(self.level)
         try:
             return f(*args)

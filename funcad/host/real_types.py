@@ -89,7 +89,7 @@ def contiguous(shape: tuple[int, ...], dtype: Any, axes: Sequence[int] | None = 
     return _contiguous(shape, np.dtype(dtype), None if axes is None or len(shape) < 2 else tuple(axes))
 
 
-@remembers(256)
+@remembers(256, lambda a, b: (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype))  # its memory is not there
 def _contiguous(shape: tuple[int, ...], dtype: np.dtype, axes: tuple[int, ...] | None) -> np.ndarray:
     """Shape, dtype and axes of a new array: its layout."""
     strides, step = [0] * len(shape), dtype.itemsize

@@ -99,7 +99,7 @@ class Trie:
                     return True  # another thread came by meanwhile
                 if known is None:
                     new.append((before, key, node))
-                self.cuts = self.cuts or node.kind == "success" and next_key is False  # a program of the whole path would raise
+                self.cuts = self.cuts or node.kind == "success" and next_key is not True  # the whole path would raise
                 before, key = node, next_key
             n_bytes = EQUATION_BYTES * sum([1 + len(node.equations) for _, _, node in new])
             if self.n_bytes + n_bytes > most_bytes():

@@ -33,7 +33,7 @@ from funcad.host.devices import device_in_use, restore_warnings, suppress_warnin
 from funcad.host.progress import many_objects
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.jaxpr import Var
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import concrete_value
 from funcad.jitted import account as books
@@ -66,6 +66,7 @@ class Paths:
 
     __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends", "hits", "unknown", "at_rest", "rest")
     __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried", "ordered", "anew")
+    __slots__ += ("rounded",)
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool, ordered: bool):
         """`attempt(function, leaves)`: one run of the flat function that jit traces."""
@@ -85,6 +86,7 @@ class Paths:
         self.waiting: PathProgram | None = None  # the next of them, when its compilation is not repaid yet
         self.past: bool | None = None  # may all paths so far run past their questions?
         self.longest = 0  # questions of the longest of them
+        self.rounded = False  # has a program another answer than NumPy, whose numbers it rounds otherwise?
         self.anew = 0  # times that the paths were forgotten, as a recording was not like them
         self.tiny = 0  # recordings in a row of calls that take less than one of a program
         self.rested = False  # has it rested for that reason?
@@ -142,7 +144,8 @@ class Paths:
             found = self._as_whole(account, leaves)
             if found is not None:
                 return self._result(core, found[0], found[1], leaves, donated)
-        if free and (trie.full or self.past and (not self.programs or self.longest > LONG)):
+        together = self.past and not self.rounded  # no step is taken alone
+        if free and (trie.full or together and (not self.programs or self.longest > LONG)):
             return self._recorded_or_plain(core, leaves, (), None, attempt)
         step = trie.first
         if step is None or trie.engine is not config.engine:
@@ -393,13 +396,7 @@ class Paths:
                 state.observer.also(guards, core.f)
 
     def take(
-        self,
-        core: Any,
-        recorder: Recorder,
-        attempt: Attempt,
-        traced: tuple[Jaxpr, list[Any]],
-        donated: frozenset[int],
-        keep: bool,
+        self, core: Any, recorder: Recorder, attempt: Attempt, traced: tuple, donated: frozenset[int], keep: bool
     ) -> Any:
         """The result of a recording that has ended, whose path is kept."""
         jaxpr, consts = traced
@@ -469,6 +466,8 @@ class Paths:
         if known is None:
             self.candidate = node
         else:
+            if self.missed and not self.tried:  # that program has just said that this is another path
+                self.rounded = True
             self._first(known)
             self.missed = 0
 

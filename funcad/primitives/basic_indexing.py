@@ -489,14 +489,14 @@ def _bounds(entry: Any) -> tuple[int, int]:
     return (start, end) if step > 0 else (end, start)
 
 
-def _basic_shape(index: tuple) -> tuple:
+def basic_shape(index: tuple) -> tuple:
     return tuple([1 if e is None else e[1] for e in index if type(e) is not int])
 
 
 def _basic_abstract(x: Aval, *, index: tuple) -> Aval:
     if len([e for e in index if e is not None]) != len(x.shape):
         raise IndexError(f"basic_index: the index {index} has not one entry per axis of {x}")
-    return Aval(_basic_shape(index), x.dtype)
+    return Aval(basic_shape(index), x.dtype)
 
 
 def _batched_index(size: int, index: tuple) -> tuple:
@@ -570,7 +570,7 @@ def _place_sum_impl(xp: Any, *xs: Any, indices: tuple, shape: tuple) -> Any:
 def _place_sum_abstract(*avals: Aval, indices: tuple, shape: tuple) -> Aval:
     for x, index in zip(avals, indices, strict=True):
         axes = len([e for e in index if e is not None])
-        if x.shape != _basic_shape(index) or x.dtype != avals[0].dtype or axes != len(shape):
+        if x.shape != basic_shape(index) or x.dtype != avals[0].dtype or axes != len(shape):
             raise TypeError(f"place_sum: {x} does not fit at {index} of shape {shape}, or has not the others' dtype")
     return Aval(shape, avals[0].dtype)
 

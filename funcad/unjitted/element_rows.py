@@ -16,7 +16,7 @@ import numpy as np
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Var
 from funcad.memo import remembers
-from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_update_p, python_index
+from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_shape, basic_update_p, python_index
 from funcad.primitives.shape import slice_p
 from funcad.unjitted.kinds import RowCotangents, add_read
 
@@ -98,12 +98,12 @@ class _WriteRow(_ElementRow):
             cts.add(n, ct)
 
     def back(self, ct: Any, index: Any, shape: Any, dtype: Any) -> Sequence[Any]:
-        x, u = variable(shape, dtype), variable(_size_of(index), dtype)
+        x, u = variable(shape, dtype), variable(basic_shape(index), dtype)
         return basic_update_p.transpose(ct, x, u, index=index)  # type: ignore[misc]
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         index, _, dtype = kept
-        written = ts[1] if len(ts) > 1 else np.zeros(_size_of(index), dtype)[()]
+        written = ts[1] if len(ts) > 1 else np.zeros(basic_shape(index), dtype)[()]
         return [basic_update_p(ts[0], written, index=index)]
 
 
@@ -121,11 +121,6 @@ class _PickRow(_ElementRow):
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         return [basic_place_p(ts[0], index=kept[0], shape=kept[1])]
-
-
-def _size_of(index: Any) -> tuple[int, ...]:
-    """The shape of the elements at a canonical index."""
-    return tuple([e[1] for e in index if type(e) is tuple])
 
 
 READ, WRITE, PICK = _ReadRow(), _WriteRow(), _PickRow()

@@ -2,10 +2,10 @@
 
 Idea: a loop of Python's does the same operations at each turn, and a rule that records its equations one by one costs ten times
 what they cost to write down. So the first time, what the operation has left in the program and in the tangent program is kept,
-as equations over places; when one of the same kind comes (primitive, avals, which operands have tangents, numbers), these are
-written down for its operands. Invariants: rules look at no values, only at avals and at Python's numbers, which are part of the
-kind; zeros and NaN are not, nor is an operation that may fail, captures something, or asks what has made its operands
-(families.py). What was learned belongs to one derivative within one trace, and dies with it.
+as equations over places; when one of the same kind comes (primitive, avals, which operands have tangents, which of these are
+one, numbers), these are written down for its operands. Invariants: rules look at no values, only at avals and at Python's
+numbers, which are part of the kind; zeros and NaN are not, nor is an operation that may fail, captures something, or asks what
+has made its operands (families.py). What was learned belongs to one derivative within one trace, and dies with it.
 """
 
 from __future__ import annotations
@@ -54,19 +54,20 @@ class Learned:
         kind: list[Any] = [primitive, shape]
         for a in args:
             if type(a) is Tracer:
-                x, t = a, None
+                x, first = a, -1
                 if a.owner is of:
                     x, t = a.primal, a.tangent
                     if type(t) is not Tracer or t.owner is not recording:
                         return of.by_rule(primitive, args, params, shape, None)
                     tangents.append(t.atom)
+                    first = tangents.index(t.atom)  # 0 + x has the tangent of x
                 if type(x) is not Tracer or x.owner is not trace or x.box is not None or type(x.atom.aval) is not Aval:
                     return of.by_rule(primitive, args, params, shape, None)
                 variable = x.atom
                 aval = variable.aval
                 again = variables.index(variable) if variable in variables else -1
                 variables.append(variable)
-                kind += (aval.shape, aval.dtype, aval.weak, t is None, again)
+                kind += (aval.shape, aval.dtype, aval.weak, first, again)
             elif type(a) in _NUMBERS and a and a == a:
                 kind += (type(a), a)
             else:
@@ -148,6 +149,8 @@ def _step(
     others = [*tangents, *literals, *read]
     tangent = _over(after, others)
     if primal is None or tangent is None or out not in places or found is not None and found not in others:
+        return None
+    if not before.keys().isdisjoint(tangents):  # is it read as a tangent, or as a value?
         return None
     end = -1 if found is None else others.index(found)
     return LearnedStep(literals, primal, places.index(out), [before[a] for a in read], tangent, end)

@@ -289,3 +289,19 @@ def test_what_is_said_before_an_error_is_said_where_an_argument_was_written() ->
         except KeyError:
             said.append(("raised",))
         assert said == [("e", x)] + [("d",), ("raised",)] * (x < 0.2)
+
+
+@pytest.mark.parametrize("transform", [lambda f, x: jvp(f, (x,), (x + 0.5,)), lambda f, x: funcad.vjp(f, x)[1](1.0)[0]])
+def test_derivatives_inside_of_what_goes_on_after_an_error(transform: Callable[..., Any]) -> None:
+    """A path that is known, on which an operation has failed, is no program for derivatives: that would raise."""
+
+    def f(x: Any) -> Any:
+        try:
+            return np.sum(np.linalg.cholesky(x))
+        except LinAlgError:
+            return np.sum(np.linalg.cholesky(x + 2.5 * np.eye(2)))
+
+    jitted = jit(f)
+    for x in (GOOD, -GOOD, GOOD, -0.5 * GOOD):
+        for _ in range(3):
+            np.testing.assert_allclose(transform(lambda x: jitted(x), x), transform(f, x), rtol=1e-12)

@@ -16,6 +16,8 @@ from numpy import array, empty, full, zeros, zeros_like
 import funcad
 from funcad import grad, jit, jvp, vmap
 
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # since NumPy 2.5
+
 A0 = np.arange(12.0).reshape(3, 4) / 7
 V0 = np.linspace(0.1, 1.0, 5)
 X = np.array([0.7, 1.3, 0.4])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import funcad
+from funcad.primitives.basic_indexing import basic_update
 
 RNG = np.random.default_rng(11)
 N = 200
@@ -95,3 +96,18 @@ def test_large_arrays() -> None:
 
     for _ in range(3):
         np.testing.assert_allclose(funcad.grad(f)(x), expected, rtol=1e-12)
+
+
+def test_writes_at_an_index_with_a_new_axis() -> None:
+    """`x[1, None] = u`, of which the cotangents of lanes are recorded."""
+    def f(x: Any, u: Any) -> Any:
+        return basic_update(x, u, (1, None, (0, 3, 1)))
+
+    def back(x: Any, u: Any, c: Any) -> Any:
+        return funcad.vjp(f, x, u)[1](c)
+
+    x, u, c = [RNG.normal(size=(2, *shape)) for shape in ((2, 3), (1, 3), (2, 3))]
+    of_x, of_u = funcad.vmap(back)(x, u, c)
+    np.testing.assert_array_equal(of_x[:, 0], c[:, 0])
+    np.testing.assert_array_equal(of_x[:, 1], 0.0)
+    np.testing.assert_array_equal(of_u, c[:, 1:])

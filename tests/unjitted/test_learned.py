@@ -42,6 +42,17 @@ def signs_of_zero_and_nan(x: Any) -> Any:
     return s
 
 
+@case(0.7)
+def two_values_of_one_derivative(x: Any) -> Any:
+    return sum([x, x, x * 0.25, np.sin(x)]) * (x + (x + 0.0)) * (x - (0.0 + x) + np.cos(x) * (x * 1.0))
+
+
+@case(np.array([0.3, -0.4, 0.5]))
+def arrays_of_one_derivative(x: Any) -> Any:
+    y = x + np.ones(3)
+    return np.sum(x * y) + np.sum(y * np.sin(x)) + np.sum(np.maximum(x, y)) + np.sum(np.maximum(y, x * x)) + np.sum(x / y)
+
+
 @case(np.array([0.3, -0.4, 0.5]), np.array([1.0, 2.0, 3.0]))
 def arrays(x: Any, y: Any) -> Any:
     for i in range(5):
@@ -89,6 +100,28 @@ def text(jaxpr: Jaxpr) -> list[Any]:
 
 def twice(f: Any) -> Any:
     return funcad.grad(funcad.grad(lambda *a: np.sum(f(*a)) ** 2))
+
+
+def drawn(seed: int) -> Callable[[Any], Any]:
+    """A program in which several values have one derivative, and several derivatives one value."""
+    rng = np.random.default_rng(seed)
+    steps = [(STEPS[rng.integers(len(STEPS))], *rng.integers(0, 2 + n, 2)) for n in range(30)]
+
+    def f(x: Any) -> Any:
+        values = [x, 0.5 * x]
+        for step, i, j in steps:
+            values.append(step(values[i], values[j]))
+        return values[-1] + values[-2] + values[-3] * values[-4]
+
+    return f
+
+
+STEPS: list[Callable[[Any, Any], Any]] = [
+    *(lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b * 0.3, lambda a, b: a / (2.0 + b * b)),
+    *(lambda a, b: 0 + a, lambda a, b: a + 0.0, lambda a, b: a * 1.0, lambda a, b: -1.0 * a, lambda a, b: np.sin(a)),
+]
+for seed in range(12):
+    CASES[f"drawn {seed}"] = drawn(seed), (0.7,)
 
 
 @pytest.mark.parametrize("name", CASES)
