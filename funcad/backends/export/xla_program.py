@@ -260,7 +260,8 @@ def plain(x: Any) -> Any:
 def cells(x: Any) -> Any:
     """Arrays as cells, also those of a tuple."""
     if isinstance(x, (tuple, list)):
-        return [cells(y) for y in x]
+        found = [cells(y) for y in x]
+        return tuple(found) if type(x) is tuple else found
     return Cell(x) if isinstance(x, jax.Array) else x
 
 
@@ -302,7 +303,7 @@ class Library:
     def __getattr__(self, name: str) -> Any:
         if name == "ndarray":
             return Cell
-        if name in ("linalg", "fft"):
+        if name in ("linalg", "fft") and self is NUMPY:
             return Library(getattr(self._module, name))
         name = {"ascontiguousarray": "asarray", "asfortranarray": "asarray"}.get(name, name)
         found = getattr(self._module, name, None)

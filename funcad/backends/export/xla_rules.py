@@ -296,6 +296,11 @@ def _spline_filter(equation: Equation, values: list, *, order: int, axis: int, m
 # -- programs
 
 
+@rule("jax_call")
+def _jax_call(equation: Equation, values: list, *, node: Any) -> Any:
+    return node.function(*values)
+
+
 @rule("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "fused", "recomputed")
 def _call(equation: Equation, values: list, *, jaxpr: Any, **params: Any) -> Any:
     return run(jaxpr, values)
@@ -337,10 +342,18 @@ def _carried(values: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
 
 @rule("scan", "rolled")
 def _scan(equation: Equation, values: list, *, loop: Any) -> Any:
-    if loop.length is None:
-        raise Unsupported("a loop whose length depends on values")
+    count, values = loop.counted(values)
     consts, carry, xs = loop.split(values)
     variables = loop.body.inputs[loop.n_consts :]
+    if loop.length is None:
+        if xs or loop.n_ys:
+            raise Unsupported("a loop over what another one kept, whose length depends on values")
+
+        def turn(state: Any) -> Any:
+            return state[0] + 1, _carried(run(loop.body, [*consts, *state[1]]), variables)
+
+        start = jnp.zeros_like(count[0]), _carried(carry, variables)
+        return lax.while_loop(lambda state: state[0] < count[0], turn, start)[1]
 
     def step(carry: Any, row: Any) -> Any:
         outs = run(loop.body, [*consts, *carry, *row])
