@@ -1,4 +1,4 @@
-"""Functions made with funcad inside other libraries' graphs: one node whose derivative is funcad's own.
+"""Functions made with funcad inside other libraries' graphs: one node whose derivative is funcad's own. And JAX's in funcad.
 
 Nothing of the other library is imported before it is asked for. Values cross as NumPy arrays, on the CPU, and the function is
 compiled by `jit`, once for each combination of shapes and dtypes. A derivative is a node of the same kind, made of the function
@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import name_of
 from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vjp import vjp
-from funcad.api.border import name_of
 from funcad.host.real_types import is_a
-from funcad.host.where import setting
-from funcad.ir.aval import Aval, dtype_of
-from funcad.ir.primitive import Primitive, is_linear
 from funcad.jitted.jit import Jitted, jit
 from funcad.memo import remembers
 
@@ -143,8 +140,8 @@ def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     Notes
     -----
     f is traced once for each combination of shapes and dtypes, as by `funcad.jit`; in what `jax.jit` has compiled, captured
-    arrays and numbers are as they were. No callback is left in it. XLA raises nothing: a computed index out of bounds reads NaN,
-    a singular matrix gives NaN or infinity. Without `jax_enable_x64` all is computed with 32 bits, as in JAX.
+    arrays and numbers are as they were. No callback is left in it. XLA raises nothing: a computed index out of bounds reads
+    NaN, a singular matrix gives NaN or infinity. Without `jax_enable_x64` all is computed with 32 bits, as in JAX.
 
     Examples
     --------
@@ -169,7 +166,8 @@ def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         refused = "writes into its arguments" if entry.written else "stores what it computed" if entry.stores else ""
         if refused:
             raise NotImplementedError(
-                f"to_jax of {name_of(core.f)}: the function {refused}, one of JAX's gives results.\nRemedy: return the new value."
+                f"to_jax of {name_of(core.f)}: the function {refused}, one of JAX's gives results.\n"
+                "Remedy: return the new value."
             )
         return entry.out_tree.unflatten(xla.call(entry.jaxpr, [*entry.consts, *values]))
 
@@ -231,13 +229,14 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     to_jax, funcad.pure_callback
     """
     jax = importlib.import_module("jax")
-    made = remembers(same=None)(lambda structure: _JaxNode(jax, _flat(f, structure)))
+    nodes = importlib.import_module("funcad.custom.jax_nodes")
+    made = remembers(same=None)(lambda structure: nodes.JaxNode(jax, _flat(f, structure)))
 
     @functools.wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
         node = made(structure)
-        outs = jax_call_p(*leaves, node=node)
+        outs = nodes.jax_call_p(*leaves, node=node)
         return node.out_tree.unflatten(outs)
 
     return function
@@ -249,113 +248,6 @@ def _flat(f: Callable[..., Any], structure: Any) -> Callable[..., tuple[list[Any
         return tree.flatten(f(*args, **kwargs))  # type: ignore[return-value]
 
     return flat
-
-
-def _alone() -> Any:
-    """While JAX traces, what funcad traces around it is not open: JAX makes arrays of its own with NumPy's functions."""
-    return setting(running=None, staging=None, abstract=None, axis_env=(), batching=None, observer=None, lender=None)
-
-
-class _JaxNode:
-    """A function of JAX's arrays that gives a list of them, and the nodes of its derivatives, of the same kind."""
-
-    def __init__(self, jax: Any, flat: Callable[..., tuple[list[Any], Any]], dtypes: Any = None):
-        self.jax = jax
-        self.flat = flat
-        self.dtypes = dtypes  # of the results, where they are to be others than JAX gives
-        self.out_tree: Any = None
-        self.compiled = jax.jit(self.function)
-        self.derived = remembers(same=None)(lambda how, *signature: _JaxNode(jax, *getattr(self, how)(*signature)))
-
-    def function(self, *values: Any) -> list[Any]:
-        outs, self.out_tree = self.flat(*values)
-        return outs
-
-    def avals(self, avals: Sequence[Any]) -> list[Aval]:
-        zero = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-        given = [zero[a.dtype.kind] if a.weak else self.jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-        with _alone():
-            outs = self.jax.eval_shape(self.function, *given)
-        return [Aval(x.shape, np.dtype(d)) for x, d in zip(outs, self.dtypes or [x.dtype for x in outs])]
-
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        with _alone():
-            outs = [np.asarray(x) for x in self.compiled(*values)]
-        outs = [np.array(x, d) for x, d in zip(outs, self.dtypes or [x.dtype for x in outs])]
-        return [x if x.ndim else x[()] for x in outs]
-
-    # the functions of derived nodes, with the dtypes of their results
-
-    def tangent(self, nonzero: tuple, dtypes: tuple) -> tuple:
-        """(operands, tangents of some) -> tangents of the inexact results."""
-
-        def pushed(*values: Any) -> tuple[list[Any], None]:
-            primals, ts = values[: len(nonzero)], values[len(nonzero) :]
-
-            def of_some(*some: Any) -> list[Any]:
-                given = iter(some)
-                outs = self.function(*[next(given) if z else x for x, z in zip(primals, nonzero)])
-                return [x for x, d in zip(outs, dtypes) if d is not None]
-
-            some = [self.jax.numpy.asarray(x) for x, z in zip(primals, nonzero) if z]
-            return self.jax.jvp(of_some, some, [t.astype(x.dtype) for x, t in zip(some, map(self.jax.numpy.asarray, ts))])[1], None
-
-        return pushed, [d for d in dtypes if d is not None]
-
-    def transposed(self, avals: tuple, nonzero: tuple) -> tuple:
-        """(known operands, cotangents of some results) -> cotangents of the linear operands, those with avals."""
-
-        def pulled(*values: Any) -> tuple[list[Any], None]:
-            n = len([a for a in avals if a is None])
-            known, cts = values[:n], values[n:]
-
-            def of_linear(*some: Any) -> list[Any]:
-                given, rest = iter(some), iter(known)
-                outs = self.function(*[next(rest) if a is None else next(given) for a in avals])
-                return [x for x, z in zip(outs, nonzero) if z]
-
-            canonical = self.jax.dtypes.canonicalize_dtype
-            linear = [self.jax.ShapeDtypeStruct(a.shape, canonical(a.dtype)) for a in avals if a is not None]
-            likes = self.jax.eval_shape(of_linear, *linear)
-            cts = [self.jax.numpy.asarray(ct, like.dtype) for ct, like in zip(cts, likes)]
-            return list(self.jax.linear_transpose(of_linear, *linear)(cts)), None
-
-        return pulled, [a.dtype for a in avals if a is not None]
-
-    def batched(self, size: int, flags: tuple) -> tuple:
-        axes = [0 if b else None for b in flags]
-        return lambda *values: (self.jax.vmap(self.function, axes, axis_size=size)(*values), None), self.dtypes
-
-
-def _jax_jvp(tangents: Sequence[Any], outs: Sequence[Any], *primals: Any, node: _JaxNode) -> list[Any]:
-    dtypes = tuple([dtype_of(x) if dtype_of(x).kind in "fc" else None for x in outs])
-    nonzero = tuple([t is not None for t in tangents])
-    found = iter(jax_call_p(*primals, *[t for t in tangents if t is not None], node=node.derived("tangent", nonzero, dtypes)))
-    return [None if d is None else next(found) for d in dtypes]
-
-
-def _jax_transpose(cts: Sequence[Any], *inputs: Any, node: _JaxNode) -> list[Any]:
-    avals = tuple([x.aval if is_linear(x) else None for x in inputs])
-    pulled = node.derived("transposed", avals, tuple([ct is not None for ct in cts]))
-    known = [x for x, a in zip(inputs, avals) if a is None]
-    found = iter(jax_call_p(*known, *[ct for ct in cts if ct is not None], node=pulled))
-    return [None if a is None else next(found) for a in avals]
-
-
-def _jax_batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, node: _JaxNode) -> tuple[Any, list[bool]]:
-    outs = jax_call_p(*args, node=node.derived("batched", size, tuple(batched)))
-    return outs, [True] * len(outs)
-
-
-jax_call_p = Primitive(
-    "jax_call",
-    lambda xp, *values, node: node.run(values),
-    lambda *avals, node: node.avals(avals),
-    jvp=_jax_jvp,
-    transpose=_jax_transpose,
-    batch=_jax_batch,
-    multiple=True,
-)
 
 
 def _listed(f: Callable[..., Any], maker: str) -> Callable[..., list[Any]]:

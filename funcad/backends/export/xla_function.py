@@ -1,7 +1,7 @@
 """A program as one operation of JAX's, with all of JAX's transformations by funcad's rules.
 
 Idea: the operation `funcad` has a program as its parameter. Its value is the program in lax (xla_program); its jvp is the
-program's linearization, in two operations of the same kind, one that gives the residuals and a linear one; its transpose and its
+program's linearization, in two operations of the same kind, one that gives the residuals and a linear one; its transpose and
 batch rule are the program's. So every order and every nesting of jax.jvp, grad, vmap, jit, checkpoint, scan is a program
 derived by funcad, and none is differentiated in lax. Only when XLA's text is written does the operation go: nothing of it is
 left in what jax.jit compiles and jax.export writes. Trap: in shard_map operands of one operation must vary along the same axes
@@ -45,14 +45,16 @@ def _axes(aval: Any) -> frozenset:
 def _varying_alike(values: list[Any]) -> list[Any]:
     axes = [_axes(jax.typeof(x)) for x in values]
     every = frozenset().union(*axes)
-    return [lax.pcast(x, tuple(every - own), to="varying") if every - own else x for x, own in zip(values, axes)]
+    cast = lambda x, more: lax.pcast(x, tuple(more), to="varying") if more else x
+    return [cast(x, every - own) for x, own in zip(values, axes)]
 
 
 @remembers()
 def _operation() -> Any:
-    core, interpreters = importlib.import_module("jax.extend.core"), importlib.import_module("jax.interpreters")
-    ad, batching, mlir = [importlib.import_module(f"{interpreters.__name__}.{name}") for name in ("ad", "batching", "mlir")]
-    operation = core.Primitive("funcad")
+    """JAX's primitive."""
+    ad, batching = importlib.import_module("jax.interpreters.ad"), importlib.import_module("jax.interpreters.batching")
+    mlir = importlib.import_module("jax.interpreters.mlir")
+    operation = importlib.import_module("jax.extend.core").Primitive("funcad")
     operation.multiple_results = True
 
     def compiled(*values: Any, program: Jaxpr) -> list[Any]:
@@ -77,7 +79,8 @@ def _operation() -> Any:
             if any(flags):
                 found = call(halves.linear, [*halves.collect(primals, every), *ts])
         rest = iter(found)
-        return outs, [next(rest) if z else ad.Zero(jax.typeof(x).to_tangent_aval()) for x, z in zip(outs, flags)]
+        zero = lambda x: ad.Zero(jax.typeof(x).to_tangent_aval())
+        return outs, [next(rest) if z else zero(x) for x, z in zip(outs, flags)]
 
     def transpose(cts: Sequence[Any], *inputs: Any, program: Jaxpr) -> list[Any]:
         if program.memo.get("forward only"):
@@ -90,8 +93,9 @@ def _operation() -> Any:
         derived, consts, flags = transpose_jaxpr(program, linear, nonzero)
         known = [x for x, lin in zip(inputs, linear) if not lin]
         found = iter(call(derived, [*consts, *known, *[ct for ct, z in zip(cts, nonzero) if z]]))
-        given = iter(flags)
-        return [None if not lin else next(found) if next(given) else ad.Zero(x.aval) for x, lin in zip(inputs, linear)]
+        given = iter([next(found) if z else None for z in flags])
+        found = [next(given) if lin else None for lin in linear]
+        return [ad.Zero(x.aval) if lin and ct is None else ct for x, lin, ct in zip(inputs, linear, found)]
 
     def batch(args: Sequence[Any], dims: Sequence[Any], *, program: Jaxpr) -> tuple[list, list]:
         batched = tuple([d is not None for d in dims])
@@ -109,8 +113,9 @@ def _operation() -> Any:
 
     def lowering(context: Any, *values: Any, program: Jaxpr) -> Any:
         """The operation has been checked as a whole: inside of it, nobody asks along which axes a value varies."""
-        bare = [[jax.core.ShapedArray(a.shape, a.dtype) for a in avals] for avals in (context.avals_in, context.avals_out)]
-        return written(context.replace(avals_in=bare[0], avals_out=bare[1]), *values, program=program)
+        bare = lambda avals: [jax.core.ShapedArray(a.shape, a.dtype) for a in avals]
+        context = context.replace(avals_in=bare(context.avals_in), avals_out=bare(context.avals_out))
+        return written(context, *values, program=program)
 
     mlir.register_lowering(operation, lowering)
     return operation
@@ -135,7 +140,7 @@ def _forward_only(program: Jaxpr, nonzero: tuple, values: list[Any]) -> tuple[li
     if alone is None:
         n = len(program.outputs)
         alone = derived.memo.setdefault(key, prune(derived, [i >= n for i in range(len(derived.outputs))]))
-        alone.memo["forward only"] = True
+        alone.memo.setdefault("forward only", True)
     return call(alone, [*consts, *values]), flags
 
 

@@ -1,7 +1,7 @@
 """Linear algebra by jax.numpy.linalg and lax.linalg, on stacks of matrices. What LAPACK reports is NaN here.
 
-Eigenvectors, singular vectors and orthogonal factors are those of XLA's libraries: on a CPU LAPACK's, as NumPy's, elsewhere with
-other signs or phases. `eig` and the Schur form exist on CPUs alone, as in JAX.
+Eigenvectors, singular vectors and orthogonal factors are those of XLA's libraries: on a CPU LAPACK's, as NumPy's, elsewhere
+with other signs or phases. `eig` and the Schur form exist on CPUs alone, as in JAX.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _lu(equation: Equation, values: list) -> Any:
 
 @rule("pivot_permutation")
 def _pivot_permutation(equation: Equation, values: list) -> Any:
-    return lax.linalg.lu_pivots_to_permutation(values[0], values[0].shape[-1])
+    return lax.linalg.lu_pivots_to_permutation(values[0].astype(np.int32), values[0].shape[-1])
 
 
 @rule("factored_solve")

@@ -16,6 +16,7 @@ import numpy as np
 
 from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
 from funcad.configuration import OnDemand
+from funcad.host.real_types import is_a
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.ir.trace import trace_function
@@ -47,12 +48,17 @@ def alike(equation: Equation, values: Sequence[Any]) -> list[Any]:
     return [as_dtype(x, d) for x, d in zip(values, operand_dtypes(equation))]
 
 
+def is_jax_array(x: Any) -> bool:
+    array = jax.Array  # traced values are such, too
+    return isinstance(x, array)
+
+
 def as_dtype(x: Any, dtype: Any) -> Any:
     """x in this dtype, or in the one that JAX has in its place; the real part of a complex number."""
     dtype = jax.dtypes.canonicalize_dtype(dtype)
-    if getattr(x, "dtype", None) == dtype and isinstance(x, jax.Array):
+    if getattr(x, "dtype", None) == dtype and is_jax_array(x):
         return x
-    if type(x) in (bool, int, float, complex) or isinstance(x, np.generic):
+    if type(x) in (bool, int, float, complex) or is_a(x, np.generic):
         return jnp.asarray(np.asarray(x).real if dtype.kind not in "cb" else x, dtype)
     x = jnp.asarray(x)
     return (x.real if x.dtype.kind == "c" and dtype.kind not in "cb" else x).astype(dtype)
@@ -114,19 +120,16 @@ def lowered(equation: Equation, values: list[Any]) -> Any:
 def by_lowering(equation: Equation, values: list[Any]) -> Any:
     primitive, params = equation.primitive, equation.params
 
-    def composed(*operands: Any) -> Any:
-        out = primitive.lowering(*operands, **params)
-        if out is None:
-            raise Unsupported(f"of {equation.inputs[0].aval} there is no code for XLA")
-        return list(out) if primitive.multiple else [out]
-
     shaped = [i for i, a in enumerate(equation.inputs) if type(a) is not Literal]
     given = [a.value if type(a) is Literal else None for a in equation.inputs]
 
     def of_variables(*operands: Any) -> Any:
-        return composed(*[operands[shaped.index(i)] if i in shaped else x for i, x in enumerate(given)])
+        out = primitive.lowering(*[operands[shaped.index(i)] if i in shaped else x for i, x in enumerate(given)], **params)
+        return [] if out is None else list(out) if primitive.multiple else [out]
 
     program, consts = trace_function(of_variables, [equation.inputs[i].aval for i in shaped], name="lowering")
+    if not program.outputs:  # of such operands it has none
+        return own(equation, values, **params)
     found = run(program, [*[as_dtype(c, c.dtype) for c in consts], *[values[i] for i in shaped]])
     return found if primitive.multiple else found[0]
 
@@ -158,14 +161,6 @@ def _of_reals(f: Callable[..., Any], name: str) -> Callable[..., Any]:
         return jnp.where(jnp.isnan(x), x, jnp.where(jnp.isnan(y), y, found))
 
     return extreme
-
-
-def _pow(x: Any, y: Any) -> Any:
-    return jnp.power(x, y) if x.dtype.kind in "fc" else lax.pow(x, y) if y.dtype.kind in "iu" else jnp.power(x, y)
-
-
-def _log1p(x: Any) -> Any:
-    return jnp.log1p(x)
 
 
 _ATOMS: dict[str, Callable[..., Any]] = {
@@ -230,10 +225,31 @@ class Cell:
             self.value = lax.complex(*jnp.broadcast_arrays(re, as_dtype(im, re.dtype)))
 
     def __getitem__(self, index: Any) -> Any:
-        return Cell(self.value[plain(index)])
+        return Cell(self.value if self.masks(index) else self.value[plain(index)])
 
     def __setitem__(self, index: Any, x: Any) -> None:
-        self.value = self.value.at[plain(index)].set(as_dtype(plain(x), self.value.dtype))
+        x = as_dtype(plain(x), self.value.dtype)
+        if self.masks(index):
+            self.value = jnp.where(index.value, x, self.value)
+        else:
+            self.value = self.value.at[plain(index)].set(x)
+
+    def masks(self, index: Any) -> bool:
+        """Is it a mask of its elements? What is done with some of them is done with all, and the others are thrown away."""
+        return type(index) is Cell and index.dtype == bool and index.ndim > 0
+
+    def any(self, *args: Any, **words: Any) -> Any:
+        """Of all axes: work for some elements is done, whether there are any or not."""
+        return cells(self.value.any(*args, **words)) if args or words else True
+
+    def all(self, *args: Any, **words: Any) -> Any:
+        """Of all axes: no short way is taken where it holds for all elements."""
+        return cells(self.value.all(*args, **words)) if args or words else False
+
+    def __bool__(self) -> bool:
+        raise Unsupported("its implementation looks at values")
+
+    __float__ = __int__ = __index__ = __bool__
 
     def __len__(self) -> int:
         return len(self.value)
@@ -262,7 +278,7 @@ def cells(x: Any) -> Any:
     if isinstance(x, (tuple, list)):
         found = [cells(y) for y in x]
         return tuple(found) if type(x) is tuple else found
-    return Cell(x) if isinstance(x, jax.Array) else x
+    return Cell(x) if is_jax_array(x) else x
 
 
 _IGNORED = frozenset("kind overwrite_a overwrite_b check_finite casting overwrite_x workers subok copy order".split())
@@ -324,14 +340,3 @@ def own(equation: Equation, values: list[Any], **params: Any) -> Any:
     implementation = getattr(equation.primitive.impl, "__wrapped__", equation.primitive.impl)
     found = implementation(NUMPY, *operands, **params)
     return [plain(x) for x in found] if equation.primitive.multiple else plain(found)
-
-
-def moved(equation: Equation, values: list[Any], **params: Any) -> Any:
-    """Elements that only move: where each comes from is asked of the implementation, on numbers."""
-    start, numbers = 1, []
-    for a in equation.inputs:
-        numbers.append(np.arange(start, start + a.aval.size).reshape(a.aval.shape))
-        start += a.aval.size
-    where = np.asarray(equation.primitive.impl(np, *numbers, **params))
-    pool = jnp.concatenate([jnp.zeros(1, values[0].dtype), *[x.reshape(-1) for x in values]])
-    return pool[jnp.asarray(where)]

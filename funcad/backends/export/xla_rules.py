@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.export import xla_program
 from funcad.backends.export.xla_program import (
+    NUMPY,
     RULES,
+    Cell,
     as_dtype,
     elements,
     jax,
@@ -29,14 +30,16 @@ from funcad.ir.jaxpr import Equation
 from funcad.ir.trace import trace_function
 from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.convolution import highest, lowest
+from funcad.primitives.random_bits import erf_inverse
 
 # -- by their own implementations, which look at no values
 
 OWN = (
-    "argsort_many basic_index bit_count careful_mul checked_index cumlogsumexp cummax cummin cumprod cumsum draw "
+    "argsort_many basic_index bit_count careful_mul checked_index cumlogsumexp cummax cummin cumprod cumsum "
     "erf_inverse exponent extremum_weights fold_in gap_quotient gcd heaviside imag inner_diagonal lcm ldexp mantissa "
     "nextafter one_minus outer_sum positions real reduce_precision searchsorted segments shift sinc sort spacing "
-    "top_k triangle unit_lower variance weighted window_indices window_mean window_spread "
+    "spectral random_permutation top_k trigonometric triangle unit_lower variance weighted window_indices window_mean "
+    "window_spread "
     "reduce_all reduce_any reduce_max reduce_min reduce_prod reduce_sum broadcast_in_dim reshape rev roll slice transpose"
 ).split()
 RULES.update(dict.fromkeys(OWN, own))
@@ -123,7 +126,8 @@ def _scatter(equation: Equation, values: list, *, mode: str, batch_dims: int, un
     index = _with_lanes(indices, x.shape, batch_dims)
     if mode == "set" and not unique and u.size > 1:  # of repeated indices the last one wins
         last = _is_last(equation, indices, dims=x.shape[: batch_dims + len(indices)])
-        index = (*index[:batch_dims], jnp.where(last, index[batch_dims], x.shape[batch_dims]), *index[batch_dims + 1 :])
+        nowhere = x.shape[batch_dims]
+        index = (*index[:batch_dims], jnp.where(last, index[batch_dims], nowhere), *index[batch_dims + 1 :])
     place = x.at[index]
     return getattr(place, {"mul": "multiply"}.get(mode, mode))(u, mode="drop", unique_indices=unique)
 
@@ -136,7 +140,8 @@ def _is_last(equation: Equation, values: Sequence[Any], *, dims: tuple) -> Any:
 
 
 def _starts(x: Any, starts: Sequence[Any]) -> list[Any]:
-    return [jnp.where(s < 0, s + np.asarray(n, s.dtype), s) if s.dtype.kind == "i" else s for s, n in zip(starts, x.shape)]
+    wrapped = lambda s, n: jnp.where(s < 0, s + np.asarray(n, s.dtype), s)
+    return [wrapped(s, n) if s.dtype.kind == "i" else s for s, n in zip(starts, x.shape)]
 
 
 @rule("dynamic_slice")
@@ -227,11 +232,6 @@ def _product(equation: Equation, values: list, *, dimension_numbers: Any) -> Any
     return lax.dot_general(x, y, dimension_numbers, precision=lax.Precision.HIGHEST)
 
 
-@rule("einsum")
-def _einsum(equation: Equation, values: list, **params: Any) -> Any:
-    return xla_program.by_lowering(equation, values)
-
-
 @rule("conv")
 def _conv(
     equation: Equation, values: list, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
@@ -276,11 +276,6 @@ def _fft(equation: Equation, values: list, *, kind: str, axes: tuple, n: int, no
     return x
 
 
-@rule("trigonometric")
-def _trigonometric(equation: Equation, values: list, **params: Any) -> Any:
-    return own(equation, values, **params)
-
-
 @rule("spline_filter")
 def _spline_filter(equation: Equation, values: list, *, order: int, axis: int, mode: str, transposed: bool) -> Any:
     """The matrix of the filter, which is known, times the lines."""
@@ -289,8 +284,44 @@ def _spline_filter(equation: Equation, values: list, *, order: int, axis: int, m
     matrix = np.asarray(
         equation.primitive.impl(np, np.eye(n, dtype=wide), order=order, axis=0, mode=mode, transposed=transposed)
     )
-    found = jnp.tensordot(as_dtype(matrix, values[0].dtype), values[0], (1, axis), precision=lax.Precision.HIGHEST)
-    return jnp.moveaxis(found, 0, axis)
+    (x,), precision = values, lax.Precision.HIGHEST
+    return jnp.moveaxis(jnp.tensordot(as_dtype(matrix, x.dtype), x, (1, axis), precision=precision), 0, axis)
+
+
+# -- draws: funcad's numbers are JAX's own
+
+
+@rule("draw")
+def _draw(equation: Equation, values: list, *, kind: str, dtype: np.dtype, shape: tuple) -> Any:
+    if kind != "normal":
+        return own(equation, values, kind=kind, dtype=dtype, shape=shape)
+    unit, scalar = own(equation, values, kind="unit", dtype=dtype, shape=shape), dtype.type
+    inside = unit * scalar(2) + np.nextafter(scalar(-1), scalar(0))
+    return erf_inverse.impl(NUMPY, Cell(inside)).value * np.sqrt(scalar(2))
+
+
+def _keyed(draw: Callable[..., Any], keys: Any, *arrays: Any) -> Any:
+    """draw(key, *arrays) for each lane of the keys."""
+    for _ in range(keys.ndim - 1):
+        draw = jax.vmap(draw)
+    return draw(keys, *arrays)
+
+
+@rule("random_gamma")
+def _random_gamma(equation: Equation, values: list, *, log_space: bool) -> Any:
+    draw = jax.random.loggamma if log_space else jax.random.gamma
+    return _keyed(lambda key, a: draw(key, a, dtype=a.dtype), *values)
+
+
+@rule("random_poisson")
+def _random_poisson(equation: Equation, values: list, *, dtype: np.dtype) -> Any:
+    return _keyed(lambda key, rate: jax.random.poisson(key, rate, rate.shape, as_dtype(0, dtype).dtype), *values)
+
+
+@rule("random_binomial")
+def _random_binomial(equation: Equation, values: list, *, dtype: np.dtype) -> Any:
+    draw = lambda key, n, p: jax.random.binomial(key, n, p, p.shape, as_dtype(0, dtype).dtype)
+    return _keyed(draw, *values)
 
 
 # -- programs
@@ -333,7 +364,8 @@ def _cond(equation: Equation, values: list, *, branches: Sequence[Any]) -> Any:
     def taken(branch: Any) -> Callable[..., Any]:
         return lambda *xs: [as_dtype(x, a.dtype) for x, a in zip(run(branch, xs), avals)]
 
-    return lax.switch(jnp.clip(index.astype(jnp.int32), 0, len(branches) - 1), list(map(taken, branches)), *operands)
+    which = jnp.clip(index.astype(jnp.int32), 0, len(branches) - 1)
+    return lax.switch(which, list(map(taken, branches)), *operands)
 
 
 def _carried(values: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
@@ -359,9 +391,8 @@ def _scan(equation: Equation, values: list, *, loop: Any) -> Any:
         outs = run(loop.body, [*consts, *carry, *row])
         return _carried(outs[: loop.n_carry], variables), outs[loop.n_carry :]
 
-    carry, ys = lax.scan(
-        step, _carried(carry, variables), list(xs), loop.length, loop.reverse, max(1, min(loop.unroll, loop.length))
-    )
+    unroll = max(1, min(loop.unroll, loop.length))
+    carry, ys = lax.scan(step, _carried(carry, variables), list(xs), loop.length, loop.reverse, unroll)
     return [*carry, *ys]
 
 
