@@ -59,6 +59,7 @@ class Learned:
                     x, t = a.primal, a.tangent
                     if type(t) is not Tracer or t.owner is not recording:
                         return of.by_rule(primitive, args, params, shape, None)
+                    kind.append(tangents.index(t.atom) if t.atom in tangents else -1)  # x and x + 1 have one tangent
                     tangents.append(t.atom)
                 if type(x) is not Tracer or x.owner is not trace or x.box is not None or type(x.atom.aval) is not Aval:
                     return of.by_rule(primitive, args, params, shape, None)
