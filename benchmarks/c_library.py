@@ -1,11 +1,12 @@
 """Twelve programs as C libraries, beside the same programs under jit: time, size of the code, what compiling takes.
 
 `python -m benchmarks.c_library`: processor's time, the least of some repeats, BLAS on one thread; gcc -O3 -march=native, called
-by its pointer.
+by its pointer. `--casadi`, where CasADi is installed: beside the C that it writes of the same programs.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -176,7 +177,21 @@ def row(folder: str, number: int, f: Callable[..., Any], args: tuple) -> list[st
     return [*times, f"{sizes[0]:.0f}", f"{sizes[1]:.0f}", f"{1e3 * written:.0f}", f"{1e3 * compiled:.0f}"]
 
 
+def beside_casadi() -> int:
+    casadi = importlib.import_module("benchmarks.casadi_programs")
+    print("| program | C, us | CasADi, us | text, KiB | CasADi's | library, KiB | CasADi's |\n|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, (f, args)) in enumerate(PROGRAMS.items()):
+            expected = [np.asarray(x) for x in funcad.tree.leaves(f(*args))]
+            ours, theirs = row(folder, number, f, args), casadi.row(folder, number, args, expected)
+            cells = [ours[0], theirs[0], ours[2], theirs[1], ours[3], theirs[2]]
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return 0
+
+
 def main() -> int:
+    if "--casadi" in sys.argv:
+        return beside_casadi()
     print(
         "| program | C, us | jit, us | text, KiB | library, KiB | written, ms | compiled, ms |\n|---|---|---|---|---|---|---|"
     )

@@ -1,4 +1,4 @@
-"""Functions made with funcad inside other libraries' graphs: one node whose derivative is funcad's own.
+"""Functions made with funcad inside other libraries' graphs: one node whose derivative is funcad's own. And JAX's in funcad.
 
 Nothing of the other library is imported before it is asked for. Values cross as NumPy arrays, on the CPU, and the function is
 compiled by `jit`, once for each combination of shapes and dtypes. A derivative is a node of the same kind, made of the function
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import name_of
 from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vjp import vjp
 from funcad.host.real_types import is_a
-from funcad.jitted.jit import jit
+from funcad.jitted.jit import Jitted, jit
 from funcad.memo import remembers
 
-__all__ = ["to_pytensor", "to_torch"]
+__all__ = ["from_jax", "to_jax", "to_pytensor", "to_torch"]
 
 
 def __dir__() -> list[str]:
@@ -110,6 +111,143 @@ def to_pytensor(f: Callable[..., Any]) -> Callable[..., Any]:
     pytensor = importlib.import_module("pytensor")
     op = _pytensor_op(pytensor)(_listed(f, "to_pytensor"))
     return functools.wraps(f)(lambda *operands: op(*operands))
+
+
+def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:
+    """f as a function of JAX's arrays, which `jax.jit` compiles with XLA and JAX differentiates by funcad's rules.
+
+    Parameters
+    ----------
+    f : callable
+        Takes arrays, numbers and containers of them, and returns such. NumPy code, with funcad's transformations in it.
+
+    Returns
+    -------
+    callable
+        Takes and returns JAX's arrays, in the same containers. `jax.jit`, `vmap`, `jvp`, `grad`, `checkpoint`, `shard_map` and
+        `jax.export` take it, in any order, and so do the bodies of `jax.lax.scan`, `cond` and `while_loop`.
+
+    Raises
+    ------
+    ImportError
+        JAX is not installed.
+    TypeError
+        An argument is no array that NumPy knows: a new-style random key, or bfloat16.
+    NotImplementedError
+        The program holds what XLA cannot run: calls of Python, sizes that depend on values, some special functions. The
+        message names the operation and the line.
+
+    Notes
+    -----
+    f is traced once for each combination of shapes and dtypes, as by `funcad.jit`; in what `jax.jit` has compiled, captured
+    arrays and numbers are as they were. No callback is left in it. XLA raises nothing: a computed index out of bounds reads
+    NaN, a singular matrix gives NaN or infinity. Without `jax_enable_x64` all is computed with 32 bits, as in JAX.
+
+    Examples
+    --------
+    >>> import jax, numpy as np, funcad.interop  # doctest: +SKIP
+    >>> f = funcad.interop.to_jax(lambda x: np.sum(np.sin(x) ** 2))  # doctest: +SKIP
+    >>> jax.jit(jax.grad(f))(jax.numpy.ones(3))  # doctest: +SKIP
+
+    See also
+    --------
+    from_jax, to_torch, funcad.jit
+    """
+    jax = importlib.import_module("jax")
+    xla = importlib.import_module("funcad.backends.export.xla_function")
+    core = (f if isinstance(f, Jitted) else jit(f))._core
+
+    @functools.wraps(f)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten((args, kwargs))
+        values = [_of_jax(jax, x) for x in leaves]
+        examples = structure.unflatten([_example(jax, x) for x in values])
+        entry = core.program("to_jax", *examples)
+        refused = "writes into its arguments" if entry.written else "stores what it computed" if entry.stores else ""
+        if refused:
+            raise NotImplementedError(
+                f"to_jax of {name_of(core.f)}: the function {refused}, one of JAX's gives results.\n"
+                "Remedy: return the new value."
+            )
+        return entry.out_tree.unflatten(xla.call(entry.jaxpr, [*entry.consts, *values]))
+
+    return function
+
+
+def _of_jax(jax: Any, x: Any) -> Any:
+    """An argument as JAX's array."""
+    if not isinstance(x, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
+        raise TypeError(f"to_jax: an argument is a {type(x).__name__}, no array.\nRemedy: jax.numpy.asarray(x).")
+    x = jax.numpy.asarray(x)
+    if not isinstance(x.dtype, np.dtype) or x.dtype.kind not in "biufc":
+        raise TypeError(
+            f"to_jax: an argument is an array of {x.dtype}, which NumPy does not know.\n"
+            "Remedy: x.astype(jax.numpy.float32), or jax.random.key_data(key)."
+        )
+    return x
+
+
+def _example(jax: Any, x: Any) -> Any:
+    """What it is traced with: a Python number where JAX would follow the other operand's dtype."""
+    if x.ndim == 0 and jax.typeof(x).weak_type:
+        return {"b": True, "i": 1, "u": 1, "f": 1.0, "c": 1j}[x.dtype.kind]
+    return ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of JAX's as an operation of funcad, with all derivatives, for NumPy's arrays.
+
+    Parameters
+    ----------
+    f : callable
+        Takes JAX's arrays and containers of them, and returns such. It must be one that `jax.jit` takes.
+
+    Returns
+    -------
+    callable
+        Takes and returns NumPy's arrays, in the same containers. `funcad.grad`, `jvp`, `vmap`, `jit` and all that is made of
+        them take it, nested, too; JAX differentiates and vectorizes it. `to_jax` gives f itself again.
+
+    Raises
+    ------
+    ImportError
+        JAX is not installed.
+
+    Notes
+    -----
+    Each derivative is a function that JAX compiles once for each combination of shapes; it computes f once more. Values cross
+    as NumPy arrays. Without `jax_enable_x64` JAX computes with 32 bits, and so are the results.
+
+    Examples
+    --------
+    >>> import jax, numpy as np, funcad  # doctest: +SKIP
+    >>> f = funcad.interop.from_jax(lambda x: jax.numpy.sum(jax.numpy.tanh(x)))  # doctest: +SKIP
+    >>> funcad.hessian(lambda x: f(np.sin(x)))(np.ones(3))  # doctest: +SKIP
+
+    See also
+    --------
+    to_jax, funcad.pure_callback
+    """
+    jax = importlib.import_module("jax")
+    nodes = importlib.import_module("funcad.custom.jax_nodes")
+    made = remembers(same=None)(lambda structure: nodes.JaxNode(jax, _flat(f, structure)))
+
+    @functools.wraps(f)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten((args, kwargs))
+        node = made(structure)
+        outs = nodes.jax_call_p(*leaves, node=node)
+        return node.out_tree.unflatten(outs)
+
+    return function
+
+
+def _flat(f: Callable[..., Any], structure: Any) -> Callable[..., tuple[list[Any], Any]]:
+    def flat(*leaves: Any) -> tuple[list[Any], Any]:
+        args, kwargs = structure.unflatten(leaves)
+        return tree.flatten(f(*args, **kwargs))  # type: ignore[return-value]
+
+    return flat
 
 
 def _listed(f: Callable[..., Any], maker: str) -> Callable[..., list[Any]]:

@@ -23,6 +23,8 @@ NOT_MEMOS = {  # (file, name): what it is
     ("backends/buffers.py", "_watching"): "memory that waits for reuse",
     ("backends/buffers.py", "_free"): "memory that waits for reuse",
     ("backends/export/c_program.py", "RULES"): "registered at import",
+    ("backends/export/xla_program.py", "RULES"): "registered at import",
+    ("backends/export/xla_special.py", "BESIDE"): "registered at import",
     ("backends/native/program_region.py", "RULES"): "registered at import",
     ("backends/native/shared_functions.py", "_WRITTEN"): "registered at import",
     ("backends/native/shared_functions.py", "_FOUND"): "registered at import",

@@ -289,7 +289,7 @@ def inv(a: Any, *, strict: bool = True) -> Any:
 # -- determinants
 
 
-def _products_but(xp: Any, s: Any) -> tuple[Any, Any]:
+def products_but(xp: Any, s: Any) -> tuple[Any, Any]:
     """(products of all but s[i], products of all but s[i] and s[j], 0 on the diagonal): exact where elements are 0."""
     n = s.shape[-1]
     ones = xp.ones((*s.shape[:-1], 1), s.dtype)
@@ -338,7 +338,7 @@ def _adjugate_impl(xp: Any, a: Any) -> Any:
     if _is_regular(xp, a, inverse):
         return inverse * xp.linalg.det(a)[..., None, None]
     sign, u, s, vh = _singular_parts(xp, a)
-    single, _ = _products_but(xp, s)
+    single, _ = products_but(xp, s)
     return (sign * _adjoint(xp, vh) * single[..., None, :]) @ _adjoint(xp, u)
 
 
@@ -353,7 +353,7 @@ def _adjugate_linear_impl(xp: Any, t: Any, a: Any) -> Any:
         x[..., diagonal, diagonal] -= xp.trace(x, axis1=-2, axis2=-1)[..., None]
         return (x @ inverse) * xp.linalg.det(a)[..., None, None]
     sign, u, s, vh = _singular_parts(xp, a)
-    _, pairs = _products_but(xp, s)
+    _, pairs = products_but(xp, s)
     m = _adjoint(xp, u) @ t @ _adjoint(xp, vh)
     out = -pairs * m
     out[..., diagonal, diagonal] = (pairs @ m[..., diagonal, diagonal][..., None])[..., 0]

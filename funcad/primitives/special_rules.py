@@ -21,7 +21,9 @@ from funcad.primitives.families import elementwise
 
 
 def special_of(xp: Any) -> Any:
-    """The one door: scipy.special for numpy, cupyx.scipy.special for cupy."""
+    """The one door: scipy.special for numpy, cupyx.scipy.special for cupy, what another library says is beside it."""
+    if hasattr(xp, "companion"):
+        return xp.companion("special")
     return importlib.import_module("scipy.special" if xp is np else "cupyx.scipy.special")
 
 

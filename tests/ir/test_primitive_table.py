@@ -38,6 +38,7 @@ COVERED_BY_PROGRAMS = set(
 DRAWS = {"random_draw", "host_read"}  # whose results differ from run to run: test_random_draws.py, reads/test_replays.py
 OVER_PROCESSES = ("broadcast", "exchange", "extremum", "gather", "permute", "reduce", "scatter", "sum")
 ELSEWHERE = {  # made by one transformation of one kind of program, which has tests of its own
+    "jax_call": "tests/whole/test_interop_jax.py",
     "partition_sum": "tests/distributed/test_partitions.py",
     "recomputed": "tests/control/test_memory_budget.py",
     "rerun": "tests/control/test_memory_budget_while.py",

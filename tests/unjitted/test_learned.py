@@ -60,6 +60,11 @@ def arrays(x: Any, y: Any) -> Any:
     return np.sum(x * x)
 
 
+@case(np.array([0.3, -0.4, 0.5]))
+def one_tangent_of_two_values(x: Any) -> Any:
+    return np.sum(x * (x * (x * (x + 0.5) - 1.5) + 0.25))
+
+
 @case(np.array([3.0, 4.0]))
 def norms(x: Any) -> Any:
     total = 0.0

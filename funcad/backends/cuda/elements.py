@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.plans.element_plan import Unsupported
-from funcad.backends.plans.element_writer import BOOL, FLOAT32, FLOAT64, ElementWriter, part_of
+from funcad.backends.plans.element_writer import BOOL, C_FUNCTIONS, FLOAT32, FLOAT64, ElementWriter, c_code, part_of
 from funcad.memo import remembers
 from funcad.primitives.atoms import TRUTHS, UFUNCS
 from funcad.primitives.composite_atoms import COMPOSITES
@@ -28,26 +28,7 @@ C_TYPES = {
     "complex64": "fc_complex<float>", "complex128": "fc_complex<double>",
 }  # fmt: skip
 _FLOAT16 = np.dtype(np.float16)
-_FUNCTIONS = {  # of C, by the atom; float32's have an f behind the name
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "abs": "fabs",
-    **{n: n for n in "sqrt cbrt pow hypot fmod copysign floor ceil rint trunc exp exp2 expm1 log log2 log10 log1p".split()},
-    **{n: n for n in "sin cos tan sinh cosh tanh erf erfc fma".split()},
-}  # fmt: skip
-_COMPARED = {f"{n}": f"{{0}} {sign} {{1}}" for n, sign in zip("eq ne lt le gt ge".split(), "== != < <= > >=".split())}
-_OF_INTEGERS = {
-    **{n: f"fc_{n}({{0}}, {{1}})" for n in ("add", "sub", "mul")}, "quotient": "{0} / {1}", "rest": "{0} % {1}",
-    "and_": "{0} & {1}", "or_": "{0} | {1}", "xor": "{0} ^ {1}", "not_": "~{0}",
-    "shifted_left": "fc_word({0}) << {1}", "shifted_right": "{0} >> {1}", "below": "fc_word({0}) < fc_word({1})", **_COMPARED,
-}  # fmt: skip
-CODE: dict[str, dict[str, str]] = {
-    "f": {
-        "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
-        "signbit": "signbit({0})", **_COMPARED,
-    },
-    "i": _OF_INTEGERS,
-    "u": _OF_INTEGERS,
-    "b": {"and_": "{0} && {1}", "or_": "{0} || {1}", "xor": "{0} != {1}", "not_": "!{0}", **_COMPARED},
+CODE = c_code("fc_word({0})", lambda name, sign: f"fc_{name}({{0}}, {{1}})", "signbit({0})") | {
     "c": {
         **{n: f"fc_{n}({{0}}, {{1}})" for n in "lt le gt ge maximum minimum fmax fmin pow".split()},
         **{n: f"fc_{n}({{0}})" for n in "reciprocal sign exp2 expm1 log2 log10 log1p sin cos tan sinh cosh tanh".split()},
@@ -143,8 +124,8 @@ class Elements(ElementWriter):
         if name in CODE[kind]:
             found = CODE[kind][name].format(*texts)
             return self.put(result, f"({self.c_type(dtype)})({found})" if kind in "iu" and result == dtype else found)
-        if kind == "f" and name in _FUNCTIONS:
-            return self.put(result, f"{_FUNCTIONS[name]}{'f' if dtype.itemsize == 4 else ''}({', '.join(texts)})")
+        if kind == "f" and name in C_FUNCTIONS:
+            return self.put(result, f"{C_FUNCTIONS[name]}{'f' if dtype.itemsize == 4 else ''}({', '.join(texts)})")
         if kind == "b" or (name, kind) not in COMPOSITES or not _function(name, kind):
             return None
         return self.put(result, f"fc_{name}_{kind}({', '.join(texts)})")

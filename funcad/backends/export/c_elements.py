@@ -16,36 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.plans.element_plan import Unsupported
-from funcad.backends.plans.element_writer import BOOL, ElementWriter, part_of
+from funcad.backends.plans.element_writer import BOOL, C_COMPARED, C_FUNCTIONS, ElementWriter, c_code, part_of
 from funcad.primitives.atoms import TRUTHS
 
 C_TYPES = {  # of elements in memory
     "bool": "uint8_t", **{f"{u}int{n}": f"{u}int{n}_t" for u in ("", "u") for n in (8, 16, 32, 64)},
     "float32": "float", "float64": "double", "complex64": "fc_c64", "complex128": "fc_c128",
 }  # fmt: skip
-_FUNCTIONS = {  # of libm, by the atom; those of float have an f behind the name
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "abs": "fabs",
-    **{n: n for n in "sqrt cbrt pow hypot fmod copysign floor ceil rint trunc exp exp2 expm1 log log2 log10 log1p".split()},
-    **{n: n for n in "sin cos tan sinh cosh tanh erf erfc fma nextafter".split()},
-}  # fmt: skip
-_COMPARED = {n: f"{{0}} {sign} {{1}}" for n, sign in zip("eq ne lt le gt ge".split(), "== != < <= > >=".split())}
-_OF_INTEGERS = {
-    **{n: f"(uint64_t){{0}} {sign} (uint64_t){{1}}" for n, sign in zip(("add", "sub", "mul"), "+-*")},
-    "quotient": "{0} / {1}", "rest": "{0} % {1}", "and_": "{0} & {1}", "or_": "{0} | {1}", "xor": "{0} ^ {1}", "not_": "~{0}",
-    "shifted_left": "(uint64_t){0} << {1}", "shifted_right": "{0} >> {1}", "below": "(uint64_t){0} < (uint64_t){1}",
-    **_COMPARED,
-}  # fmt: skip
-_CODE: dict[str, dict[str, str]] = {
-    "f": {
-        "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
-        "signbit": "signbit({0}) != 0", **_COMPARED,
-    },
-    "i": _OF_INTEGERS,
-    "u": _OF_INTEGERS,
-    "b": {"and_": "{0} && {1}", "or_": "{0} || {1}", "xor": "{0} != {1}", "not_": "!{0}", **_COMPARED},
-    "c": {},
-}  # fmt: skip
+_CODE = c_code("(uint64_t){0}", lambda name, sign: f"(uint64_t){{0}} {sign} (uint64_t){{1}}", "signbit({0}) != 0")
 
 
 # -- types and literals
@@ -202,7 +180,7 @@ class CElements(ElementWriter):
         kind, texts = dtype.kind, [x.text for x in operands]
         lane_type(dtype)  # may be Unsupported
         result = BOOL if name in TRUTHS or name == "below" else part_of(dtype) if name == "abs" else dtype
-        known = _known_of(name, dtype, texts) if name in _COMPARED and kind in "biu" else None
+        known = _known_of(name, dtype, texts) if name in C_COMPARED and kind in "biu" else None
         if known is not None:
             return literal(known, BOOL)
         if name in _CODE[kind]:
@@ -211,8 +189,8 @@ class CElements(ElementWriter):
         own = self.function(name, dtype) if kind == "f" else None
         if own is not None:
             return self.put(result, f"{own}({texts[0]})")
-        if kind == "f" and name in _FUNCTIONS:
-            return self.put(result, f"{_FUNCTIONS[name]}{'f' if dtype.itemsize == 4 else ''}({', '.join(texts)})")
+        if kind == "f" and name in C_FUNCTIONS:
+            return self.put(result, f"{C_FUNCTIONS[name]}{'f' if dtype.itemsize == 4 else ''}({', '.join(texts)})")
         if kind == "c" and name in _COMPLEX:
             of_parts: CValue = _COMPLEX[name](self, *operands)
             return of_parts

@@ -20,6 +20,35 @@ from funcad.primitives.composite_atoms import COMPOSITES, WORDS, integer_power
 BOOL, FLOAT32, FLOAT64 = np.dtype(bool), np.dtype(np.float32), np.dtype(np.float64)
 _EXTREMES = {"maximum": (-np.inf, "min"), "minimum": (np.inf, "max"), "fmax": (np.nan, "min"), "fmin": (np.nan, "max")}
 
+# -- texts of atoms in C: those of C99 and of CUDA C++ differ in how integers wrap
+C_FUNCTIONS = {  # by the atom; those of float32 have an f behind the name
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "abs": "fabs",
+    **{n: n for n in "sqrt cbrt pow hypot fmod copysign floor ceil rint trunc exp exp2 expm1 log log2 log10 log1p".split()},
+    **{n: n for n in "sin cos tan sinh cosh tanh erf erfc fma nextafter".split()},
+}  # fmt: skip
+C_COMPARED = {n: f"{{0}} {sign} {{1}}" for n, sign in zip("eq ne lt le gt ge".split(), "== != < <= > >=".split())}
+
+
+def c_code(word: str, wrapped: Callable[[str, str], str], signbit: str) -> dict[str, dict[str, str]]:
+    """By the kind of the dtype: `word` is {0} as the widest unsigned integer, `wrapped(name, sign)` a sum that wraps."""
+    of_integers = {
+        **{name: wrapped(name, sign) for name, sign in zip(("add", "sub", "mul"), "+-*")},
+        "quotient": "{0} / {1}", "rest": "{0} % {1}", "and_": "{0} & {1}", "or_": "{0} | {1}", "xor": "{0} ^ {1}",
+        "not_": "~{0}", "shifted_left": f"{word} << {{1}}", "shifted_right": "{0} >> {1}",
+        "below": f"{word} < {word.replace('{0}', '{1}')}", **C_COMPARED,
+    }  # fmt: skip
+    return {
+        "f": {
+            "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}", "signbit": signbit,
+            **C_COMPARED,
+        },
+        "i": of_integers,
+        "u": of_integers,
+        "b": {"and_": "{0} && {1}", "or_": "{0} || {1}", "xor": "{0} != {1}", "not_": "!{0}", **C_COMPARED},
+        "c": {},
+    }  # fmt: skip
+
 
 def part_of(dtype: np.dtype) -> np.dtype:
     """The dtype of the parts of a complex dtype; any other dtype itself."""
