@@ -1,11 +1,15 @@
-"""What setup.cfg cannot say: the manual's pages go into the package, as one file; and the distribution's name may be chosen.
+"""What setup.cfg cannot say: the manual's pages go into the package, as one file; what only those read who change funcad
+stays out of the wheel; and the distribution's name may be chosen.
 
 `FUNCAD_DISTRIBUTION=my-name python -m build` builds the same package, which is imported as `funcad`, under another name.
 """
 
+import ast
 import bz2
+import io
 import os
 import re
+import tokenize
 from pathlib import Path
 
 from setuptools import setup
@@ -26,11 +30,36 @@ def packed_manual(docs):
     return bz2.compress("\f".join([f"{name}\n{text}" for (name, _), text in zip(named, texts)]).encode())
 
 
+def _unread(tree):
+    """Functions whose docstring only those see who change them: private ones that are called and never handed on by name."""
+    nodes = list(ast.walk(tree))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    named = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called]
+    handed = {node.id if isinstance(node, ast.Name) else node.attr for node in named}
+    for node in nodes:
+        private = isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.endswith("__")
+        if private and node.name not in handed and not node.decorator_list and len(node.body) > 1 and ast.get_docstring(node):
+            yield node
+
+
+def for_users(source):
+    """A module without comments, and without docstrings that nobody sees; each statement is where it was."""
+    lines = source.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith("# type:"):
+            line, column = token.start
+            lines[line - 1] = lines[line - 1][:column].rstrip() + "\n"
+    for function in _unread(ast.parse(source)):
+        for line in range(function.body[0].lineno, function.body[0].end_lineno + 1):
+            lines[line - 1] = "\n"
+    return "".join(lines)
+
+
 FOR_DEVELOPERS = ["writing"]  # funcad/unjitted/writing.py, which writes files of the package anew
 
 
 class BuildWithManual(build_py):
-    """The package, and in it the sources of docs/ (funcad/commands/manual.py reads them)."""
+    """The package as `for_users` has it, and in it the sources of docs/ (funcad/commands/manual.py reads them)."""
 
     def find_package_modules(self, package, package_dir):
         found = super().find_package_modules(package, package_dir)
@@ -40,7 +69,10 @@ class BuildWithManual(build_py):
         super().run()
         if self.editable_mode:  # which finds docs/ beside the package
             return
-        (Path(self.build_lib) / "funcad" / "manual.bz2").write_bytes(packed_manual(ROOT / "docs"))
+        package = Path(self.build_lib) / "funcad"
+        (package / "manual.bz2").write_bytes(packed_manual(ROOT / "docs"))
+        for module in package.rglob("*.py"):
+            module.write_text(for_users(module.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

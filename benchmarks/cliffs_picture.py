@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-__all__ = ["picture", "rows"]
+__all__ = ["picture", "rows", "text_picture"]
 
 HERE = Path(__file__).parent
 WIDTH, LEFT, RIGHT = 880, 104, 16
@@ -76,6 +76,18 @@ def picture(text: str) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
+def text_picture(text: str) -> str:
+    """The same figures as letters, for where README stands without its pictures: how many are how much faster."""
+    ratios, lines = [ratio for ratio, _ in rows(text)], []
+    bounds = [(LARGEST, "slower"), (1.0, "1 to 2 times faster"), (1 / 2, "2 to 4"), (1 / 4, "4 to 10"), (1 / 10, "10 to 40")]
+    bounds.append((1 / 40, "over 40"))
+    for (most, words), (least, _) in zip(bounds, [*bounds[1:], (0.0, "")]):
+        many = sum(least < ratio <= most for ratio in ratios)
+        lines.append(f"{words:>19} {'█' * many} {many}")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     page = (HERE / "RESULTS_CLIFFS.md").read_text(encoding="utf-8")
     (HERE / "cliffs.svg").write_text(picture(page), encoding="utf-8")
+    print(text_picture(page))  # stands in README.md

@@ -297,11 +297,12 @@ def measured(counts: tuple[int, ...], only: str = "") -> dict[int, Any]:
 def table(found: dict[int, Any], load: float) -> str:
     cores = os.cpu_count() or 1
     lines = ["# On several processes", ""]
-    lines += [f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, numpy {np.__version__}, {cores} cores; the"]
-    lines += [f"machine's load of the last minute was {load:.1f} when it began. The least of many runs; one thread of BLAS and of funcad"]
-    lines += ["a process. `python -m benchmarks.over_processes`. More processes than cores take turns on them: what 4 take here"]
-    lines += ["says what that costs, not what 4 cores would give. In communication: the"]
-    lines += ["share of the process that has least of it. By the model: what a sum of so many bytes takes of a step.", ""]
+    when, versions = time.strftime("%Y-%m-%d"), f"Python {platform.python_version()}, numpy {np.__version__}"
+    lines += [f"{when}, {versions}, {cores} cores; the machine's load of the last minute was"]
+    lines += [f"{load:.1f} when it began. The least of many runs; one thread of BLAS and of funcad a process."]
+    lines += ["`python -m benchmarks.over_processes`. More processes than cores take turns on them: what 4 take"]
+    lines += ["here says what that costs, not what 4 cores would give. In communication: the share of the"]
+    lines += ["process that has least of it. By the model: what a sum of so many bytes takes of a step.", ""]
     models = {}
     for n, each_of in found.items():
         if n > 1 and "latencies" in each_of:
@@ -311,7 +312,7 @@ def table(found: dict[int, Any], load: float) -> str:
     titles = {"regression": f"Logistic regression, {ROWS:,} rows, {COLUMNS} columns", "network": "The digits network"}
     titles |= {
         "heat": f"The heat equation, {GRID} x {GRID} points, ten steps and the derivative",
-        "transformer": "A transformer",
+        "transformer": "A transformer, each process with a batch of its own: 1.00 if nothing is lost",
     }
     for name, title in titles.items():
         lines += workload_table(title, {n: each_of[name] for n, each_of in found.items()}, models)

@@ -88,6 +88,13 @@ _Array = np.ndarray[Any, Any]
 _Names = str | Sequence[str]
 _Numbers = int | Sequence[int]
 
+# Jedi, which completes in IPython and many editors, does not know ParamSpec; it takes the first overload whose parameters fit,
+# and any argument fits a TypeVar. So the first one says: the function itself, with its parameters. Type checkers never take
+# it, as no function is a `_Nothing`; they take those that follow.
+class _Nothing: ...
+
+_F = TypeVar("_F", bound=_Nothing)
+
 # ---- derivatives. Three kinds of result that stand for a function with the parameters _P of the plain one. That the gradient
 # has the type of the first argument is said where it is called: said of the function, lambdas would have no parameters.
 
@@ -140,6 +147,10 @@ class _Jacobian(Protocol[_P]):
     @overload
     def __call__(self: _Jacobian[Concatenate[_T, _Q]], x: _T, /, *args: _Q.args, **kwargs: _Q.kwargs) -> _T: ...
 
+@overload
+def grad(
+    f: _F, argnums: _T = ..., has_aux: _T = ..., *, holomorphic: _T = ..., allow_int: _T = ..., argnames: _T = ...
+) -> _F: ...
 @overload
 def grad(f: np.ufunc, argnums: Literal[0] = 0) -> Callable[[Any], Any]: ...
 @overload
@@ -221,6 +232,10 @@ def grad(
     *,
     argnames: str | Sequence[str] | None = None,
 ) -> Callable[_P, Any]: ...
+@overload
+def value_and_grad(
+    f: _F, argnums: _T = ..., has_aux: _T = ..., *, holomorphic: _T = ..., allow_int: _T = ..., argnames: _T = ...
+) -> _F: ...
 @overload
 def value_and_grad(f: np.ufunc, argnums: Literal[0] = 0) -> Callable[[Any], tuple[Any, Any]]: ...  # type: ignore[overload-overlap]
 @overload
@@ -307,6 +322,8 @@ def value_and_grad(
 
 # a matrix for each pair of leaves of the output and of the argument
 @overload
+def jacfwd(f: _F, argnums: _T = ..., has_aux: _T = ..., *, chunk_size: _T = ...) -> _F: ...
+@overload
 def jacfwd(f: np.ufunc, *, chunk_size: int | None = None) -> Callable[[Any], _Array]: ...
 @overload
 def jacfwd(f: Callable[_P, _Array], *, chunk_size: int | None = None) -> _Jacobian[_P]: ...
@@ -321,6 +338,8 @@ def jacfwd(
     *,
     chunk_size: int | None = None,
 ) -> Callable[_P, Any]: ...
+@overload
+def jacrev(f: _F, argnums: _T = ..., has_aux: _T = ..., *, chunk_size: _T = ...) -> _F: ...
 @overload
 def jacrev(f: np.ufunc, *, chunk_size: int | None = None) -> Callable[[Any], _Array]: ...
 @overload
@@ -338,6 +357,8 @@ def jacrev(
     chunk_size: int | None = None,
 ) -> Callable[_P, Any]: ...
 @overload
+def jacobian(f: _F, argnums: _T = ..., has_aux: _T = ..., *, chunk_size: _T = ...) -> _F: ...
+@overload
 def jacobian(f: np.ufunc, *, chunk_size: int | None = None) -> Callable[[Any], _Array]: ...
 @overload
 def jacobian(f: Callable[_P, _Array], *, chunk_size: int | None = None) -> _Jacobian[_P]: ...
@@ -353,6 +374,8 @@ def jacobian(
     *,
     chunk_size: int | None = None,
 ) -> Callable[_P, Any]: ...
+@overload
+def hessian(f: _F, argnums: _T = ..., has_aux: _T = ..., *, chunk_size: _T = ...) -> _F: ...
 @overload
 def hessian(f: np.ufunc, *, chunk_size: int | None = None) -> Callable[[Any], _Array]: ...
 @overload
@@ -421,6 +444,10 @@ def hessian_diagonal(
 
 @overload
 def vmap(
+    f: _F, in_axes: _T = ..., out_axes: _T = ..., *, axis_name: _T = ..., axis_size: _T = ..., chunk_size: _T = ...
+) -> _F: ...
+@overload
+def vmap(
     f: Callable[..., np.ndarray[Any, _DType]],
     in_axes: Any = 0,
     out_axes: Any = 0,
@@ -464,16 +491,10 @@ def psum_scatter(
 
 # ---- compiled functions
 
-class _Jitted(Protocol[_P, _R_co]):
+class _Compiled(Protocol):
+    """What a jitted function has besides its call."""
     @property
     def __name__(self) -> str: ...
-    @property
-    def __wrapped__(self) -> Callable[_P, _R_co]: ...
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
-    @overload
-    def __get__(self, instance: None, owner: Any = None) -> Self: ...
-    @overload
-    def __get__(self: _Jitted[Concatenate[_S, _Q], _R], instance: _S, owner: Any = None) -> Callable[_Q, _R]: ...
     def lower(self, *args: Any, **kwargs: Any) -> Lowered: ...
     def source(self, *args: Any, **kwargs: Any) -> str: ...
     def cuda(self, *args: Any, **kwargs: Any) -> str: ...
@@ -493,9 +514,38 @@ class _Jitted(Protocol[_P, _R_co]):
     def cost(self) -> Cost: ...
     def clear_cache(self) -> None: ...
 
+class _Jitted(_Compiled, Protocol[_P, _R_co]):
+    @property
+    def __wrapped__(self) -> Callable[_P, _R_co]: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self: _Jitted[Concatenate[_S, _Q], _R], instance: _S, owner: Any = None) -> Callable[_Q, _R]: ...
+
+class _Itself(_Compiled, Protocol):
+    """For Jedi, beside the function itself; bound or not, it has the same."""
+    def __get__(self, instance: Any, owner: Any = None) -> Self: ...
+
 class _Jit(Protocol):
+    @overload
+    def __call__(self, f: _F, /) -> _F | _Itself: ...
+    @overload
     def __call__(self, f: Callable[_P, _R], /) -> _Jitted[_P, _R]: ...
 
+@overload
+def jit(
+    f: _F,
+    *,
+    static_argnums: _T = ...,
+    static_argnames: _T = ...,
+    donate_argnums: _T = ...,
+    donate_argnames: _T = ...,
+    inline: _T = ...,
+    fast_math: _T = ...,
+    guards: _T = ...,
+    not_compiled: _T = ...,
+) -> _F | _Itself: ...
 @overload
 def jit(
     f: Callable[_P, _R],
@@ -593,8 +643,13 @@ def constant(x: _T) -> _T: ...
 def stop_gradient(x: _T) -> _T: ...
 
 class _Checkpoint(Protocol):
+    @overload
+    def __call__(self, fun: _F, /) -> _F: ...
+    @overload
     def __call__(self, fun: Callable[_P, _R], /) -> Callable[_P, _R]: ...
 
+@overload
+def checkpoint(fun: _F, *, policy: _T = ..., static_argnums: _T = ..., static_argnames: _T = ...) -> _F: ...
 @overload
 def checkpoint(
     fun: Callable[_P, _R],

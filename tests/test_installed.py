@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import bz2
 import importlib.util
 import os
@@ -11,6 +12,7 @@ import sys
 import zlib
 from configparser import ConfigParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,19 +58,93 @@ def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for() -> None:
     assert sorted(line.strip("- ").replace(" ", "") for line in run.splitlines() if ">=" in line) == sorted(wanted)
 
 
-def test_the_wheel_is_small() -> None:
+@pytest.fixture(scope="module")
+def setup() -> Any:
+    """The module setup.py."""
+    spec = importlib.util.spec_from_file_location("setup_of_funcad", Path(__file__).parents[1] / "setup.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_wheel_is_small(setup: Any) -> None:
     """With the manual's text: what each file is when deflated, its name twice in the archive, and its hash in the list."""
     root = Path(__file__).parents[1]
-    spec = importlib.util.spec_from_file_location("setup_of_funcad", root / "setup.py")
-    assert spec is not None and spec.loader is not None
-    setup = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(setup)
     manual = setup.packed_manual(root / "docs")
     assert b"# Training loops" in bz2.decompress(manual)
     files = [path for path in (root / "funcad").rglob("*") if path.suffix in (".py", ".pyi", ".typed")]
-    files = [path for path in files if path.stem not in setup.FOR_DEVELOPERS]
-    sizes = [len(zlib.compress(path.read_bytes())) + 2 * len(str(path.relative_to(root))) + 121 for path in files]
-    assert sum(sizes) + len(manual) < 1.95 * 2**20
+    texts = {path: path.read_text(encoding="utf-8") for path in files if path.stem not in setup.FOR_DEVELOPERS}
+    texts |= {path: setup.for_users(text) for path, text in texts.items() if path.suffix == ".py"}
+    sizes = [len(zlib.compress(text.encode())) + 2 * len(str(path.relative_to(root))) + 121 for path, text in texts.items()]
+    assert sum(sizes) + len(manual) < 1.9e6
+
+
+def test_the_wheel_leaves_out_only_what_runs_not_and_nobody_sees(setup: Any) -> None:
+    """Comments, and docstrings of private functions that are called and never handed on; all else is where it was."""
+    source = '''
+"""Of the module."""
+
+def public(x):  # why
+    """Of a public function."""
+    return "# no comment", _called(x)  # type: ignore
+
+def _called(x):
+    """Of a private function,
+    of two lines."""
+    return x
+
+def _handed(x):
+    """A table hands it on, with its docstring."""
+    return x
+
+TABLE = [_handed]
+'''
+    assert setup.for_users(source) == source.replace("  # why", "").replace(
+        '    """Of a private function,\n    of two lines."""\n', "\n\n"
+    )
+    for path in sorted((Path(funcad.__file__).parent / "jitted").glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        before, after = ast.parse(text), ast.parse(setup.for_users(text))
+        for function in setup._unread(before):
+            del function.body[0]
+        assert ast.dump(before, include_attributes=True) == ast.dump(after, include_attributes=True), path
+
+
+@pytest.mark.slow
+def test_the_wheel_has_every_docstring_that_help_shows(setup: Any, tmp_path: Path) -> None:
+    package = Path(funcad.__file__).parent
+    for path in package.rglob("*.py*"):
+        if path.suffix in (".py", ".pyi"):
+            copy = tmp_path / "funcad" / path.relative_to(package)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            text = path.read_text(encoding="utf-8")
+            copy.write_text(setup.for_users(text) if path.suffix == ".py" else text, encoding="utf-8")
+    told = []
+    for folder in (package.parent, tmp_path):
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        done = subprocess.run([sys.executable, "-c", DOCSTRINGS], env=environment, capture_output=True, text=True, check=True)
+        told.append(done.stdout)
+    assert told[0].count("\n") > 3000 and told[0] == told[1]
+
+
+DOCSTRINGS = """
+import funcad, inspect, types
+seen, left = set(), [funcad]
+while left:
+    module = left.pop()
+    for name in dir(module):
+        found = getattr(module, name)
+        if isinstance(found, types.ModuleType):
+            if found.__name__.startswith("funcad") and found.__name__ not in seen:
+                seen.add(found.__name__)
+                left.append(found)
+        elif getattr(found, "__module__", "").startswith("funcad"):
+            print(module.__name__, name, ascii(inspect.getdoc(found)))
+            if isinstance(found, type):
+                for attribute in dir(found):
+                    print("   ", attribute, ascii(inspect.getdoc(getattr(found, attribute))))
+"""
 
 
 @pytest.mark.slow

@@ -435,7 +435,8 @@ class Gradient(Remade):
         try:
             aval = aval_of(out)
         except TypeError:
-            remedy = "return the loss" if out is None else "return the loss alone, or (loss, aux) with has_aux=True"
+            remedy = "return the loss" + ("" if out is None else " alone, or (loss, aux) with has_aux=True")
+            remedy = "call what it returns, as in x.sum()" if callable(out) else remedy
             raise NonScalarOutputError(
                 f"grad needs a function whose output is one number, but {name} returned {said(out)}.\n"
                 f"Remedy: {conversion_of(type(out)) or remedy}."

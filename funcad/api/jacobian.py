@@ -14,6 +14,7 @@ from funcad.api.vjp import Linearized, jvp, linearize, linearized, pullback_of, 
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
+from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, is_inexact, said
 from funcad.ir.tracer import concrete_value
 from funcad.masks.masks import has_no_nan
@@ -144,7 +145,7 @@ def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool =
             if not allow_int:
                 raise NonDifferentiableInputError(
                     f"{what}: the {of} must be float, got {said(x)}; integers and bools have no derivative.\n"
-                    "Remedy: convert it with .astype(float)."
+                    f"Remedy: {f'pass {float(x)!r}' if is_a(x, (int, bool)) else 'convert it with .astype(float)'}."
                 )
         elif (aval.dtype.kind == "c") != holomorphic and (holomorphic or not either):
             if holomorphic:

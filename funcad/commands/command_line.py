@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 
 import funcad
 from funcad.commands import manual, porting
+from funcad.ir.aval import said
 
 TOUR = {"sklearn": "scikit-learn", "threadpoolctl": "threadpoolctl", "matplotlib": "matplotlib", "tqdm": "tqdm"}
 HELP = ("help", "--help", "-h")
@@ -67,7 +69,12 @@ def _ask_doctor(words: Sequence[str]) -> int:
 
 def _explain(words: Sequence[str]) -> int:
     f, args = _call("explain", words)
-    print((f if hasattr(f, "explain") else funcad.jit(f)).explain(*args))
+    jitted = f if hasattr(f, "explain") else funcad.jit(f)
+    try:
+        print(jitted.explain(*args))
+    except funcad.errors.TracerBoolConversionError:  # it branches on values, and calls find its paths
+        jitted(*args), jitted(*args)
+        print(jitted.explain(*args))
     return 0
 
 
@@ -165,11 +172,17 @@ def _call(name: str, words: Sequence[str]) -> tuple[Any, list[Any]]:
             args.append(eval(word, known))
         except Exception as error:
             raise Wrong(f"The argument {word!r} is no Python expression: {type(error).__name__}: {error}") from None
-    if not args and _required(found):
+    if not callable(found):
+        raise Wrong(f"{words[0]} is no function, it is {said(found)}")
+    try:
+        inspect.signature(found).bind(*args)
+    except TypeError as error:
         raise Wrong(
-            f"{attribute} takes {_required(found)}: give the arguments as Python expressions, as in\n"
+            f"{attribute}{inspect.signature(found)} takes other arguments: {error}. Give them as Python expressions, as in\n"
             f'  python -m funcad {name} {words[0]} "np.ones(3)"'
-        )
+        ) from None
+    except ValueError:  # a function in C that does not say what it takes
+        return found, args
     return found, args
 
 
@@ -187,13 +200,3 @@ def _module(path: str) -> Any:
         return importlib.import_module(path)
     except ModuleNotFoundError as error:
         raise Wrong(f"There is no module {error.name}; a file is named as file.py:function") from None
-
-
-def _required(f: Any) -> str:
-    """The parameters that a call of f has to give."""
-    code = getattr(f, "__code__", None) or getattr(getattr(f, "__wrapped__", None), "__code__", None)
-    if code is None:
-        return ""
-    plain = getattr(f, "__wrapped__", f)
-    n = code.co_argcount - len(getattr(plain, "__defaults__", None) or ())
-    return ", ".join(code.co_varnames[:n])

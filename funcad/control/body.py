@@ -17,7 +17,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import check_leaves, flat_values
 from funcad.host.real_types import ordinary
-from funcad.ir.aval import Aval, StackAval
+from funcad.ir.aval import Aval, StackAval, said
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, split
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
@@ -40,11 +40,19 @@ def leaf_path(structure: Any, i: int) -> str:
     return tree.keystr(structure.paths()[i])
 
 
+def check_functions(what: str, how: str, *given: Any) -> None:
+    """Raise where something else stands in the place of a function."""
+    for f in given:
+        if not callable(f):
+            raise TypeError(f"{what} takes functions, got {said(f)}.\nRemedy: {how}.")
+
+
 def check_structure(what: str, found: Any, expected: Any, found_name: str, expected_name: str) -> None:
     if found != expected:
         raise TypeError(
             f"{what}: {found_name} must have the structure of {expected_name}.\n"
             + tree.describe_difference(found, expected, found_name, expected_name)
+            + ("\nRemedy: return the new value." if found == tree.structure(None) else "")
         )
 
 

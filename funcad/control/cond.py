@@ -19,7 +19,7 @@ import numpy as np
 from funcad.api.border import api, call_as, name_of, own_memory, unaliased
 from funcad.backends.engines import program_of
 from funcad.control.backward_bodies import joined_tangents, kinds_of_tangents, masked_branch, masked_branches, parts_of
-from funcad.control.body import check_structure, leaf_path, prepare, to_agree, unified
+from funcad.control.body import check_functions, check_structure, leaf_path, prepare, to_agree, unified
 from funcad.control.call import coerce, compact, fill_zeros, interned, memoised, rewire, scatter, strip_literal
 from funcad.control.while_loop import lane_by_lane
 from funcad.host.where import state
@@ -411,12 +411,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     --------
     switch, while_loop
     """
-    for f in (true_fun, false_fun):
-        if not callable(f):
-            raise TypeError(
-                f"cond: the branches must be functions, got {said(f)}.\n"
-                "Remedy: np.where(pred, a, b) chooses between values, cond(pred, lambda: a, lambda: b) between computations."
-            )
+    how = "np.where(pred, a, b) chooses between values, cond(pred, lambda: a, lambda: b) between computations"
+    check_functions("cond", how, true_fun, false_fun)
     if _scalar_shape("cond: the predicate", pred) != ():
         raise TypeError(
             f"cond: the predicate must have shape (), got {said(pred)}.\n"
@@ -471,12 +467,13 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     --------
     cond
     """
+    how = "switch(index, [f, g], *operands), with lambda: value for a value"
+    if callable(branches):
+        raise TypeError(f"switch: branches is a list of functions, got {said(branches)}.\nRemedy: {how}.")
     functions = list(branches)
     if not functions:
         raise ValueError("switch: branches is empty; give at least one function")
-    for f in functions:
-        if not callable(f):
-            raise TypeError(f"switch: the branches must be functions, got {said(f)}.\nRemedy: lambda: value.")
+    check_functions("switch", how, *functions)
     if _scalar_shape("switch: the index", index) != () or dtype_of(index).kind not in "iu":
         raise TypeError(f"switch: the index must be an integer of shape (), got {said(index)}.\nRemedy: index.astype(int).")
     value = concrete_value(index)

@@ -10,10 +10,10 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import api, call_as, flat_values, name_of, own_memory
 from funcad.api.vmap import vmap
-from funcad.control.body import check_structure, prepare
+from funcad.control.body import check_functions, check_structure, prepare
 from funcad.control.scan import check_unroll, run_scan
 from funcad.control.while_loop import run_while
-from funcad.ir.aval import aval_of, dtype_of, said, shape_of
+from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.arithmetic import add
 from funcad.primitives.basic_indexing import static_slice
@@ -29,8 +29,7 @@ def _bound(x: Any, name: str) -> Any:
     except TypeError:
         good = False
     if not good:
-        found = type(x).__name__ if not hasattr(x, "dtype") else aval_of(x)
-        raise TypeError(f"fori_loop: {name} must be an integer of shape (), got {found}.\nRemedy: int(n), or n.astype(int).")
+        raise TypeError(f"fori_loop: {name} must be an integer of shape (), got {said(x)}.\nRemedy: int(n), or n.astype(int).")
     value = concrete_value(x)
     return x if type(value) is Tracer else int(value)
 
@@ -91,6 +90,7 @@ def fori_loop(
     --------
     scan, while_loop
     """
+    check_functions("fori_loop", "fori_loop(lower, upper, body_fun, init_val)", body_fun)
     lower, upper = _bound(lower, "lower"), _bound(upper, "upper")
     leaves, structure = prepare("fori_loop", init_val, "init_val")
     returned = "the value returned by " + name_of(body_fun)
@@ -168,6 +168,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     --------
     vmap, scan
     """
+    check_functions("map", "map(f, xs)", f)
     leaves, structure = prepare("map", xs, "xs")
     if not leaves:
         raise ValueError("map: xs has no arrays, so nothing says how often to call the function")

@@ -7,7 +7,7 @@ from typing import Any
 
 from funcad import tree
 from funcad.api.border import api, call_as, name_of, own_memory
-from funcad.control.body import check_structure, prepare, strengthened, trace_carry
+from funcad.control.body import check_functions, check_structure, prepare, strengthened, trace_carry
 from funcad.control.checkpoint import kept_by
 from funcad.control.scan_rules import scan_p
 from funcad.host.real_types import is_a
@@ -119,6 +119,7 @@ def scan(
     --------
     fori_loop, while_loop, associative_scan, map, checkpoint
     """
+    check_functions("scan", "scan(f, init, xs)", f)
     return run_scan("scan", f, init, xs, length, reverse, unroll, policy, staging=False)
 
 

@@ -20,7 +20,7 @@ from funcad.api.border import api, call_as, name_of, own_memory
 from funcad.backends.engines import COLD, LONG_LOOP, loop_program, program_of
 from funcad.backends.interpreter import program_of_turns
 from funcad.control.backward_bodies import linear_operands, masked_forward, split_body
-from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
+from funcad.control.body import check_functions, check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import coerce, compact, fixpoint, interned, memoised, rewire, scatter, stacked, strip_literal
 from funcad.control.checkpoint import kept_by
 from funcad.control.scan_rules import (
@@ -394,6 +394,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
 
 def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[str, str], policy: Any = None) -> Any:
+    check_functions(what, "while_loop(cond_fun, body_fun, init_val)", cond_fun, body_fun)
     budget, body_fun = kept_by(policy, body_fun)
     carry, structure = prepare(what, init, names[0])
 
@@ -408,7 +409,7 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
         out = call_as(f"{what} calls cond_fun(carry)", cond_fun, structure.unflatten(values))
         leaves, _ = prepare(what, out, f"the value returned by {name_of(cond_fun)}")
         if len(leaves) != 1 or leaves[0] is not out or aval_of(out).shape != () or aval_of(out).dtype.kind != "b":
-                        raise TypeError(
+            raise TypeError(
                 f"{what}: {name_of(cond_fun)} must return one bool of shape (), got {said(out)}.\n"
                 "Remedy: compare it (x > 0); reduce an array of bools with np.all or np.any."
             )

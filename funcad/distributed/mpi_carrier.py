@@ -114,7 +114,7 @@ class Mpi(Communicator):
     def end(self, why: str) -> None:
         """End all processes of the job."""
         print(f"process {self.rank} of {self.size} {why}; the job ends", file=sys.stderr, flush=True)
-        self.comm.Abort(self.status)
+        self._mpi.COMM_WORLD.Abort(max([comm.status for comm in _open]))
 
     # -- waiting
 
@@ -300,7 +300,7 @@ class Mpi(Communicator):
 
     def broadcast(self, x: np.ndarray, root: int, where: str) -> np.ndarray:
         self._next(x)
-        out = x if self.rank == root else np.empty_like(x)
+        out = x.copy()  # who calls may write into what it gets
         flat = _bytes(out)
         requests = [self.comm.Ibcast([flat[p], self._mpi.BYTE], root) for p in self._slices(flat.size, 1)]
         self._land(self._fly(where, requests, out))
@@ -439,6 +439,7 @@ def _ends_with(comm: Mpi) -> None:
     sys.excepthook, threading.excepthook, sys.exit = ends, thread_ends, leaves
     vars(builtins).update(dict.fromkeys({"exit", "quit"} & vars(builtins).keys(), leaves))
     atexit.register(_say_ended)
+    os.register_at_fork(after_in_child=_open.clear)  # a child has no part in the job
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _told)
 

@@ -530,7 +530,7 @@ def their_say(*operands: Any) -> Any:
 
 def no_aval(x: Any) -> TypeError:
     """Of an argument that is no array and no number, or none that funcad computes with."""
-    kind, dtype = type(x), getattr(x, "dtype", None)
+    kind, dtype = type(x), None if isinstance(x, type) else getattr(x, "dtype", None)
     conversion = conversion_of(kind)
     if conversion is None and not is_a(x, (np.ndarray, np.generic)) and hasattr(kind, "__dlpack__"):
         conversion = "np.from_dlpack(x)"

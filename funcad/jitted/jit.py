@@ -23,7 +23,7 @@ from funcad.api.lane_trace import LaneTrace
 from funcad.backends.engines import program_of
 from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
-from funcad.errors import FuncadError, NotCompiledWarning
+from funcad.errors import NotCompiledWarning
 from funcad.host.devices import device_in_use
 from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
@@ -347,7 +347,7 @@ class Jitted(Remade):
             raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
             return UnjittedExplanation(name, str(refusal), refusal.outside)
-        except FuncadError:
+        except Exception:
             if refused is None:
                 raise
             entry = None
@@ -629,10 +629,11 @@ class Core:
         return result
 
     def _reason(self, reason: str) -> str:
-        return (
-            f"jit of {name_of(self.f)} is not compiled: {reason}. Its calls run un-jitted, and are right.\n"
-            "Remedy: pass what changes as an argument; or funcad.constant(x) for what is to stay as it is now."
-        )
+        why, *more = reason.split("\n")
+        more.append("Remedy: pass what changes as an argument, or jit the part that computes with arrays.")
+        remedy = [line for line in more if line.startswith("Remedy: ")][0]  # of the error that it raised, if it says one
+        told = f"jit of {name_of(self.f)} is not compiled: {why.rstrip('.')}."
+        return f"{told} Its calls run un-jitted, and are right.\n{remedy}"
 
     def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
         """A call of a function that has guards."""

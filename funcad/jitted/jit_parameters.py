@@ -56,7 +56,7 @@ def check_parameters(f: Any, **options: Any) -> None:
             wrong = [i for i in indices(given) if not -n <= i < n and inspect.Parameter.VAR_POSITIONAL not in kinds]
             has = f"it takes {n} positional argument{'' if n == 1 else 's'}"
         if wrong:
-            raise ValueError(f"jit of {name_of(f)}: {option} names {', '.join(map(repr, wrong))}, which it has not: {has}.")
+            raise ValueError(f"jit of {name_of(f)}: {option} names {', '.join(map(repr, wrong))}, but {has}.")
 
 
 def check_placement(leaves: list, f: Any) -> None:

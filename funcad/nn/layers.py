@@ -30,6 +30,7 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import kept_axes
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to
 from funcad.random import bernoulli
+from funcad.random.keys import check_key
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int | str = -1) -> Any:
@@ -222,6 +223,7 @@ def dropout(key: Any, x: Any, rate: float = 0.5, *, broadcast_axes: Any = (), de
         return x
     if key is None:
         raise TypeError("dropout needs a key: nn.dropout(funcad.random.key(0), x), or deterministic=True")
+    check_key("dropout", key)
     x = operand(x)
     shape = shape_of(x)
     shared = axes_of(broadcast_axes, len(shape))

@@ -44,7 +44,13 @@ def _reduced(what: str, x: Any, reduction: str, allowed: tuple = _REDUCTIONS, el
 
 
 def _pair(what: str, prediction: Any, target: Any) -> Any:
-    return operands(real_operand(prediction, what), real_operand(target, what))
+    given = real_operand(prediction, what), real_operand(target, what)
+    try:
+        return operands(*given)
+    except ValueError:
+        of, by = [shape_of(x) for x in given]
+        told = f"{what}: a target of shape {by} does not fit predictions of shape {of}"
+        raise ValueError(f"{told}.\nRemedy: give both the same shape.") from None
 
 
 def _positive(what: str, name: str, value: Any) -> float:

@@ -287,17 +287,16 @@ _REMEDIES = {
     "requires_grad": "funcad.grad(f, argnums=...) says with respect to which arguments",
     "requires_grad_": "funcad.grad(f, argnums=...) says with respect to which arguments",
     "detach": "funcad.stop_gradient(x)",
+    **dict.fromkeys(("cpu", "cuda", "to", "values", "contiguous"), "leave it out: the value stands for a NumPy array"),
+    **{"clone": "x.copy()", "dim": "x.ndim", "numel": "x.size", "unsqueeze": "x[None]", "pow": "x**n"},
     "base": "return the value from the function first: a traced one has no memory",
     "ctypes": "use funcad.pure_callback to call foreign code",
     "data": "return the value from the function first: a traced one has no memory",
-    "tobytes": "return the value from the traced function first",
-    "tofile": "return the value from the traced function first",
-    "dump": "return the value from the traced function first",
-    "dumps": "return the value from the traced function first",
-    "byteswap": "return the value from the traced function first",
-    "newbyteorder": "return the value from the traced function first",
     "numpy": "return the value from the traced function first, or take funcad.stop_gradient(x)",
-    "get": "return the value from the traced function first",
+    **dict.fromkeys(
+        ("tobytes", "tofile", "dump", "dumps", "byteswap", "newbyteorder", "get"),
+        "return the value from the traced function first",
+    ),
 }
 
 

@@ -6,6 +6,7 @@ A learning rate is a number, a traced value or a schedule.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -58,15 +59,25 @@ class GradientTransformation(NamedTuple):
         except (KeyError, TypeError):  # made by hand
             return f"GradientTransformation(init={_text(self.init)}, update={_text(self.update)})"
 
+    def __getattr__(self, name: str) -> Any:
+        told = f"an optimiser has init and update, no {name!r}.\nRemedy: updates, state = "
+        told += "optimizer.update(gradient, state, params); params = apply_updates(params, updates)."
+        raise AttributeError(told, name=name, obj=self)
+
 
 _texts: WeakKeyDictionary[Callable[..., Any], str] = WeakKeyDictionary()  # by `update`: how the pair was made
 
 
 def described(constructor: Callable[P, GradientTransformation]) -> Callable[P, GradientTransformation]:
     """Decorate what makes transformations: their text is the call that made them."""
+    names = inspect.signature(constructor).parameters
 
     @functools.wraps(constructor)
     def make(*args: P.args, **kwargs: P.kwargs) -> GradientTransformation:
+        wrong = [name for name in kwargs if name not in names]
+        if wrong:
+            told = f"{constructor.__name__}() has no argument {wrong[0]!r}"
+            raise TypeError(f"{told}.\nRemedy: one of {', '.join(names)}.")
         init, update = constructor(*args, **kwargs)
         made = GradientTransformation(init, api(update))
         given = [*map(_text, args), *[f"{name}={_text(value)}" for name, value in kwargs.items()]]

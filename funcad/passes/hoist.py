@@ -7,7 +7,8 @@ For each `scan` of known length, in this order:
   * equations of xs and constants alone (products, element operations, changes of shape) are computed for all steps together
     before the loop, by their batch rules: `x_t @ W` for all t is one product. Their results are xs of the loop;
   * a carry that is only added to (`acc + f(...)`, and nothing else reads acc) is taken out: the loop returns what is summed, or
-    the operands of the product that makes it, for each step, and one sum or product over all steps follows;
+    the operands of the product that makes it, for each step, and one sum or product over all steps follows (machine code does
+    small products, of LITTLE multiplications, in the turn: as fast, and nothing is kept for them);
   * products that only ys read (`h_t @ W`) are computed after the loop, for all steps together; so are elementary
     functions of small values, if what they need of all steps takes no more memory than what they gave.
 
@@ -20,6 +21,7 @@ is added becomes 0.0; checkpoints stay inside, their point is to be computed aga
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from funcad.ir.aval import Aval, StackAval
@@ -62,10 +64,13 @@ class _Term:
             return [v for t in self.operands for v in t.needed()]
         return [self.variable] if self.equation is None else list(self.equation.inputs)
 
-    def is_product(self) -> bool:
-        if self.operands:
-            return any([t.is_product() for t in self.operands])
-        return self.equation is not None and self.equation.primitive is dot_general_p
+    def work(self) -> int:
+        """Multiplications of its products, in a turn."""
+        e = self.equation
+        if self.operands or e is None or e.primitive is not dot_general_p:
+            return sum([t.work() for t in self.operands])
+        (contracted, _), _ = e.params["dimension_numbers"]
+        return self.variable.aval.size * prod([e.inputs[0].aval.shape[a] for a in contracted])
 
 
 class Accumulations:
@@ -74,18 +79,8 @@ class Accumulations:
     def __init__(self, loop: Any):
         self.loop = loop
         self.makers: dict[Var, Equation] = {v: e for e in loop.body for v in e.outputs}
-        self.uses: dict[Any, int] = {}
-        self.readers: dict[Any, Equation] = {}
-        for e in loop.body:
-            for a in e.inputs:
-                self.count(a)
-                self.readers[a] = e
-        for o in (*loop.new_carry, *loop.ys):
-            self.count(o)
-
-    def count(self, atom: Any) -> None:
-        if type(atom) is Var:
-            self.uses[atom] = self.uses.get(atom, 0) + 1
+        self.readers: dict[Any, Equation] = {a: e for e in loop.body for a in e.inputs if type(a) is Var}
+        self.uses = uses_of(Jaxpr((), tuple(loop.body), (*loop.new_carry, *loop.ys)))
 
     def run(self, products_only: bool = False) -> None:
         loop = self.loop
@@ -96,14 +91,14 @@ class Accumulations:
                 if terms:
                     plans.append((v, terms))
         budget = loop.budget
-        plans.sort(key=lambda plan: not any([t.is_product() for _, t in plan[1]]))  # they may make others free
+        plans.sort(key=lambda plan: not any([t.work() for _, t in plan[1]]))  # they may make others free
         maybe = []
         for v, terms in plans:
             cost = sum([loop.cost(a) for a in self.needed(terms)])
-            product = any([t.is_product() for _, t in terms])
-            if not product and products_only:
+            work = sum([t.work() for _, t in terms])
+            if not work and products_only:
                 continue
-            if cost <= budget if product else not cost:
+            if cost <= budget if work > (LITTLE if compiles_numbers() else 0) else not cost:
                 budget -= cost
                 self.take_out(loop.carry.index(v), terms)
             else:
@@ -190,6 +185,7 @@ class Accumulations:
 
 
 MEMORY = 4
+LITTLE = 40
 SMALL = 4096  # bytes up to which a value's operations cost more to start than to run
 
 

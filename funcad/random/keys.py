@@ -56,7 +56,11 @@ def float_dtype(name: str, dtype: Any, kinds: str = "f") -> np.dtype:
     """The dtype to draw, float64 by default."""
     if dtype is None:
         return _FLOAT64
-    found = native_dtype(dtype)
+    try:
+        found = native_dtype(dtype)
+    except TypeError:
+        how = f"the shape is one argument, as in {name}(key, (3, 2)); give what follows it by name"
+        raise TypeError(f"{name}: dtype must be a dtype, got {dtype!r}.\nRemedy: {how}.") from None
     if found.kind not in kinds or found.itemsize > (8 if found.kind == "f" else 16):
         what = "a float dtype (float16, float32, float64)" if kinds == "f" else "a float or complex dtype"
         raise ValueError(f"{name}: dtype must be {what}, got {found}")

@@ -63,8 +63,8 @@ class Raised(Refusal):
     """f raised after it had stored something: this call is run un-jitted, and raises with what Python has stored by then."""
 
     def __init__(self, error: Exception) -> None:
-        said = str(error).partition("\n")[0].rstrip(".")
-        super().__init__(f"it fails while it is traced, {type(error).__name__}: {said}", "")
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        super().__init__(f"it fails while it is traced, {type(error).__name__}: {text}", "")
 
 
 class Unplaced(Exception):

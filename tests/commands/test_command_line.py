@@ -80,6 +80,13 @@ def test_explain(capsys: pytest.CaptureFixture[str], model: Path, place: str) ->
     assert status == 0 and printed.startswith(f"jit of {place.rpartition(':')[2].rpartition('.')[2]}: engine")
 
 
+def test_explain_calls_what_branches_on_values(capsys: pytest.CaptureFixture[str], model: Path) -> None:
+    with (model / "my_model.py").open("a") as text:
+        text.write("\n\ndef branches(x):\n    return x if x > 0 else -x\n")
+    status, printed, _ = typed(capsys, "explain", "my_model.py:branches", "1.0")
+    assert status == 0 and "path 1" in printed
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (("nothing",), "There is no command 'nothing'. The commands are tour"),
     (("doctor",), "doctor needs a function: python -m funcad doctor module:function"),
@@ -87,7 +94,9 @@ def test_explain(capsys: pytest.CaptureFixture[str], model: Path, place: str) ->
     (("explain", "my_model:missing", "1.0"), "my_model has no missing"),
     (("explain", "nowhere:f", "1.0"), "There is no module nowhere"),
     (("explain", "nowhere.py:f", "1.0"), "There is no file nowhere.py"),
-    (("doctor", "my_model:loss"), "loss takes x: give the arguments"),
+    (("doctor", "my_model:loss"), "loss(x, scale=1.0) takes other arguments: missing a required argument: 'x'"),
+    (("explain", "my_model:loss", "1.0", "2.0", "3.0"), "loss(x, scale=1.0) takes other arguments: too many"),
+    (("doctor", "my_model:np.pi", "1.0"), "my_model:np.pi is no function, it is the float 3.14"),
     (("doctor", "my_model:loss", "np.ons(3)"), "The argument 'np.ons(3)' is no Python expression: AttributeError"),
     (("cache", "remove"), "cache takes nothing, or `clear`"),
     (("docs", "qqqqq"), "No page is about 'qqqqq'"),

@@ -265,7 +265,7 @@ def test_errors_word_for_word():
     )
     assert raised(cond, "yes", lambda: 1, lambda: 2) == "cond: the predicate: expected an array or a number, got str: 'yes'"
     assert raised(cond, True, 1, 2) == (
-        "cond: the branches must be functions, got the int 1.\n"
+        "cond takes functions, got the int 1.\n"
         "Remedy: np.where(pred, a, b) chooses between values, cond(pred, lambda: a, lambda: b) between computations."
     )
     assert raised(switch, 1.0, [lambda: 1, lambda: 2]) == (

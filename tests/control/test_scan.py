@@ -310,7 +310,7 @@ def test_errors_word_for_word():
     )
     assert raised(scan, lambda c, x: (c, "y"), 1.0, length=2) == "scan: y: expected an array or a number, got str: 'y'"
     assert raised(fori_loop, 0, 2.0, lambda i, c: c, 1.0) == (
-        "fori_loop: upper must be an integer of shape (), got float.\nRemedy: int(n), or n.astype(int)."
+        "fori_loop: upper must be an integer of shape (), got the float 2.0.\nRemedy: int(n), or n.astype(int)."
     )
     assert raised(jit(lambda n: fori_loop(0, n, lambda i, c: c, 1.0, unroll=2)), 3).startswith(
         "fori_loop: unroll needs bounds that have values"

@@ -29,6 +29,20 @@ def test_groups_of_two_are_those_of_vmap(name):
         close([value, jitted, slope], [values[r], values[r], slopes[r]])
 
 
+@pytest.mark.parametrize("what", ["psum", "pmean", "pmax", "all_gather", "broadcast", "reduce_to", "halo"])
+def test_results_are_new_memory_on_one_process_too(what):
+    """A compiled program writes into what a collective gives it, and so may its caller."""
+    f, x = operations(1)[what], np.arange(2.0).reshape(1, 2)
+    kept = x.copy()
+
+    def process(r):
+        whole = spmd(lambda x: f(x) / 3.0, "i")
+        for found in (spmd(f, "i")(x), fc.jit(spmd(f, "i"))(x), *[fc.jit(whole)(x) for _ in range(3)]):
+            assert not np.shares_memory(found, x) and np.array_equal(x, kept)
+
+    on_threads(1, process)
+
+
 def test_groups_by_hand():
     f = lambda x: (lax.psum(x, "i", axis_index_groups=[[0, 3], [1, 2]]), lax.pmin(x, "i", axis_index_groups=[[0, 3], [1, 2]]))
     for found in (

@@ -29,8 +29,10 @@ def close(found, wanted):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-12)
 
 xs = data(n, (n, 2 * n))
-for f in operations(n).values():
-    close(distributed.spmd(f, "i")(xs[r]), fc.vmap(f, axis_name="i")(xs)[r])
+for name, f in operations(n).items():
+    found = distributed.spmd(f, "i")(xs[r])
+    assert not np.shares_memory(found, xs), name
+    close(found, fc.vmap(f, axis_name="i")(xs)[r])
 for i, program in enumerate((*compositions(n).values(), *[random_program(seed, n) for seed in range(20)])):
     kinds = list(derivatives(len))
     for kind in [kinds[(5 * i + k) % len(kinds)] for k in range(5)]:
@@ -119,6 +121,36 @@ def test_sums_that_overlap_with_work_have_the_same_bits(n):
     done = run(n, OVERLAPPED)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split("\n"))[1:] == [f"process {r} is right" for r in range(n)]
+
+
+LONG = """
+import numpy as np
+from funcad import distributed, lax
+r, n = distributed.current().rank, 2_200_000_000
+def marked(own):
+    x = np.full(n, 1 + own, np.int8)
+    x[[0, 2**31 - 1, 2**31, -1]] = 10 + own
+    return x
+total = distributed.spmd(lambda x: lax.psum(x, "i"), "i")(marked(r))
+at = [0, 1, 2**31 - 2, 2**31 - 1, 2**31, 2**31 + 1, -2, -1]
+assert total.dtype == np.int8 and total[at].tolist() == [21, 3, 3, 21, 21, 3, 3, 21]
+del total
+every = distributed.spmd(lambda x: lax.all_gather(x, "i"), "i")(marked(r))
+assert every.shape == (2, n) and every[:, at].tolist() == [[10, 1, 1, 10, 10, 1, 1, 10], [11, 2, 2, 11, 11, 2, 2, 11]]
+assert every.sum(axis=1, dtype=np.int64).tolist() == [n + 36, 2 * n + 36]
+print("process", r, "is right")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not hasattr(os, "sysconf") or os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 18 << 30,
+    reason="needs 18 GB of free memory",
+)
+def test_messages_of_more_than_two_gigabytes():
+    done = run(2, LONG, timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n"))[1:] == [f"process {r} is right" for r in range(2)]
 
 
 MANY = """

@@ -93,6 +93,24 @@ total(1.0)
 if comm.rank != 3:
     total(2.0)
 """
+PART_EXITS = PART.replace("if comm.rank != 3:", "if comm.rank == 3:\n    __import__('sys').exit(3)\nif comm.rank == 2:")
+CHILDREN = """
+import multiprocessing, os, sys
+from funcad import distributed, lax
+total = distributed.spmd(lambda x: lax.psum(x, "i"), "i")
+total(1.0)
+if os.fork() == 0:
+    try:
+        raise ZeroDivisionError("a child's")
+    except ZeroDivisionError:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(0)
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    assert pool.map(abs, [-1]) == [1]
+assert os.waitpid(-1, 0)[1] == 0 and total(1.0) == 2.0
+print("all done")
+"""
 LATE = """
 import time
 from funcad import distributed, lax
@@ -162,14 +180,22 @@ LAST = "; its collective 1 was the last: sum of float64[] at <string>:{} (<lambd
         (4, RETURNS, 1, [ENDED.format("4 (<lambda>)", 3) + LAST.format(4)]),
         (2, THREAD, 1, ["ZeroDivisionError: mine", "process 1 of 2 raised ZeroDivisionError in a thread; the job ends"]),
         (4, PART, 1, ["process 0 of 2 waits in sum of float64[] at <string>:5 (<lambda>), but process 1 has ended"]),
+        (4, PART_EXITS, 3, ["of float64[] at <string>:5 (<lambda>), but process 1 has ended by sys.exit(3)"]),
     ],
-    ids=["sys.exit", "sys.exit of one of three", "exit", "early return", "early return of one of four", "a thread", "a part"],
+    ids=["sys.exit", "one of three", "exit", "early return", "return of one of four", "a thread", "a part", "exit in a part"],
 )
 def test_who_waits_for_a_process_that_ended_raises_at_once(n, program, status, words):
     """Long before the deadline of 600 s, and the job has the status of the process that left."""
     done = run(n, program, timeout=60)
     assert done.returncode == status, done.stderr
     has(done, words)
+
+
+def test_children_that_a_process_forks_do_not_speak_for_it():
+    done = run(2, CHILDREN, timeout=60)
+    assert done.returncode == 0 and done.stdout.count("all done") == 2, done.stderr
+    assert "the job ends" not in done.stderr and "was ended" not in done.stderr, done.stderr
+    assert done.stderr.count("ZeroDivisionError") == 2, done.stderr
 
 
 def test_who_is_waited_for_is_said_and_the_job_goes_on():

@@ -173,7 +173,8 @@ def test_what_takes_numbers_only_is_not_compiled(f: Callable[[Any], Any]) -> Non
     jitted = jit(f)
     with pytest.warns(NotCompiledWarning, match="it fails while it is traced") as said:
         assert [jitted(1.5) for _ in range(4)] == [f(1.5)] * 4
-    assert len(said) == 1
+    assert len(said) == 1 and str(said[0].message).count("Remedy: ") == 1
+    assert "it fails while it is traced" in str(jitted.explain(1.5))
 
 
 def test_an_error_is_no_first_call() -> None:
@@ -197,9 +198,10 @@ def test_what_a_trace_cannot_do_runs_un_jitted(f: Callable[[Any], Any]) -> None:
     x = np.array([-1.0, 2.0])
     jitted = jit(f)
     np.testing.assert_array_equal(jitted(x), f(x))
-    with pytest.warns(NotCompiledWarning, match="it fails while it is traced"):
+    with pytest.warns(NotCompiledWarning, match="it fails while it is traced") as said:
         np.testing.assert_array_equal(jitted(x), f(x))
     np.testing.assert_array_equal(jitted(x), f(x))
+    assert str(said[0].message).count("Remedy: ") == 1 and "pass what changes" not in str(said[0].message)  # it is the error's own
 
 
 def test_where_it_traces_at_once() -> None:

@@ -83,8 +83,8 @@ def test_recurrent_network(reverse: bool, unroll: int, length: int) -> None:
 
 def test_outputs_and_losses_of_all_steps() -> None:
     """What only ys and sums read is computed after the loop, for all steps at once."""
-    wx, wh, wo = weights((3, 5), (5, 5), (5, 2))
-    xs, ys = rng.standard_normal((9, 2, 3)), rng.standard_normal((9, 2, 2))
+    wx, wh, wo = weights((3, 7), (7, 7), (7, 3))
+    xs, ys = rng.standard_normal((9, 2, 3)), rng.standard_normal((9, 2, 3))
 
     def loss(wx: Any, wh: Any, wo: Any) -> Any:
         def step(carry: Any, xy: Any) -> Any:
@@ -93,7 +93,7 @@ def test_outputs_and_losses_of_all_steps() -> None:
             d = h @ wo - y
             return (h, total + (d * d).sum()), d
 
-        (_, total), ds = funcad.scan(step, (np.zeros((2, 5)), 0.0), (xs, ys))
+        (_, total), ds = funcad.scan(step, (np.zeros((2, 7)), 0.0), (xs, ys))
         return total + ds[0].sum()
 
     result = hoisted(loss, wx, wh, wo)

@@ -258,7 +258,7 @@ def test_sums_leave_the_backward_loop_as_one_product():
     def loss(w, x):
         return np.sum(scan(lambda h, v: (np.tanh(h @ w + v), None), x[0], x)[0])
 
-    w, x = np.eye(3) * 0.5, np.arange(12.0).reshape(4, 3) / 7.0
+    w, x = np.eye(7) * 0.5, np.arange(28.0).reshape(4, 7) / 7.0
     closed = funcad.make_jaxpr(grad(loss))(w, x)
     found = optimize(closed.jaxpr)
     check_jaxpr(found)

@@ -151,7 +151,7 @@ KEPT = {  # steps of a carry of 32 bytes, and how much of a turn is kept
     "a polynomial": (lambda c, w: c * w - c**3 * 0.1, 32),
     "a sine": (lambda c, w: np.sin(c * w) + c * 0.5, 32),
     "a sine times a parameter": (lambda c, w: c + 0.01 * np.sin(c) * w, 64),
-    "a product of matrices": (lambda c, w: np.tanh(c @ (w[:, None] * W)), 64),  # its derivative is one product of all turns
+    "a product of matrices": (lambda c, w: np.tanh(c @ (w[:, None] * W)), 32),
 }
 
 

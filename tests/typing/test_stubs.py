@@ -105,3 +105,42 @@ def test_tab_completion_and_suggestions() -> None:
     with pytest.raises(AttributeError) as caught:
         funcad.value_and_gard  # noqa: B018
     assert caught.value.name == "value_and_gard" and caught.value.obj is funcad
+
+
+WRITTEN = """
+from funcad import checkpoint, grad, jacfwd, jit, value_and_grad, vmap
+def loss(w, x): ...
+@jit
+def jitted(w, x): ...
+@jit(static_argnums=1)
+def static(w, x): ...
+@checkpoint
+def light(w, x): ...
+class Model:
+    @jit
+    def method(self, w, x): ...
+    @staticmethod
+    @jit
+    def alone(w, x): ...
+    @grad
+    def slope(self, w, x): ...
+model = Model()
+"""
+
+
+@pytest.mark.parametrize("expression", [
+    "jitted", "static", "light", "model.method", "model.alone", "model.slope", "jit(loss)", "jit(loss, static_argnums=1)",
+    "grad(loss)", "grad(loss, 1)", "grad(loss, argnums=(0, 1))", "value_and_grad(loss, has_aux=True)", "grad(jitted)",
+    "vmap(loss, (0, None))", "jit(vmap(grad(loss)))", "jit(model.method)", "jacfwd(loss, argnums=1)",
+])  # fmt: skip
+def test_editors_show_the_parameters_without_running_the_program(expression: str) -> None:
+    """By Jedi, which knows no ParamSpec, in a program that is only read."""
+    jedi = pytest.importorskip("jedi")
+    text = f"{WRITTEN}{expression}("
+    project = jedi.Project(Path(funcad.__file__).parents[1])
+    told = jedi.Script(text, project=project).get_signatures(text.count("\n") + 1, len(expression) + 1)
+    assert [[parameter.name for parameter in signature.params] for signature in told] == [["w", "x"]]
+    if "jit" in expression.partition("(")[0] or expression in ("static", "model.method"):
+        text = f"{WRITTEN}{expression}.cache_i"
+        names = jedi.Script(text, project=project).complete(text.count("\n") + 1, len(expression) + 8)
+        assert [name.name for name in names] == ["cache_info"]

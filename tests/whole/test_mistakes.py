@@ -57,6 +57,14 @@ class Model:
         return np.sum(self.w) * x
 
 
+def add_up(total, x):
+    return total + x, None
+
+
+def no_return(c):
+    c * 2.0  # noqa: B018
+
+
 @funcad.custom_vjp
 def product(x, y):
     return x * y
@@ -306,6 +314,40 @@ MISTAKES = [
             "np.where(mask, x, 0)", lambda: plainly(lambda x: np.sum(np.where(x > 1.0, x, 0)))(X), 5.0),
     Mistake("nonzero", TypeError, lambda: plainly(lambda x: np.nonzero(x)[0])(X), ["np.nonzero", "float64 array of shape (3,)"],
             "np.where(mask, x, fill) keeps the shape", lambda: plainly(lambda x: np.where(x > 1, x, 0.0))(X), [0.0, 2.0, 3.0]),
+    # -- data and functions in each other's places
+    Mistake("scan, data first", TypeError, lambda: scan(0.0, add_up, X), ["scan takes functions", "the float 0.0"],
+            "scan(f, init, xs)", lambda: scan(add_up, 0.0, X)[0], 6.0),
+    Mistake("while_loop, data first", TypeError, lambda: while_loop(1.0, lambda c: c < 9.0, lambda c: c * 2.0),
+            ["while_loop takes functions", "the float 1.0"], "while_loop(cond_fun, body_fun, init_val)",
+            lambda: while_loop(lambda c: c < 9.0, lambda c: c * 2.0, 1.0), 16.0),
+    Mistake("fori_loop, the body first", TypeError, lambda: fori_loop(lambda i, c: c * 2.0, 0, 3, 1.0),
+            ["fori_loop takes functions", "the int 3"], "fori_loop(lower, upper, body_fun, init_val)",
+            lambda: fori_loop(0, 3, lambda i, c: c * 2.0, 1.0), 8.0),
+    Mistake("map, data first", TypeError, lambda: funcad.map(X, lambda x: x * 2.0), ["map takes functions", "float64 array"],
+            "map(f, xs)", lambda: funcad.map(lambda x: x * 2.0, X), 2.0 * X),
+    Mistake("one branch", TypeError, lambda: switch(0, lambda x: x, 1.0), ["switch: branches is a list", "a function"],
+            "switch(index, [f, g], *operands)", lambda: switch(0, [lambda x: x], 1.0), 1.0),
+    Mistake("no return", TypeError, lambda: while_loop(lambda c: c[0] < 9.0, no_return, np.ones(1)),
+            ["while_loop", "no_return", "None"], "return the new value",
+            lambda: while_loop(lambda c: c[0] < 9.0, lambda c: c * 2.0, np.ones(1)), [16.0]),
+    # -- PyTorch's habits
+    Mistake("step", AttributeError, lambda: ADAM.step(), ["init and update", "'step'"],
+            "updates, state = optimizer.update(gradient, state, params)",
+            lambda: ADAM.update(X, ADAM.init(X), X)[0].shape, (3,)),
+    Mistake("lr", TypeError, lambda: funcad.optimize.adam(lr=0.1), ["adam()", "'lr'"], "learning_rate",
+            lambda: funcad.optimize.adam(learning_rate=0.1).update(1.0, ADAM.init(1.0))[0].round(3), -0.1),
+    Mistake("a shape in two", TypeError, lambda: funcad.random.normal(funcad.random.key(0), 3, 2), ["normal: dtype", "2"],
+            "the shape is one argument", lambda: funcad.random.normal(funcad.random.key(0), (3, 2)).shape, (3, 2)),
+    Mistake("a target that does not fit", ValueError, lambda: funcad.nn.mse_loss(X, np.ones(2)), ["mse_loss", "(2,)", "(3,)"],
+            "give both the same shape", lambda: funcad.nn.mse_loss(X, X), 0.0),
+    Mistake("a loss that was not called", TypeError, lambda: grad(lambda x: x.sum)(X), ["<lambda>", "returned"],
+            "call what it returns, as in x.sum()", lambda: grad(lambda x: x.sum())(X), np.ones(3)),
+    Mistake("a Jacobian at an integer", TypeError, lambda: funcad.jacobian(lambda x: x * X)(3), ["jacrev", "the int 3"],
+            "pass 3.0", lambda: funcad.jacobian(lambda x: x * X)(3.0), X),
+    Mistake("cpu", AttributeError, lambda: grad(lambda x: x.cpu().sum())(X), ["'cpu'", "float64 array"], "leave it out",
+            lambda: grad(lambda x: x.sum())(X), np.ones(3)),
+    Mistake("unsqueeze", AttributeError, lambda: grad(lambda x: x.unsqueeze(0).sum())(X), ["'unsqueeze'", "float64 array"],
+            "x[None]", lambda: grad(lambda x: x[None].sum())(X), np.ones(3)),
     # -- numbers and arrays of traced values
     Mistake("float", TypeError, lambda: grad(lambda x: float(x) ** 2)(3.0), ["float(x)", "float", "carries a derivative"],
             "keep x as it is instead of float(x)", lambda: grad(lambda x: x**2)(3.0), 6.0),
