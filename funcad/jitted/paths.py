@@ -54,10 +54,11 @@ from funcad.unjitted.strides import Given
 LONG = 64  # questions of a path, from which on other paths share no programs with it: one for each segment is too dear
 MOST_PROGRAMS = 16  # paths that are one program, of one signature
 FEWER, LITTLE = 1.3, 1e-4  # paths run step by step where that takes so much of an un-jitted call, or so many seconds
+WAITS = 2.0  # times that compiling such a path must be repaid: to wait costs little
 QUICK = 0.02  # seconds of compiling that need not wait until such a path has come again
 MOST_STEPS, MOST_HOPS = 3000, 128  # equations and questions of such paths: longer ones become loops, and have too many parts
 STRANGE = 6  # calls in a row along unknown paths, after which what runs step by step rests
-AT_ONCE = 2  # of them, which are compiled as soon as the account allows it
+AT_ONCE = 4  # of them, which are compiled as soon as the account allows it
 MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time
 MOST_ANEW = 2  # recordings that are not like the paths, after which the function is not compiled
 AT_LEAST = 4  # calls that a rest is worth
@@ -219,7 +220,7 @@ class Paths:
         if leaf.price is None:
             found = Extent([e for n in nodes_to(node) for e in n.equations])
             leaf.price = self._dearness(node) + compile_cost(found.numbers, found.arrays)
-        if leaf.visits == 1 and leaf.price > QUICK or not account.affords(leaf.price):
+        if leaf.visits == 1 and leaf.price > QUICK or not account.affords(WAITS * leaf.price):
             return False
         return len(self.programs) < AT_ONCE or leaf.visits * self._steps(node) >= leaf.price
 

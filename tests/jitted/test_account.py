@@ -14,6 +14,7 @@ from funcad.backends.interpreter import counters
 from funcad.host.where import noted
 from funcad.jitted import account, first_calls
 from funcad.jitted.account import COSTS, FREE, Account
+from funcad.jitted.paths import AT_ONCE
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
@@ -144,7 +145,7 @@ def test_paths_of_a_derivative_run_step_by_step_until_they_are_compiled():
         for x in points:
             np.testing.assert_allclose(j(x), gradient(x), rtol=1e-12)
     paths = paths_of(j)
-    assert paths.by_steps and len(paths.programs) <= 2  # others are compiled when running them so has cost as much
+    assert paths.by_steps and len(paths.programs) <= AT_ONCE  # others are compiled when running them so has cost as much
     compiled, traces, rows = made["compiled"], counters["traces"], noted.rows
     for x in points:
         j(x)
