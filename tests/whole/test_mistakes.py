@@ -62,7 +62,7 @@ def add_up(total, x):
 
 
 def no_return(c):
-    c * 2.0  # noqa: B018
+    c * 2.0
 
 
 @funcad.custom_vjp
