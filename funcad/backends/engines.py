@@ -127,10 +127,10 @@ class EngineProgram(Program):
 
     def _waits(self) -> bool:
         """Is compiling not repaid yet? The account of the function says so (jitted/account.py), if there is one."""
-        account = self.jaxpr.memo.get("account")
-        if account is None or self.may_compile(account):
+        account, part = self.jaxpr.memo.get("account"), self.jaxpr.memo.get("part")
+        if account is None or not (part and part.whole) and self.may_compile(account):
             return False
-        if not self.jaxpr.memo.get("part"):
+        if not part:
             account.called()
         return True
 

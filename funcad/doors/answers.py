@@ -21,7 +21,7 @@ from funcad.configuration import OnDemand
 from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced, users_call
 from funcad.doors.codes import Answer, Maker
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
-from funcad.host.where import caller, state, user_source
+from funcad.host.where import caller, state, user_source, users_frame
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy.dispatch import find, whole_table
 from funcad.numpy.promote import values_of
@@ -76,6 +76,19 @@ def _of_objects(x: Any) -> np.ndarray:
 
 def by_name(name: str, original: Callable[..., Any]) -> Answer:
     return holds_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
+
+
+def by_twin(name: str, original: Callable[..., Any]) -> Answer:
+    """A function in C that users import by its name: where it was met without its door, f starts again as its twin."""
+    is_for_us, own = by_name(name, original)
+    own.by_twin = True  # type: ignore[attr-defined]
+    return is_for_us, own
+
+
+def for_users(name: str, original: Callable[..., Any]) -> Answer:
+    """What gives functions that may be called with traced values later; SciPy, which calls it too, has none for them."""
+    is_for_us = lambda args, kwargs: users_call() and not str(users_frame(2).f_globals.get("__name__")).startswith("scipy.")
+    return is_for_us, lambda *args, **kwargs: ours(name)(*args, **kwargs)
 
 
 def own_code(name: str, original: Callable[..., Any]) -> Answer:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad.host.where import tracing
+from funcad.memo import remembers
 
 # of a door: is a call for us, and who answers it
 Answer = tuple[Callable[[tuple, dict[str, Any]], bool], Callable[..., Any]]
@@ -52,23 +53,35 @@ def public_functions(module: types.ModuleType) -> list[str]:
     return found
 
 
-def _door(*_args: Any, **_kwargs: Any) -> Any:  # never called: every door has its code, with values in the place of the words
-    _threads, _answering, _original = "threads", "answering", "original"
-    if _threads:
-        _is_for_us, _own = _answering()  # type: ignore[operator]
-        if _is_for_us(_args, _kwargs):
-            return _own(*_args, **_kwargs)
-    return _original(*_args, **_kwargs)  # type: ignore[operator]
+# Never called: every door has its code, with values in the place of the words. Python asks for as many cells as the function
+# has; they are named, so that they are there for whoever reads the frame's variables.
+_TEXT = """
+def make({cells}):
+    def door(*_args, **_kwargs):
+        _threads, _answering, _original = "threads", "answering", "original"
+        if _threads:
+            _is_for_us, _own = _answering()
+            if _is_for_us(_args, _kwargs):
+                return _own(*_args, **_kwargs)
+        return _original(*_args, **_kwargs)
+        ({cells})
+    return door
+"""
 
 
-_DOOR = _door.__code__.replace(co_filename=_FILE)
+@remembers()
+def _door(cells: int) -> types.CodeType:
+    space: dict[str, Any] = {}
+    exec(compile(_TEXT.format(cells="".join([f"c{i}, " for i in range(cells)])), _FILE, "exec"), space)
+    return space["make"](*[None] * cells).__code__  # type: ignore[no-any-return]
 
 
 def _code(f: types.FunctionType, values: tuple) -> types.CodeType:
-    """The code of a door of f; it has as many cells as f's own, as Python asks, and does not use them."""
+    """The code of a door of f."""
     old = f.__code__
-    constants = tuple([values if type(c) is tuple else c for c in _DOOR.co_consts])  # from which they are unpacked
-    return _DOOR.replace(co_consts=constants, co_name=old.co_name, co_qualname=old.co_qualname, co_freevars=old.co_freevars)
+    door = _door(len(old.co_freevars))
+    constants = tuple([values if type(c) is tuple and c else c for c in door.co_consts])  # from which they are unpacked
+    return door.replace(co_consts=constants, co_name=old.co_name, co_qualname=old.co_qualname, co_freevars=old.co_freevars)
 
 
 class _Answering:

@@ -17,10 +17,12 @@ from funcad.doors.answers import (
     along_axis,
     array_of,
     by_name,
+    by_twin,
     calling,
     coefficients,
     comparing,
     enumerating,
+    for_users,
     fromiter,
     instead,
     joined,
@@ -97,6 +99,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         "negative power prod ptp ravel reshape sin sinh sqrt std subtract sum tan tanh transpose var where",
     ),
     "scipy.optimize": {"linear_sum_assignment": by_name},
+    "scipy.linalg.lapack": _all(by_twin, *[kind + name for kind in "sdcz" for name in ("gbsv", "gtsv", "pbsv", "ptsv")]),
     "numpy.random": {
         **_all(
             drawing,
@@ -156,14 +159,14 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(interpolator, "NearestNDInterpolator.__call__"),
         **_all(by_name, "griddata interpn make_interp_spline make_lsq_spline splev splint splrep"),
     },
-    "scipy.linalg": _all(
+    "scipy.linalg": {"get_lapack_funcs": for_users} | _all(
         by_name,
         "block_diag cho_factor cho_solve cholesky circulant companion convolution_matrix coshm cosm det eig eigh",
         "eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal expm expm_frechet fiedler hankel inv khatri_rao leslie logm",
         "lstsq lu lu_factor lu_solve norm orthogonal_procrustes pinv pinvh polar qr rq schur sinhm sinm solve solve_banded",
         "solve_circulant solve_continuous_lyapunov solve_discrete_lyapunov solve_lyapunov solve_sylvester solve_toeplitz",
         "solve_triangular solveh_banded sqrtm svd svdvals tanhm tanm toeplitz null_space orth solve_continuous_are",
-        "solve_discrete_are",
+        "solve_discrete_are cholesky_banded cho_solve_banded eig_banded eigvals_banded",
     ),
     "scipy.ndimage": _all(
         by_name,

@@ -85,6 +85,8 @@ class Door:
         self.is_for_us, self.own = answer
         self.lines = getattr(self.own, "lines", getattr(self.is_for_us, "makes", False))  # only where a line names it?
         functools.update_wrapper(self, original)
+        if hasattr(self.own, "by_twin"):
+            self.by_twin = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return (self.own if self.is_for_us(args, kwargs) else self.original)(*args, **kwargs)
@@ -245,7 +247,7 @@ def _of_class(f: Any) -> Any:
             made = made.of(owner) if hasattr(made, "of") else made.from_quat(owner.as_quat())
         return getattr(made, f.__name__)(*args, **kwargs)
 
-    own.of_class = True  # type: ignore[attr-defined]
+    own.by_twin = True  # type: ignore[attr-defined]
     return own
 
 

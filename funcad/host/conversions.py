@@ -516,7 +516,7 @@ def no_array(
         return missed(BufferNeeded(text))
     noted.text = f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}."
     method = called.rpartition(".")[2] if function is None and "." in called else ""
-    if method in _OF_COMPILED or hasattr(tracing.door_of(function), "of_class"):  # a twin calls funcad's in its place
+    if method in _OF_COMPILED or hasattr(tracing.door_of(function), "by_twin"):  # a twin calls funcad's in its place
         return missed(BufferNeeded(noted.text))
     error = TracerArrayConversionError(noted.text)
     if how == "array" and tracing.threads and tracing.learned(users_call()):  # from now on that function takes traced values

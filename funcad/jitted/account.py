@@ -27,6 +27,8 @@ COSTS = {  # seconds of one core, of what is counted
     "recorded array": 4e-5,  # or of arrays;
     "question": 3e-5,  # that Python asks meanwhile;
     "made ready": 8e-6,  # an equation of a program that is to run at once, as Python asked for no value
+    "step": 6e-7,  # an equation of a path that runs by itself,
+    "hop": 8e-6,  # and from one such part to the next;
     "passed": 1e-5,  # an equation that the compiler looks at,
     "left": 2e-5,  # one that is left then,
     "program": 3e-3,  # a program that it writes,
@@ -83,6 +85,7 @@ class Account:
     """Of one function; its derivatives and signatures share nothing but this."""
 
     __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "rows", "work", "latest", "idle", "decisions")
+    __slots__ += ("derivative",)
 
     def __init__(self) -> None:
         self.calls = 0
@@ -92,6 +95,7 @@ class Account:
         self.rows = 0  # of its gradients, in an un-jitted call
         self.work = 0.0  # seconds that a call takes un-jitted, at least
         self.latest = 0.0  # the same, of the call that was recorded last
+        self.derivative = False  # was it one?
         self.idle = 0  # recordings since one has come again
         self.decisions: deque[str] = deque(maxlen=SHOWN)
 
@@ -155,7 +159,7 @@ class Account:
         self.recording += seconds
         self.size = max(self.size, each + COSTS["recording"] if whole else 2 * seconds)
         self.rate = each / max(total, 1) or COSTS["recorded"]
-        self.latest = self._unjitted(found, derivative)
+        self.latest, self.derivative = self._unjitted(found, derivative), derivative
         self._takes(self.latest)
         self.decided(f"a recording {'' if whole else 'was given up '}of {total:,} equations")
 

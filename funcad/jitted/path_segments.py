@@ -29,7 +29,7 @@ EAGER = 8  # segments of one function that are compiled at once, as its first pr
 class Leaf:
     """How a path ends: the function's results, what it writes, or that it raises."""
 
-    __slots__ = ("outputs", "out_tree", "written", "returned", "visits", "raises", "consts", "whole", "stores")
+    __slots__ = ("outputs", "out_tree", "written", "returned", "visits", "raises", "consts", "whole", "stores", "price")
 
     def __init__(self, outputs: Sequence[Any], raises: str = ""):
         self.outputs = outputs
@@ -40,6 +40,7 @@ class Leaf:
         self.visits = 1
         self.raises = raises  # the name of the error, if it raises
         self.consts: list[Any] = []
+        self.price: float | None = None  # seconds that it takes to let the path be one program
         self.whole: Any = None  # the path as one program, for derivatives
 
     def without_stores(self) -> Leaf:
@@ -95,6 +96,7 @@ class Segments:
         self.memo = memo
         self.account = account
         self.made = 0  # programs
+        self.whole = False  # are paths compiled as a whole, and segments not?
 
     def number(self, node: Node) -> int:
         """The number of its structure, whatever its outputs."""
@@ -123,7 +125,7 @@ class Segments:
         made = _Program(literals, lifted, _program(node, outputs, lifted))
         made.jaxpr.memo.update(self.memo)
         if config.jit_patience:
-            made.jaxpr.memo.update(account=self.account, part=True)
+            made.jaxpr.memo.update(account=self.account, part=self)
         made.jaxpr.memo["siblings"] = max(0, sum(map(len, self._programs.values())) - EAGER)  # see engines.py
         known.append(made)
         self.made += 1

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import name_of, own_memory, unaliased
+from funcad.backends.cost import Extent
 from funcad.backends.engines import EngineProgram, program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import config
@@ -52,6 +53,12 @@ from funcad.unjitted.strides import Given
 
 LONG = 64  # questions of a path, from which on other paths share no programs with it: one for each segment is too dear
 MOST_PROGRAMS = 16  # paths that are one program, of one signature
+FEWER, LITTLE = 1.3, 1e-4  # paths run step by step where that takes so much of an un-jitted call, or so many seconds
+WAITS = 2.0  # times that compiling such a path must be repaid: to wait costs little
+QUICK = 0.02  # seconds of compiling that need not wait until such a path has come again
+MOST_STEPS, MOST_HOPS = 3000, 128  # equations and questions of such paths: longer ones become loops, and have too many parts
+STRANGE = 6  # calls in a row along unknown paths, after which what runs step by step rests
+AT_ONCE = 4  # of them, which are compiled as soon as the account allows it
 MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time
 MOST_ANEW = 2  # recordings that are not like the paths, after which the function is not compiled
 AT_LEAST = 4  # calls that a rest is worth
@@ -66,7 +73,7 @@ class Paths:
 
     __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends", "hits", "unknown", "at_rest", "rest")
     __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried", "ordered", "anew")
-    __slots__ += ("rounded",)
+    __slots__ += ("by_steps", "strange", "rounded")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool, ordered: bool):
         """`attempt(function, leaves)`: one run of the flat function that jit traces."""
@@ -85,6 +92,8 @@ class Paths:
         self.candidate: Node | None = None  # where the path ends that is to be the next of them
         self.waiting: PathProgram | None = None  # the next of them, when its compilation is not repaid yet
         self.past: bool | None = None  # may all paths so far run past their questions?
+        self.by_steps = False  # do paths run equation by equation until they are compiled? un-jitted derivatives take longer
+        self.strange = 0  # calls in a row along paths that are not known
         self.longest = 0  # questions of the longest of them
         self.rounded = False  # has a program another answer than NumPy, whose numbers it rounds otherwise?
         self.anew = 0  # times that the paths were forgotten, as a recording was not like them
@@ -144,7 +153,8 @@ class Paths:
             found = self._as_whole(account, leaves)
             if found is not None:
                 return self._result(core, found[0], found[1], leaves, donated)
-        together = self.past and not self.rounded  # no step is taken alone
+        together = self.past and not self.rounded and not self.by_steps  # no step is taken alone
+        trie.segments.whole = free and self.by_steps
         if free and (trie.full or together and (not self.programs or self.longest > LONG)):
             return self._recorded_or_plain(core, leaves, (), None, attempt)
         step = trie.first
@@ -157,10 +167,12 @@ class Paths:
                 return self._recorded_or_plain(core, leaves, *_taken_over(end, values), attempt)
             return self.record(core, leaves, attempt, *_taken_over(end, values), donated=donated)
         account.comes_again()
-        if free and self.candidate is None and len(self.programs) < MOST_PROGRAMS:
-            self._proposes(end.node)
+        self.strange = 0
         leaf: Any = end.leaf
         leaf.visits += 1
+        if free and len(self.programs) < MOST_PROGRAMS:
+            if self.candidate is None or leaf.visits > self.candidate.leaf.visits:  # type: ignore[union-attr]
+                self._proposes(end.node)
         self.hits += 1
         if end.alone >= 0:
             out = values[end.alone]
@@ -171,7 +183,7 @@ class Paths:
     def _as_whole(self, account: Account, leaves: Sequence[Any]) -> tuple[Leaf, list[Any]] | None:
         """The path and its results, if it is one of those that are one program; None: it is another one, as far as is known."""
         candidate = self.candidate
-        if self.waiting is not None or candidate is not None and account.affords(self._dearness(candidate)):
+        if self.waiting is not None or candidate is not None and self._repaid(account, candidate):
             self._compile(account)
         programs = self.programs
         if not programs:
@@ -202,6 +214,23 @@ class Paths:
         self.missed += 1
         return None
 
+    def _repaid(self, account: Account, node: Node) -> bool:
+        """Is the path that ends here to be one program now?"""
+        if not self.by_steps:
+            return account.affords(self._dearness(node))
+        leaf: Any = node.leaf
+        if leaf.price is None:
+            found = Extent([e for n in nodes_to(node) for e in n.equations])
+            leaf.price = self._dearness(node) + compile_cost(found.numbers, found.arrays)
+        if leaf.visits == 1 and leaf.price > QUICK or not account.affords(WAITS * leaf.price):
+            return False
+        return len(self.programs) < AT_ONCE or leaf.visits * self._steps(node) >= leaf.price
+
+    def _steps(self, node: Node) -> float:
+        """Seconds of a call that goes along this path equation by equation."""
+        n, questions = self.trie.extent(node)
+        return n * books.COSTS["step"] + questions * books.COSTS["hop"]
+
     def _dearness(self, node: Node) -> float:
         n, questions = self.trie.extent(node)
         return (n + COUNTING * questions) * books.COSTS["passed"]
@@ -224,6 +253,8 @@ class Paths:
         """A call along an unknown path: recorded, if that is repaid; else of the function itself."""
         account = core.cache.account
         candidate, waiting = self.candidate, self.waiting
+        if self.by_steps:
+            candidate = waiting = None
         if candidate is not None:  # another recording would only tell that it comes again
             cost = self._dearness(candidate)
         elif waiting is not None:
@@ -232,6 +263,9 @@ class Paths:
             cost = account.size
             if account.affords(cost) and not self.trie.full:
                 return self.record(core, leaves, attempt, chain, env, most=account.longest())
+        self.strange += 1
+        if self.by_steps and self.strange <= STRANGE:
+            return self._itself(core, leaves, attempt)
         if not self.programs or self.missed:
             calls = min(account.until(cost), LONGEST)
             if calls >= AT_LEAST and self.past and not self.trie.written:
@@ -458,8 +492,12 @@ class Paths:
         """The path that ends here is to be one program, if it may run past its questions."""
         if node.past is None:
             node.past = runs_past(nodes_to(node))
+            account, (n, questions) = self.trie.segments.account, self.trie.extent(node)
+            fast = account.derivative and n <= MOST_STEPS and questions <= MOST_HOPS
+            fast = fast and self._steps(node) <= max(FEWER * account.latest, LITTLE)
+            self.by_steps = node.past and fast and (self.by_steps or self.past is None)
             self.past = node.past and self.past is not False
-            self.longest = max(self.longest, self.trie.extent(node)[1])
+            self.longest = max(self.longest, questions)
         if not node.past or self.waiting is not None and self.waiting.node is node:
             return
         known = next((p for p in self.programs if p.node is node), None)

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import funcad as fc
-from funcad.backends.engines import program_of
+from funcad.backends.engines import made, program_of
 from funcad.backends.interpreter import counters
+from funcad.host.where import noted
 from funcad.jitted import account, first_calls
 from funcad.jitted.account import COSTS, FREE, Account
+from funcad.jitted.paths import AT_ONCE
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
@@ -24,11 +26,19 @@ def much_is_free(monkeypatch):
     monkeypatch.setattr(account, "FREE", 1.0)
 
 
-def walk(x):
+def sorted_sum(*xs):
+    return sum([(k + 1.0) * x for k, x in enumerate(sorted(xs))])
+
+
+def walk_of(x):
     s = 0.0
-    for i in range(100):
+    for i in range(len(x)):
         s = s + x[i] if s < 1.0 else 0.9 * s - abs(x[i])
     return s
+
+
+def walk(x):
+    return walk_of(x[:100])
 
 
 def long_walk(x):
@@ -57,10 +67,21 @@ def test_the_same_calls_decide_the_same():
     assert np.array(results).tobytes() == np.array(again).tobytes()
 
 
-def test_the_same_calls_decide_the_same_in_another_process():
-    text = "import tests.jitted.test_account as t; print(t.decisions_of(t.long_walk, [1.0 + k for k in range(9)]))"
+def decisions_of_gradients():
+    """Of a gradient whose paths run step by step, then as programs: what was decided, and the bits of the results."""
+    points = [np.random.default_rng(k % 5).normal(size=20) for k in range(40)]
+    cost, results = decisions_of(fc.grad(lambda x: sorted_sum(*[x[i] for i in range(4)]) ** 2 + walk_of(x)), points)
+    return cost, np.array(results).tobytes().hex()
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [("t.decisions_of(t.long_walk, [1.0 + k for k in range(9)])", "given up"), ("t.decisions_of_gradients()", "compiled")],
+)
+def test_the_same_calls_decide_the_same_in_another_process(text, met):
+    text = f"import tests.jitted.test_account as t; print(*{text}, sep=chr(10))"
     outputs = [subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout for _ in "ab"]
-    assert outputs[0] == outputs[1] and "given up" in outputs[0]
+    assert outputs[0] == outputs[1] and met in outputs[0]
 
 
 def test_nothing_is_spent_beyond_what_is_free_and_what_the_calls_took():
@@ -113,6 +134,28 @@ def test_a_path_that_comes_again_is_one_program(much_is_free):
     for k in range(20):  # another path: its answer is right whatever is run
         y = np.array([1.0, 2.0, 3.0 + 0.4 * (k % 3)])
         np.testing.assert_allclose(j(y), fc.grad(f)(y), rtol=1e-12)
+
+
+def test_paths_of_a_derivative_run_step_by_step_until_they_are_compiled():
+    """Un-jitted, a gradient takes longer than its equations: a path that was recorded is never run un-jitted again."""
+    gradient = fc.grad(lambda x: sorted_sum(*[x[i] for i in range(4)]) ** 2)
+    j = fc.jit(gradient)
+    points = [np.array(p) for p in ([1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 3.0, 4.0], [1.0, 3.0, 2.0, 4.0], [4.0, 3.0, 2.0, 1.0])]
+    for _ in range(3):
+        for x in points:
+            np.testing.assert_allclose(j(x), gradient(x), rtol=1e-12)
+    paths = paths_of(j)
+    assert paths.by_steps and len(paths.programs) <= AT_ONCE  # others are compiled when running them so has cost as much
+    compiled, traces, rows = made["compiled"], counters["traces"], noted.rows
+    for x in points:
+        j(x)
+    assert (made["compiled"], counters["traces"], noted.rows) == (compiled, traces, rows)
+    assert not any([program_of(p.jaxpr).function for known in paths.trie.segments._programs.values() for p in known])
+    other = np.array([1.0, 2.0, 4.0, 3.0])  # unknown, and known ones still run so
+    np.testing.assert_allclose(j(other), gradient(other), rtol=1e-12)
+    rows = noted.rows
+    j(points[0])
+    assert noted.rows == rows
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])

@@ -60,6 +60,7 @@ LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
     **{f"scipy.special.{n}": "tests/scipy/test_special_tables.py has them all" for n in POINTS},
     "nn.initializers.Initializer": "a protocol",
     "optimize.plot_loss": "draws",
+    "scipy.linalg.get_lapack_funcs": "gives functions; tests/scipy/test_band_solvers.py",
     "scipy.optimize.milp": "refused: whole numbers have no derivative; tests/scipy/test_scipy_linear_problems.py",
     "scipy.integrate.tplquad": "nquad with three ranges: tests/scipy/test_solving_differential_equations.py",
     "scipy.integrate.solve_bvp": "not inside jit and vmap: tests/scipy/test_solving_differential_equations.py",

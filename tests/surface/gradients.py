@@ -23,7 +23,8 @@ __all__ = ["GRADIENTS"]
 FOR_ARRAYS = {
     *[f"scipy.ndimage.{n}" for n in "correlate convolve laplace median_filter maximum_filter minimum_filter".split()],
     *[f"scipy.linalg.{n}" for n in "solve lu_factor solve_circulant toeplitz circulant fiedler expm sqrtm".split()],
-    *["scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov", "scipy.optimize.lsq_linear"],
+    *["scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov", "scipy.linalg.cholesky_banded"],
+    "scipy.optimize.lsq_linear",
     *["scipy.ndimage.gaussian_gradient_magnitude", "scipy.ndimage.gaussian_laplace", "scipy.signal.medfilt", "scipy.stats.sem"],
     "scipy.optimize.leastsq",  # its tolerance is no base for differences of one residual
 }

@@ -96,6 +96,10 @@ def lu_factored(solve, a, b, **kwargs):
     return solve(case_function("lu_factor", solve)(a), b, **kwargs)
 
 
+def banded_factor(lower):
+    return lambda solve, cb, b: solve((cb, lower), b)
+
+
 def case_function(name, beside):
     """The function that belongs to another: SciPy's to SciPy's, funcad's to funcad's."""
     import funcad.scipy.linalg as own
@@ -161,6 +165,13 @@ CASES = [
     of("solve_banded", (2, 0), BAND[[1, 0, 2]] + 1j * BAND, RHS, nondiff=(0,), missing=NO_CUPY),
     of("solveh_banded", BAND[:2], RHS, missing=NO_CUPY),
     of("solveh_banded", BAND[1:] + 0.2j * np.array([[0.0], [1.0]]), RHS, kwargs={"lower": True}, missing=NO_CUPY),
+    of("cholesky_banded", BAND[:2], missing=NO_CUPY),
+    of("cholesky_banded", BAND[1:] + 0.2j * np.array([[0.0], [1.0]]), kwargs={"lower": True}, missing=NO_CUPY),
+    of("cho_solve_banded", BAND[:2], RHS, call=banded_factor(False), missing=NO_CUPY),
+    of("cho_solve_banded", BAND[1:] + 0.2j * BAND[[0, 2]], RHS[:, 0], call=banded_factor(True), missing=NO_CUPY),
+    of("eig_banded", BAND[:2], gauge=eigen, missing=NO_CUPY),
+    of("eig_banded", BAND[1:], kwargs={"lower": True, "select": "i", "select_range": (1, 2)}, gauge=eigen, missing=NO_CUPY),
+    of("eigvals_banded", BAND[:2], missing=NO_CUPY),
     of("solve_toeplitz", np.array([3.0, 0.5, -0.4]), B),
     of("solve_toeplitz", (np.array([3.0, 0.5, -0.4]), np.array([9.0, 0.2, 0.1])), V),
     of("solve_circulant", np.array([3.0, 0.5, -0.4]), V),

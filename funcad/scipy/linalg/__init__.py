@@ -1,7 +1,8 @@
 """`scipy.linalg`, differentiable; SciPy's own results where nothing is traced.
 
-Stacks of matrices (leading axes) are allowed everywhere when traced. `solving`, `decompositions` and `matrix_equations` hold
-the functions; the last is loaded when a function of it is first used, since equations need solvers, and these `jit`.
+Stacks of matrices (leading axes) are allowed everywhere when traced. `solving`, `bands`, `decompositions` and
+`matrix_equations` hold the functions; the last is loaded when a function of it is first used, since equations need solvers,
+and these `jit`; so is `lapack`, the solvers of band systems that LAPACK has.
 """
 
 import importlib as _importlib
@@ -12,6 +13,10 @@ from funcad.scipy.door import absent as _absent
 
 # isort: off
 from funcad.numpy.linalg import funm_sym as funm_sym
+from funcad.scipy.linalg.bands import (
+    cho_solve_banded as cho_solve_banded, cholesky_banded as cholesky_banded, eig_banded as eig_banded,
+    eigvals_banded as eigvals_banded, solve_banded as solve_banded, solveh_banded as solveh_banded,
+)  # fmt: skip
 from funcad.scipy.linalg.decompositions import (
     eig as eig, eigh as eigh, eigh_tridiagonal as eigh_tridiagonal, eigvals as eigvals, eigvalsh as eigvalsh,
     eigvalsh_tridiagonal as eigvalsh_tridiagonal, lstsq as lstsq, norm as norm, orthogonal_procrustes as orthogonal_procrustes,
@@ -22,9 +27,8 @@ from funcad.scipy.linalg.solving import (
     companion as companion, convolution_matrix as convolution_matrix, det as det, dft as dft, fiedler as fiedler,
     hadamard as hadamard, hankel as hankel, helmert as helmert, hilbert as hilbert, inv as inv, invhilbert as invhilbert,
     invpascal as invpascal, khatri_rao as khatri_rao, leslie as leslie, lu as lu, lu_factor as lu_factor, lu_solve as lu_solve,
-    pascal as pascal, solve as solve, solve_banded as solve_banded, solve_circulant as solve_circulant,
-    solve_toeplitz as solve_toeplitz, solve_triangular as solve_triangular, solveh_banded as solveh_banded,
-    toeplitz as toeplitz,
+    pascal as pascal, solve as solve, solve_circulant as solve_circulant, solve_toeplitz as solve_toeplitz,
+    solve_triangular as solve_triangular, toeplitz as toeplitz,
 )  # fmt: skip
 # isort: on
 
@@ -34,14 +38,22 @@ _EQUATIONS = (  # of matrix_equations.py
 ).split()
 
 
+_LAPACK = ["get_lapack_funcs", "lapack"]  # of lapack.py
+
+
 def _later(name: str) -> _typing.Any:
-    if name not in _EQUATIONS:
+    if name == "lapack":
+        return _importlib.import_module("funcad.scipy.linalg.lapack")
+    if name not in (*_EQUATIONS, *_LAPACK):
         return None
-    value = globals()[name] = getattr(_importlib.import_module("funcad.scipy.linalg.matrix_equations"), name)
+    module = "matrix_equations" if name in _EQUATIONS else "lapack"
+    value = globals()[name] = getattr(_importlib.import_module(f"funcad.scipy.linalg.{module}"), name)
     return value
 
 
 if _typing.TYPE_CHECKING:  # isort: off
+    from funcad.scipy.linalg import lapack as lapack
+    from funcad.scipy.linalg.lapack import get_lapack_funcs as get_lapack_funcs
     from funcad.scipy.linalg.matrix_equations import (
         coshm as coshm, cosm as cosm, expm as expm, expm_frechet as expm_frechet, logm as logm, null_space as null_space,
         orth as orth, sinhm as sinhm, sinm as sinm, solve_continuous_are as solve_continuous_are,
@@ -52,4 +64,4 @@ if _typing.TYPE_CHECKING:  # isort: off
 else:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _absent("funcad.scipy.linalg", _later)
 
-__dir__ = _public_names(globals(), _EQUATIONS)
+__dir__ = _public_names(globals(), [*_EQUATIONS, *_LAPACK])

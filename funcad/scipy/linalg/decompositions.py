@@ -171,9 +171,14 @@ def eigvals(
     return eigen.eig(a)[0]
 
 
-def _tridiagonal(name: str, d: Any, e: Any, select: Any, select_range: Any) -> tuple[Any, Any]:
-    if select in ("v", 1):
+def eigh_selected(name: str, a: Any, select: Any, select_range: Any) -> tuple[Any, Any]:
+    """Eigenvalues and eigenvectors of a Hermitian matrix, all or those of the indices in a range."""
+    if select in ("v", "value", 1):
         raise TypeError(f"scipy.linalg.{name} does not support select={select!r} with traced values; select='i' takes indices.")
+    return _eigh(name, a, None, True, 1, select_range if select in ("i", "index", 2) else None)
+
+
+def _tridiagonal(name: str, d: Any, e: Any, select: Any, select_range: Any) -> tuple[Any, Any]:
     d, e = inexact(d, e)
     n = shape_of(d)[-1]
     if shape_of(e)[-1] != n - 1:
@@ -183,7 +188,7 @@ def _tridiagonal(name: str, d: Any, e: Any, select: Any, select_range: Any) -> t
     whole = (*shape_of(e), n)
     below = broadcast_to(reshape(e, shape=(*shape_of(e), 1)), whole)
     below = pad(mul(below, identity(below)), low=(*[0] * (len(whole) - 2), 1, 0), high=(0,) * len(whole))
-    return _eigh(name, add(on, add(below, mT(below))), None, True, 1, select_range if select in ("i", 2) else None)
+    return eigh_selected(name, add(on, add(below, mT(below))), select, select_range)
 
 
 @implements("linalg.eigh_tridiagonal", lift=True)

@@ -26,7 +26,7 @@ from funcad.scipy.door import implements, scipy_function
 from funcad.show.pretty import mirrors
 
 from funcad.primitives.linear_systems import (  # isort: skip
-    banded_solve, hermitian_band, in_columns, mH, mT, pivot_permutation, placed, triangle, triangular_solve,
+    banded_solve, in_columns, mH, mT, pivot_permutation, placed, triangle, triangular_solve,
 )
 from funcad.scipy.linalg.matrix_operands import (  # isort: skip
     as_given, check_square, conjugated, constant, double, identity, inexact, is_complex, symmetric, system, unsupported,
@@ -414,7 +414,7 @@ def _structure(assume_a: Any) -> str:
     return _STRUCTURES[assume_a]
 
 
-def _diagonal(a: Any, k: int) -> Any:
+def diagonal_of(a: Any, k: int) -> Any:
     """Diagonal k of square matrices, in the columns in which it stands, zeros elsewhere."""
     shape = shape_of(a)
     mask = broadcast_to(constant(np.eye(shape[-1], k=k, dtype=bool), a), shape)
@@ -467,7 +467,7 @@ def _solved(a: Any, b: Any, kind: str, lower: bool, transposed: bool) -> Any:
 
 def _three_diagonals(a: Any) -> Any:
     shape = shape_of(a)
-    parts = [reshape(_diagonal(a, k), shape=(*shape[:-2], 1, shape[-1])) for k in (1, 0, -1)]
+    parts = [reshape(diagonal_of(a, k), shape=(*shape[:-2], 1, shape[-1])) for k in (1, 0, -1)]
     return concatenate(parts, axis=len(shape) - 2)
 
 
@@ -503,51 +503,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     return linear_systems.det(a)
 
 
-# -- bands, Toeplitz, circulant
-
-
-@implements("linalg.solve_banded", lift=True)
-def solve_banded(
-    l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
-    """x with a x = b for a band matrix in diagonal-ordered form, `ab[u + i - j, j] == a[i, j]`; costs and derivatives are O(n).
-
-    >>> import numpy as np, funcad
-    >>> f = lambda ab: funcad.scipy.linalg.solve_banded((0, 0), ab, np.ones(2))[0]
-    >>> funcad.grad(f)(np.array([[2.0, 1.0]])) + 0.0
-    array([[-0.25,  0.  ]])
-    """
-    low, up = map(int, l_and_u)
-    ab, b = inexact(ab, b)
-    if shape_of(ab)[-2] != low + up + 1:
-        raise ValueError(
-            f"invalid values for the number of lower and upper diagonals: l+u+1 ({low + up + 1}) does not equal "
-            f"ab.shape[0] ({shape_of(ab)[-2]})"
-        )
-    ab, b, vector = system("solve_banded", ab, b)
-    return as_given(banded_solve(ab, b, lower=low, upper=up), vector)
-
-
-@implements("linalg.solveh_banded", lift=True)
-def solveh_banded(
-    ab: Any,
-    b: Any,
-    overwrite_ab: bool = False,
-    overwrite_b: bool = False,
-    lower: bool = False,
-    check_finite: bool = True,
-) -> Any:
-    """x with a x = b for a Hermitian positive definite band matrix, of which the lower or the upper diagonals are given.
-
-    >>> import numpy as np, funcad
-    >>> f = lambda ab: funcad.scipy.linalg.solveh_banded(ab, np.ones(2))[0]
-    >>> funcad.grad(f)(np.array([[2.0, 1.0]])) + 0.0
-    array([[-0.25,  0.  ]])
-    """
-    ab, b = inexact(ab, b)
-    width = shape_of(ab)[-2] - 1
-    ab, b, vector = system("solveh_banded", ab, b)
-    return as_given(banded_solve(hermitian_band(ab, bool(lower)), b, lower=width, upper=width, positive=True), vector)
+# -- Toeplitz, circulant
 
 
 @implements("linalg.solve_toeplitz")
