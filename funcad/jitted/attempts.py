@@ -217,15 +217,16 @@ class TwinRun:
             raise
         except Exception as error:
             missed = observer.laters and isinstance(error, TypeError)  # of who takes texts only
-            ours = isinstance(error, (FuncadError, Unplaced)) or state.running.missed is not None  # the latter: it starts again
+            again = observer.trace is not None and observer.trace.missed is not None  # it starts again
+            ours = again or isinstance(error, (FuncadError, Unplaced))
             if (observer.stores.some or missed) and not self.inputs and not ours:
                 raise Raised(error) from error
             raise
         finally:
             self.stored = bool(observer.stores.some)
             observer.stores.undo()
-            if state.running.missed is not None:
-                state.running.missed.undone = True
+            if observer.trace is not None and observer.trace.missed is not None:
+                observer.trace.missed.undone = True
             observer.forget()
 
     def storing(self, flat: Callable[..., list]) -> Callable[..., list]:

@@ -74,7 +74,7 @@ def pad(jaxpr: Jaxpr) -> Jaxpr:
     >>> {v.aval.shape for e in program.equations for v in e.outputs} > {(3,), (4,), (5,)}
     True
     >>> sorted({v.aval.shape for e in pad(program).equations for v in e.outputs})
-    [(), (1,), (30,)]
+    [(), (30,)]
     """
     found = [r for s in stretches(_words(jaxpr.equations)) if (r := _region(jaxpr.equations, *s)) is not None]
     return _Padding(jaxpr, found).run() if found else jaxpr
