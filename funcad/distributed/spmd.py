@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad import tree
-from funcad.api.border import Transformed, api, check_leaves, check_second, flat_values, name_of
+from funcad.api.border import Transformed, api, check_leaves, check_second, flat_values, name_of, runs
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.distributed.communicator import Communicator, ambient
 from funcad.distributed.mpi_carrier import world
@@ -101,7 +101,7 @@ def spmd(
         leaves = [enter(x, over, check) if a is None and (check or _is_real(x)) else x for x, a in zip(leaves, axes)]
         with setting(axis_env=(*state.axis_env, (axis_name, over.size, over))):
             given, keywords = in_tree.unflatten(leaves)
-            result = f(*given, **keywords)
+            result = runs(f)(*given, **keywords)
         outs, out_tree = flat_values(result)
         check_leaves(outs, f"{here}: output", result)
         axes = tree.flatten_axes("out_axes", out_tree, out_axes)

@@ -256,10 +256,12 @@ def needed(places: Sequence[Place]) -> list[Place]:
 def _is_a_name(w: Place) -> bool:
     """Is it a global or a closure variable, of one function, for what is a library's or Python's?"""
     names = w.parent
-    if names is None or names.step != "attribute" or names.key not in ("__globals__", "__closure__"):
+    if names is None or not (w.check == "name" or w.check == "is" and w.step == "has"):
         return False
+    if names.step == "constant":
+        return type(names.key) is dict  # a namespace, see `Seen._names`
     of = names.parent
-    if of is None or not (w.check == "name" or w.check == "is" and w.step == "has"):
+    if of is None or names.step != "attribute" or names.key not in ("__globals__", "__closure__"):
         return False
     if of.step == "attribute" and of.key == "__func__" and of.parent is not None:
         of = of.parent

@@ -111,8 +111,11 @@ class Seen(Hooks):
         table = self.function.__globals__
         place = observer.origin.get(id(table))
         if place is None:
-            of = observer.found_nowhere(self.function, self.function.__qualname__)
-            place = observer.place(of, "attribute", "__globals__", "")
+            of = observer.origin.get(id(self.function))
+            if of is not None:
+                place = observer.place(of, "attribute", "__globals__", "")
+            else:  # the function may be gone at the next call, as one that a loop is given
+                place = observer.place(None, "constant", table, "")
             observer.known_as(table, place)
         return place
 
