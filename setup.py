@@ -42,19 +42,25 @@ def _unread(tree):
             yield node
 
 
-def for_users(source):
+def for_users(source, path=Path()):
     """A module without comments, and without docstrings that nobody sees; each statement is where it was."""
     lines = source.splitlines(keepends=True)
+    tree = ast.parse(source)
+    unread = list(_unread(tree))
+    if not INSIDE.isdisjoint(path.parts) and path.name != "__init__.py" and ast.get_docstring(tree):
+        unread.append(tree)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith("# type:"):
             line, column = token.start
             lines[line - 1] = lines[line - 1][:column].rstrip() + "\n"
-    for function in _unread(ast.parse(source)):
-        for line in range(function.body[0].lineno, function.body[0].end_lineno + 1):
+    for node in unread:
+        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1):
             lines[line - 1] = "\n"
     return "".join(lines)
 
 
+# folders with modules that nobody meets by name: what their docstrings say is how they work
+INSIDE = set("backends doors host ir jitted lifting masks passes primitives reads show transforms twin unjitted writes".split())
 FOR_DEVELOPERS = ["writing"]  # funcad/unjitted/writing.py, which writes files of the package anew
 
 
@@ -72,7 +78,7 @@ class BuildWithManual(build_py):
         package = Path(self.build_lib) / "funcad"
         (package / "manual.bz2").write_bytes(packed_manual(ROOT / "docs"))
         for module in package.rglob("*.py"):
-            module.write_text(for_users(module.read_text(encoding="utf-8")), encoding="utf-8")
+            module.write_text(for_users(module.read_text(encoding="utf-8"), module.relative_to(package)), encoding="utf-8")
 
 
 if __name__ == "__main__":

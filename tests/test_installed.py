@@ -75,13 +75,14 @@ def test_the_wheel_is_small(setup: Any) -> None:
     assert b"# Training loops" in bz2.decompress(manual)
     files = [path for path in (root / "funcad").rglob("*") if path.suffix in (".py", ".pyi", ".typed")]
     texts = {path: path.read_text(encoding="utf-8") for path in files if path.stem not in setup.FOR_DEVELOPERS}
-    texts |= {path: setup.for_users(text) for path, text in texts.items() if path.suffix == ".py"}
+    package = root / "funcad"
+    texts |= {path: setup.for_users(text, path.relative_to(package)) for path, text in texts.items() if path.suffix == ".py"}
     sizes = [len(zlib.compress(text.encode())) + 2 * len(str(path.relative_to(root))) + 121 for path, text in texts.items()]
     assert sum(sizes) + len(manual) < 1.9e6
 
 
 def test_the_wheel_leaves_out_only_what_runs_not_and_nobody_sees(setup: Any) -> None:
-    """Comments, and docstrings of private functions that are called and never handed on; all else is where it was."""
+    """Comments, docstrings of private functions that are called and never handed on, and of modules inside; all else stays."""
     source = '''
 """Of the module."""
 
@@ -105,9 +106,9 @@ TABLE = [_handed]
     )
     for path in sorted((Path(funcad.__file__).parent / "jitted").glob("*.py")):
         text = path.read_text(encoding="utf-8")
-        before, after = ast.parse(text), ast.parse(setup.for_users(text))
-        for function in setup._unread(before):
-            del function.body[0]
+        before, after = ast.parse(text), ast.parse(setup.for_users(text, Path("jitted", path.name)))
+        for node in [*setup._unread(before), *([before] if path.name != "__init__.py" else [])]:
+            del node.body[0]
         assert ast.dump(before, include_attributes=True) == ast.dump(after, include_attributes=True), path
 
 
@@ -119,7 +120,8 @@ def test_the_wheel_has_every_docstring_that_help_shows(setup: Any, tmp_path: Pat
             copy = tmp_path / "funcad" / path.relative_to(package)
             copy.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_text(encoding="utf-8")
-            copy.write_text(setup.for_users(text) if path.suffix == ".py" else text, encoding="utf-8")
+            built = setup.for_users(text, path.relative_to(package)) if path.suffix == ".py" else text
+            copy.write_text(built, encoding="utf-8")
     told = []
     for folder in (package.parent, tmp_path):
         environment = {**os.environ, "PYTHONPATH": str(folder)}
