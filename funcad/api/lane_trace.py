@@ -375,7 +375,7 @@ class LaneTrace(AbstractTrace):
 _AGAIN = "the function does not do the same when it is run again, so its lanes cannot be told apart."
 
 
-@remembers(256)
+@remembers(256, lambda a, b: (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype))  # its memory is not there
 def _layout(shape: tuple, strides: tuple, dtype: np.dtype) -> np.ndarray:
     """An array that lies in memory as one from outside does, and takes none."""
     return np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides)

@@ -144,8 +144,8 @@ def _may_start_again(f: Any) -> bool:
     return needs_buffers(f) or any([not _OF_COMPILED.isdisjoint(code.co_names) for code in codes])
 
 
-def _forget(gone: Any, at: int) -> None:
-    plainly.pop(at, None)
+def _forget(gone: Any, at: int, known: Any = plainly) -> None:  # a default: at Python's end the name is gone
+    known.pop(at, None)
 
 
 def needs_buffers(f: Any, code: types.CodeType | None = None, learned_only: bool = False) -> bool:
