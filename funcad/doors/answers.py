@@ -105,11 +105,6 @@ def of_lists(name: str, original: Callable[..., Any]) -> Answer:
     return lists_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
 
 
-def coefficients(name: str, original: Callable[..., Any]) -> Answer:
-    """np.poly1d of a list."""
-    return lists_traced, lambda p, c, *args, **kwargs: original(p, ours("numpy.array")(c), *args, **kwargs)
-
-
 class _Traced(BaseException):
     """A function that SciPy called gave a traced value. No Exception: SciPy catches some of these."""
 

@@ -19,7 +19,6 @@ from funcad.doors.answers import (
     by_name,
     by_twin,
     calling,
-    coefficients,
     comparing,
     enumerating,
     for_users,
@@ -128,7 +127,6 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "vectorize.__call__": vectorized,
         "apply_along_axis": along_axis,
         "ndenumerate.__init__": enumerating,
-        "poly1d.__init__": coefficients,
     },
     "numpy.testing": _all(
         comparing,

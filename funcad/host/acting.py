@@ -71,7 +71,7 @@ def _acts(f: types.FunctionType) -> bool:
             held += [*x.args, *x.keywords.values()]
         elif is_a(x, _FIXED) or kind is np.ndarray or hasattr(x, "__wrapped__"):
             continue
-        elif kind.__module__.partition(".")[0] not in ("funcad", "scipy"):
+        elif kind.__module__.partition(".")[0] not in ("funcad", "scipy") and kind.__name__ != "fortran":  # LAPACK's
             return True
     if any([_stores(code, f.__code__) for code in codes]):
         return True

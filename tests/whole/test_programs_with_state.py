@@ -291,7 +291,7 @@ def image_by_shifts(x):
 
 @program
 def polynomial_of_roots(x):
-    p = np.poly1d([1.0, -x[0]]) * np.poly1d([1.0, x[1]])
+    p = np.poly1d(np.stack([1.0, -x[0]])) * np.poly1d(np.stack([1.0, x[1]]))
     return p(2.0) + p.deriv()(x[2])
 
 

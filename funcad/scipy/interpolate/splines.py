@@ -15,6 +15,7 @@ import numpy as np
 
 from funcad.host.devices import namespace_of
 from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.fft import floating
@@ -216,6 +217,7 @@ def checked(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
 
 
 def known(x: Any, name: str) -> np.ndarray:
+    (x,) = plain_values([x])
     if isinstance(x, Tracer):
         raise TypeError(
             f"{name}: x must be a known array: its coefficients have derivatives in y only, and x is traced.\n"
@@ -654,6 +656,7 @@ class _LeastSquaresSpline(Spline):
 
     def __init__(self, x: Any, y: Any, t: Any, k: int, w: Any, axis: int, **options: Any):
         super().__init__(x, y, t, k, w, axis, **options)
+        t, w = plain_values([t, w])
         self._data, self._options = checked(x, y, axis), (t, k, w)
 
     def _pieces(self) -> Piecewise:

@@ -107,7 +107,13 @@ globals().update({prefix + kind: _solver(prefix, kind) for prefix in _DTYPES for
 
 
 def get_lapack_funcs(names: Any, arrays: Any = (), dtype: Any = None, ilp64: Any = False) -> Any:
-    """`scipy.linalg.get_lapack_funcs`: of these solvers those that take traced values, else SciPy's own."""
+    """`scipy.linalg.get_lapack_funcs` with the same arguments, results and errors; solvers of this module take traced values.
+
+    >>> import numpy as np, funcad
+    >>> (gtsv,) = funcad.scipy.linalg.get_lapack_funcs(["gtsv"], (np.ones(3),))
+    >>> funcad.grad(lambda on: np.sum(gtsv(np.zeros(2), on, np.zeros(2), np.ones((3, 1)))[3]))(np.array([1.0, 2.0, 4.0]))
+    array([-1.    , -0.25  , -0.0625])
+    """
     dtype = dtype_of(inexact(*arrays)[0]) if len(arrays) else dtype
     found = scipy_function("linalg.get_lapack_funcs")(names, (), dtype, ilp64)
     one = isinstance(names, str)
