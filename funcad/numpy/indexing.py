@@ -16,6 +16,7 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, said, shape_of
+from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.promote import aliased, as_array, beside, strong
 from funcad.primitives.arithmetic import add, div, maximum, minimum, mul, neg
@@ -242,6 +243,9 @@ def read(x: Any, index: Any) -> Any:
     if not shape:
         x = strong(x)
     kind = type(index)
+    if kind is Tracer or kind is tuple:  # positions that are lent are known
+        index = plain_values([index])[0] if kind is Tracer else tuple(plain_values(index))
+        kind = type(index)
     if kind is Tracer and index_plan.is_unknown_mask(index):
         return index_plan.Selected(x, index)
     if kind is not int and kind is not slice and index_plan.holds_selected(index):  # x[i[mask]]
