@@ -688,7 +688,9 @@ class Core:
     def failed(self, entry: Entry, error: Exception, /, *args: Any, **kwargs: Any) -> Any:
         """The rest of a written call whose program, or look at names, raised."""
         try:
-            if entry.watched is not None and not entry.watched.holds(self.f):
+            at = error.__traceback__
+            looked = at is not None and at.tb_next is None  # the program, whose effects may have changed what f reads, is a call
+            if looked and entry.watched is not None and not entry.watched.holds(self.f):
                 return self.enter(*args, **kwargs)
             if not self._runs_plainly(error, entry, args, kwargs):
                 raise error
