@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from funcad import config as funcad_config
+from funcad.doors import modules
+from funcad.doors.door_table import IN_MODULES
 from funcad.host import where
 from funcad.jitted import account, first_calls
 from funcad.reads import code_reads
@@ -117,3 +119,13 @@ def settled_heap() -> Iterator[None]:
 def _says_again() -> None:
     """What one test was warned of is said to the next one as well."""
     forget_warnings()
+
+
+@pytest.fixture
+def no_doors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests traced may have left doors in NumPy's modules, and learned more: each access through one is a call."""
+    modules.take_down()
+    for module, with_doors, _ in modules._hung:
+        for name, entrance in [*vars(with_doors).items()]:
+            if type(entrance) is modules.Entrance and name not in IN_MODULES[module.__name__]:
+                monkeypatch.delattr(with_doors, name)

@@ -689,7 +689,7 @@ class Core:
         """The rest of a written call whose program, or look at names, raised."""
         try:
             at = error.__traceback__
-            looked = at is not None and at.tb_next is None  # the program, whose effects may have changed what f reads, is a call
+            looked = at is not None and at.tb_next is None  # else the program's effects may have changed what f reads
             if looked and entry.watched is not None and not entry.watched.holds(self.f):
                 return self.enter(*args, **kwargs)
             if not self._runs_plainly(error, entry, args, kwargs):

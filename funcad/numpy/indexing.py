@@ -243,9 +243,10 @@ def read(x: Any, index: Any) -> Any:
     if not shape:
         x = strong(x)
     kind = type(index)
-    if kind is Tracer or kind is tuple:  # positions that are lent are known
-        index = plain_values([index])[0] if kind is Tracer else tuple(plain_values(index))
-        kind = type(index)
+    if kind is Tracer and shape and not index.owner.level and index.dtype.kind in "iu":
+        (places,) = plain_values([index])  # which are lent, so they are known
+        if places.size and not -shape[0] <= places.min() <= places.max() < shape[0]:
+            index, kind = places, np.ndarray
     if kind is Tracer and index_plan.is_unknown_mask(index):
         return index_plan.Selected(x, index)
     if kind is not int and kind is not slice and index_plan.holds_selected(index):  # x[i[mask]]

@@ -17,8 +17,6 @@ import pytest
 
 import funcad
 import funcad.autograd
-from funcad.doors import modules
-from funcad.doors.door_table import IN_MODULES
 
 ROOT = Path(funcad.__file__).parents[1]
 ALL, OWN = 65, 63  # modules that `import funcad` and a first gradient load beside NumPy's; those of funcad among them
@@ -27,15 +25,7 @@ ENTRY = 8  # calls of Python's before and after the tape of a gradient
 WHOLE = 12  # calls of Python's in a gradient of a function that does nothing, its own among them
 
 
-@pytest.fixture(autouse=True)
-def _no_doors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests traced may have left doors in NumPy's modules, and learned more: each access through one is a call."""
-    modules.take_down()
-    for module, with_doors, _ in modules._hung:
-        for name, entrance in [*vars(with_doors).items()]:
-            if type(entrance) is modules.Entrance and name not in IN_MODULES[module.__name__]:
-                monkeypatch.delattr(with_doors, name)
-
+pytestmark = pytest.mark.usefixtures("no_doors")
 
 PLAIN = "funcad.grad(lambda x: np.sum(np.sin(x) ** 2))(np.ones(3))"
 

@@ -9,7 +9,6 @@ import pytest
 
 import funcad as fc
 from funcad.configuration import config
-from funcad.doors.modules import take_down
 from funcad.unjitted import derived_pulls, following
 
 R = np.random.default_rng(5)
@@ -290,11 +289,10 @@ def test_what_rows_keep_dies_on_the_way_back():
 
 
 @pytest.mark.skipif(config.audit, reason="the audit makes again what was found")
-def test_the_cost_of_a_small_one():
+def test_the_cost_of_a_small_one(no_doors):
     """Counted calls of Python functions: of a gradient alone they are 53, of a mapped function some 170."""
     g, calls = fc.vmap(fc.grad(lambda x: np.sum(np.sin(x) ** 2))), []
     g(X)
-    take_down()  # of what other tests traced before: each access is a call
     sys.setprofile(lambda frame, event, arg: calls.append(1) if event == "call" else None)
     try:
         g(X)
