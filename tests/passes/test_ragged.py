@@ -66,6 +66,7 @@ def of_kernel(name: str) -> Callable[..., Any]:
     return total
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", LARGER)
 def test_kernels_over_triangles_become_loops(name: str) -> None:
     args = LARGER[name]
@@ -79,6 +80,7 @@ def test_kernels_over_triangles_become_loops(name: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["trisolv", "covariance", "lu"])
 def test_jitted_and_differentiated(name: str) -> None:
     args = LARGER[name]

@@ -438,6 +438,7 @@ def slopes(f: Callable[[Any], Any], x: Any, h: float = 1e-5) -> np.ndarray:
 cases = pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 
 
+@pytest.mark.share(3)
 @cases
 def test_derivatives(f):
     expected = slopes(f, X)
@@ -446,12 +447,14 @@ def test_derivatives(f):
     assert value == pytest.approx(f(X), rel=1e-12) and tangent == pytest.approx(expected @ V, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.share(3)
 @cases
 def test_second_order(f):
     expected = (grad(f)(X + 1e-5 * V) - grad(f)(X - 1e-5 * V)) / 2e-5
     assert hvp(f, (X,), (V,)) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.share(3)
 @cases
 def test_jit(f):
     compiled, slope = jit(f), jit(grad(f))
@@ -460,6 +463,7 @@ def test_jit(f):
         assert slope(x) == pytest.approx(grad(f)(x), rel=1e-9, abs=1e-11)
 
 
+@pytest.mark.share(3)
 @cases
 def test_vmap(f):
     rows = np.stack([X, X * 1.05, X * 0.9])
