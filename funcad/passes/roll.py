@@ -408,7 +408,7 @@ class Rolled:
                 found = self.roller.add(transpose, [found], equation.source, perm=(axis, *rest))
             return found if found.aval.shape == shape else self.roller.add(reshape, [found], equation.source, shape=shape)
 
-        key = ("row", array, index, shape)
+        key = ("row", array, index, axis, shape)
         row = self._x(key, outer)
         return row, self.xs[key][0]
 
