@@ -442,9 +442,9 @@ class Cache:
         return True
 
 
-def _gone(cache: weakref.ref[Cache], _: Any) -> None:
+def _gone(cache: weakref.ref[Cache], _: Any, ends: Any = sys.is_finalizing) -> None:
     """Python has freed an object, in whatever code of whatever thread: nobody is waited for."""
-    found = cache()
+    found = None if ends() else cache()
     if found is not None:
         found.dead = True  # the next call drops what depends on it, if it cannot be done now
         owned: bool = found.lock._is_owned()  # type: ignore[attr-defined]
