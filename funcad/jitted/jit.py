@@ -561,7 +561,8 @@ class Core:
     def _captured(self, entry: Entry) -> list | None:
         """The captured values of now; None if what the program depends on has changed meanwhile."""
         if state.observer is not None and entry.watched is not None:  # the program becomes a part of one that is traced
-            return [*state.observer.also(entry.watched, self.f), *entry.consts[entry.watched.inputs :]]
+            found = state.observer.also(entry.watched, self.f)
+            return None if found is None else [*found, *entry.consts[entry.watched.inputs :]]
         return entry.captured(self.f)
 
     def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, tries: int) -> Any:

@@ -193,7 +193,10 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
     if f is builtins.globals:
         table = caller.__globals__
         of = observer.found_nowhere(caller, caller.__qualname__)
-        observer.known_as(table, observer.place(of, "attribute", "__globals__", "globals()"))
+        gone = of is None or of.step == "weak"  # at the next call it may be
+        of, step, key = (None, "constant", table) if gone else (of, "attribute", "__globals__")
+        place = observer.place(of, step, key, "globals()")
+        observer.known_as(table, place)
         return lambda: table
     return LibraryCall(observer, f)
 

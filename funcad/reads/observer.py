@@ -548,15 +548,21 @@ class Observer:
         self.see(f)
         return f
 
-    def also(self, guards: Guards | None, f: Any) -> list[Any]:
-        """What another function's program depends on, which is a part of this one; gives the values of its inputs."""
+    def also(self, guards: Guards | None, f: Any) -> list[Any] | None:
+        """What another function's program depends on, which is a part of this one; gives the values of its inputs.
+
+        None: some of it is gone.
+        """
         values: list[Any] = []
         if guards is None:
             return values
         at: dict[int, Place | None] = {}
         found: dict[int, Any] = {}
         for other in guards.places:
-            x = found[id(other)] = other.value_of(f if other.parent is None else found[id(other.parent)])
+            try:
+                x = found[id(other)] = other.value_of(f if other.parent is None else found[id(other.parent)])
+            except Exception:  # as `evaluated` has it
+                return None
             place = at[id(other)] = self._placed(other, x, at, found)
             if place is not None and not is_scalar(x) and type(x) is not Tracer:
                 self.known_as(x, place)
@@ -584,10 +590,10 @@ class Observer:
                 None if made else self.found_nowhere(x, "") or self.place(None, "constant", x, "")
             )
         parent = at[id(other.parent)]
+        if other.step == "attribute" and other.key == "__globals__" and (parent is None or parent.step == "weak"):
+            return self.origin.get(id(x)) or self.place(None, "constant", x, other.label)  # the function may be gone
         if parent is not None:
             return self.place(parent, other.step, other.key, other.label)
-        if other.step == "attribute" and other.key == "__globals__":
-            return self.origin.get(id(x)) or self.place(None, "constant", x, other.label)
         cell = found[id(other.parent)][other.key] if other.step == "cell" else None
         return self.cells.get(id(cell)) or (None if is_scalar(x) else self.origin.get(id(x)))
 

@@ -112,7 +112,7 @@ class Seen(Hooks):
         place = observer.origin.get(id(table))
         if place is None:
             of = observer.origin.get(id(self.function))
-            if of is not None:
+            if of is not None and of.step != "weak":
                 place = observer.place(of, "attribute", "__globals__", "")
             else:  # the function may be gone at the next call, as one that a loop is given
                 place = observer.place(None, "constant", table, "")
