@@ -104,6 +104,7 @@ def loaded_anew() -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::funcad.errors.NotCompiledWarning")  # an array of the module's is written
+@pytest.mark.share(3)
 @pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
 def test_once_in_the_first_call_and_in_later_ones(way, capsys):
     anew = loaded_anew()
@@ -116,6 +117,7 @@ def test_once_in_the_first_call_and_in_later_ones(way, capsys):
             done = said - (f.__name__ == "says")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 def test_right(f):
     assert grad(f)(3.0) == 6.0
@@ -200,6 +202,7 @@ class Model:
         return np.mean([layer.forward(x)[0, 0] for layer in self.layers]) + math.sin(x)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
 def test_methods(way):
     model = Model()

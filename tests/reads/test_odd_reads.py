@@ -76,7 +76,7 @@ def answers(make: Callable[[], Any], way: Transform, names: dict[str, Any]) -> l
     return found
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_what_the_plain_function_reads(name: str, way: str, settings_of_the_process: None) -> None:

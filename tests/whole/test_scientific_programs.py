@@ -12,7 +12,7 @@ from funcad import grad, hessian, hvp, jit, random, value_and_grad, vmap
 from funcad.scipy import integrate, linalg, optimize, special, stats
 from funcad.testing import check_grads
 
-pytestmark = pytest.mark.share(2)  # of its tables of cases
+pytestmark = pytest.mark.share(4)  # of its tables of cases
 
 RNG = np.random.default_rng(7)
 TIMES = np.linspace(0.0, 3.0, 12)
