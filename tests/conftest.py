@@ -129,3 +129,14 @@ def no_doors(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, entrance in [*vars(with_doors).items()]:
             if type(entrance) is modules.Entrance and name not in IN_MODULES[module.__name__]:
                 monkeypatch.delattr(with_doors, name)
+
+
+@pytest.fixture(scope="module")
+def jax() -> Any:
+    """JAX itself, with 64 bits, on the processor."""
+    found = pytest.importorskip("jax")
+    if "funcad" in found.__name__:
+        pytest.skip("funcad stands for JAX in this process")
+    found.config.update("jax_enable_x64", True)
+    found.config.update("jax_platforms", "cpu")
+    return found

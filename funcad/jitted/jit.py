@@ -655,8 +655,8 @@ class Core:
                 except Exception as error:
                     stored_before(self, args, kwargs, happened, error)
                     raise
-        if state.observer is not None:
-            state.observer.also(entry.watched, self.f)
+        if state.observer is not None and state.observer.also(entry.watched, self.f) is None:
+            raise Refusal(f"what {name_of(self.f)} reads is gone", "")
         donated = self.donated_ids(args, kwargs)
         if not any_tracer(leaves) and not donated:
             entry.runs += 1

@@ -426,8 +426,8 @@ class Paths:
         guards = attempt.run.guards if attempt.run is not None else None
         if guards is not None:
             self.depends(core, guards)
-            if state.observer is not None:
-                state.observer.also(guards, core.f)
+            if state.observer is not None and state.observer.also(guards, core.f) is None:
+                raise Refusal(f"what {self.name} reads is gone", "")
 
     def take(
         self, core: Any, recorder: Recorder, attempt: Attempt, traced: tuple, donated: frozenset[int], keep: bool

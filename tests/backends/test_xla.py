@@ -29,16 +29,6 @@ REFUSED = frozenset(
 )
 
 
-@pytest.fixture(scope="module")
-def jax() -> Any:
-    found = pytest.importorskip("jax")
-    if "funcad" in found.__name__:
-        pytest.skip("funcad stands for JAX in this process")
-    found.config.update("jax_enable_x64", True)
-    found.config.update("jax_platforms", "cpu")
-    return found
-
-
 def test_nine_in_ten_have_code() -> None:
     assert REFUSED <= PRIMITIVES
     assert len(REFUSED) <= len(PRIMITIVES) / 10

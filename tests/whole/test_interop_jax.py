@@ -14,16 +14,6 @@ pytestmark = [pytest.mark.jax, pytest.mark.filterwarnings("ignore")]
 X = np.array([1.0, 2.0, 3.0])
 
 
-@pytest.fixture(scope="module")
-def jax() -> Any:
-    found = pytest.importorskip("jax")
-    if "funcad" in found.__name__:
-        pytest.skip("funcad stands for JAX in this process")
-    found.config.update("jax_enable_x64", True)
-    found.config.update("jax_platforms", "cpu")
-    return found
-
-
 def close(a: Any, b: Any) -> None:
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-12, atol=1e-14)
 
