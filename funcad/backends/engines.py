@@ -251,9 +251,10 @@ class EngineProgram(Program):
         """Native code for the whole program, if it can be had."""
         unsupported = _later("plans.element_plan").Unsupported
         try:
-            batch = importlib.import_module("funcad.passes.example_loops").batch
-            framing = importlib.import_module("funcad.passes.scatters").framing
-            self.native = _later("native.program").compile_program(self._marked(framing(batch(self.optimized))))
+            grouped = importlib.import_module("funcad.passes.example_loops").batch(self.optimized)
+            framed = importlib.import_module("funcad.passes.scatters").framing(grouped)
+            own = importlib.import_module("funcad.passes.pipeline").copy_aliased_outputs(grouped, framed)
+            self.native = _later("native.program").compile_program(self._marked(own))
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")
             return False

@@ -10,8 +10,11 @@ import pytest
 
 import funcad
 import funcad.numpy as fnp
-from funcad import cond, fori_loop, grad, jit, jvp, lax, scan, vjp, while_loop
+from funcad import cond, fori_loop, grad, jit, jvp, lax, make_jaxpr, scan, vjp, while_loop
+from funcad.backends.engines import EngineProgram
+from funcad.backends.interpreter import Program
 from funcad.configuration import config
+from funcad.primitives.basic_indexing import basic_update
 from tests.specs import all_specs
 
 pytestmark = pytest.mark.share(2)  # of its tables of cases
@@ -319,3 +322,15 @@ def test_what_is_written_over_is_what_a_copy_would_be(spec: Any, order: str) -> 
         found = equation.primitive.over(np, given, *others, **equation.params)
         assert found is given and found.tobytes() == expected.tobytes()
         assert all([np.array_equal(a, b) for a, b in zip(others, before)])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_array_that_is_written_whole_is_not_the_array_that_was_written_there(engine: str) -> None:
+    """Seed 1012894 of the engine fuzz: native code gave the argument itself, which a framed write that covers all is."""
+    program = make_jaxpr(lambda a, b: basic_update(b, a, ((0, 17, 1),)))(np.zeros(17), np.zeros(17)).jaxpr
+    with config.set(engine=engine):
+        compiled = EngineProgram(program, engine) if engine != "interpreter" else Program(program)
+        compiled.written_out()
+        a, b = np.arange(17.0), np.ones(17)
+        (out,) = compiled.run([a, b])
+        assert out.tolist() == a.tolist() and not np.shares_memory(out, a) and not np.shares_memory(out, b)
