@@ -136,7 +136,8 @@ class _Writer:
             self.scope.update(_code=entry.code, _f=f)
             self.structure.append("_f.__code__ is _code")
         self.names, rest = entry.watched.apart(f) if entry.watched is not None else ([], None)
-        self.table = next((table for w, table in self.names if w.step == "item"), None)
+        tables = {id(table): table for w, table in self.names if w.step == "item"}
+        self.table = max(tables.values(), key=lambda t: sum([t is of for _, of in self.names]), default=None)
         if rest is not None:
             self.scope.update(_holds=rest.holds, _f=f)
             self.structure.append("(_p := _holds(_f))")
@@ -348,9 +349,8 @@ class _Writer:
             return f"{w.key!r} not in {self.constant(table)}"
         if w.step == "cell":
             return f"{self.constant(table[w.key])}.cell_contents is {self.constant(w.known)}"
-        if table is self.table and _is_name(w.key) and w.key not in (*_OURS, *keywords):
-            return f"{w.key} is {self.constant(w.known)}"
-        return f"{self.constant(table)}.get({w.key!r}) is {self.constant(w.known)}"
+        is_name = table is self.table and _is_name(w.key) and w.key not in (*_OURS, *keywords)
+        return f"{w.key if is_name else f'{self.constant(table)}[{w.key!r}]'} is {self.constant(w.known)}"
 
     def results(self) -> tuple[str, str, list[str]]:
         """The expression of the result, the outputs' names, and how to see that one of them needs `own_memory`."""

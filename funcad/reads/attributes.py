@@ -138,8 +138,10 @@ def _of_module(observer: Observer, x: Any, name: str) -> Any:
             observer.missing(place, "own", name, f"{x.__name__}.{name}")
         raise
     if is_library(x) and (is_settled(x) or not is_scalar(found)):
+        if name in vars(x):  # where a door leaves the original
+            observer.of_library(vars(x), name, f"{x.__name__}.{name}")
         if type(found) in _CODES or isinstance(found, (type, np.ufunc)) or is_scalar(found):
-            observer.libraries[id(x)] = x
+            observer.libraries[id(x), name] = x
             return found
         if place is not None:
             observer.known_as(found, observer.place(place, "attribute", name, f"{x.__name__}.{name}"))

@@ -115,7 +115,7 @@ class Observer:
         self.later: set[int] = set()  # objects whose methods are called when the program runs
         self.ufuncs: dict[Any, Any] = {}  # what is called in their place
         self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
-        self.libraries: dict[int, Any] = {}  # modules of which functions, classes and numbers were read
+        self.libraries: dict[tuple[int, str], Any] = {}  # modules, by their functions, classes and numbers that were read
         self.outside = outside()
         self.laters = False  # was something made that is another at each call? (later.py)
         self.orders = KeyOrders()  # of the function's arguments, see TwinRun
@@ -269,6 +269,10 @@ class Observer:
         if issubclass(kind, types.ModuleType):
             self.known_as(x, place)
         return x
+
+    def of_library(self, table: dict[str, Any], name: str, label: str) -> None:
+        """What stands under a name in a library's module, or among Python's own, may be exchanged there, as tests do."""
+        self.guard(self.place(self.place(None, "constant", table, ""), "item", name, label), "name", table[name])
 
     def _object(self, place: Place, x: Any, kind: type) -> None:
         known = self.origin.get(id(x))

@@ -34,7 +34,6 @@ from funcad.reads.places import Place, dict_of, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
 from funcad.twin.hooks import Hooks
 
-_FIXED = frozenset([types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc, type(np.sum), float])
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
 _SEES_NONE = frozenset([float, int, bool, complex, np.float64, np.ndarray, Tracer])  # whose operators are no code of the user's
 _HELD = frozenset([list, tuple, np.ndarray, Tracer])
@@ -74,6 +73,8 @@ class Seen(Hooks):
         if name not in self.function.__globals__:  # one of Python's own
             known[name] = value
             observer.missing(self._names(observer), "has", name, f"global {name}")
+            if value is vars(builtins).get(name):
+                observer.of_library(vars(builtins), name, name)
             return value
         found = observer.read(self._names(observer), "item", name, f"global {name}", value)
         if found is value:
@@ -148,10 +149,8 @@ class Seen(Hooks):
 
     def load_attribute(self, owner: Any, name: str) -> Any:
         observer = state.observer
-        if observer is not None and id(owner) in observer.libraries:
-            found = getattr(owner, name, None)
-            if type(found) in _FIXED:
-                return found
+        if observer is not None and (id(owner), name) in observer.libraries:
+            return getattr(owner, name)
         elif observer is not None and (known := observer.attributes.get((id(owner), name), MISSING)) is not MISSING:
             if own(owner, name) is known:  # as when it was guarded
                 observer.last = None

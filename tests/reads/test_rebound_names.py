@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import math
 import sys
+import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
 from math import exp
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import numpy as xp
@@ -124,3 +126,33 @@ def test_a_vectorized_function_under_its_own_name_is_not_kept_alive() -> None:
     del program
     gc.collect()
     assert held() is None
+
+
+# -- in the library's own module, as tests exchange a function
+
+INSIDE: dict[str, tuple[Callable[[Any], Any], str, Any]] = {
+    "a ufunc": (lambda x: np.sin(x), "numpy.sin", np.cos),
+    "a function": (lambda x: x * np.linalg.norm(x), "numpy.linalg.norm", lambda x: 7.0),
+    "a module": (lambda x: x * np.linalg.norm(x), "numpy.linalg", types.SimpleNamespace(norm=lambda x: 7.0)),
+    "a number": (lambda x: x * math.pi, "math.pi", 3.0),
+    "of math": (lambda x: x * math.exp(2.0), "math.exp", math.log),
+    "the clock": (lambda x: x * 0.0 + time.time(), "time.time", lambda: 7.0),
+    "a draw": (lambda x: x * 0.0 + np.random.normal(), "numpy.random.normal", lambda: 7.0),
+    "Python's own": (lambda x: x * abs(-2.0), "builtins.abs", lambda x: 7.0),
+    "with a door": (lambda x: np.array([x[0], 2.0]), "numpy.array", lambda x: np.ones(2)),
+}
+
+
+@pytest.mark.parametrize("calls", [1, 2, 40])
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_librarys_own_name_is_what_it_is_now(name: str, calls: int) -> None:
+    f, at, other = INSIDE[name]
+    g = jit(f)
+    for _ in range(calls):
+        before = g(X)
+    with mock.patch(at, other):
+        np.testing.assert_array_equal(g(X), f(X))
+    again = g(X)
+    assert again.shape == before.shape
+    if name not in ("the clock", "a draw"):
+        np.testing.assert_array_equal(again, before)
