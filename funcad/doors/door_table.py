@@ -235,7 +235,12 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.stats": {
         **_all(distribution, "rv_continuous.freeze rv_continuous.pdf rv_continuous.logpdf rv_discrete.pmf rv_discrete.logpmf"),
         **_all(distribution, *[f"{kind}.{m}" for kind in ("rv_continuous", "rv_discrete") for m in
-               "cdf logcdf sf logsf ppf isf".split()]),
+               "cdf logcdf sf logsf ppf isf expect".split()]),
+        **_all(distribution, *[f"rv_continuous.{m}" for m in
+               "mean var std median stats moment entropy interval support rvs".split()]),
+        **_all(spatial_object, "gaussian_kde.__init__ gaussian_kde.evaluate gaussian_kde.logpdf"),
+        **_all(spatial_object, "gaussian_kde.integrate_box_1d gaussian_kde.integrate_kde"),
+        **_all(spatial_object, "gaussian_kde.integrate_box gaussian_kde.integrate_gaussian"),
         **_all(method_of, "multivariate_normal.__call__ multivariate_normal.logpdf multivariate_normal.pdf"),
         **_all(method_of, "dirichlet.__call__ dirichlet.logpdf dirichlet.pdf"),
         **_all(method_of, "multinomial.__call__ multinomial.logpmf multinomial.pmf"),

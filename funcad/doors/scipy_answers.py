@@ -22,6 +22,7 @@ from funcad.host.where import tracing, user_source
 from funcad.ir.trace import plain_values
 from funcad.memo import remembers
 from funcad.scipy.door import scipy_function
+from funcad.scipy.stats.family import MOMENTS
 
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
 
@@ -47,7 +48,7 @@ def distribution(name: str, original: Callable[..., Any]) -> Answer:
         if type(theirs) is not type(self) and getattr(theirs, "__dict__", None) is not self.__dict__:  # the user's own
             return original(self, *args, **kwargs)
         found = ours(f"scipy.stats.{self.name}")
-        if getattr(type(found), method, None) is None:
+        if method not in MOMENTS and getattr(type(found), method, None) is None:
             raise _missing(f"scipy.stats.{self.name}.{method}")
         return getattr(found, method)(*args, **kwargs)
 
@@ -83,12 +84,7 @@ def _piecewise(self: Any) -> Any:
 
 
 def _b_spline(self: Any) -> Any:
-    """Between its inner knots a B-spline is a polynomial: SciPy has a conversion, of one column at a time."""
-    k, knots = self.k, self.t
-    columns = self.c.reshape(len(self.c), -1).T
-    pieces = [scipy_function("interpolate.PPoly").from_spline((knots, column, k)).c for column in columns]
-    c = np.stack(pieces, axis=-1)[:, k : len(knots) - k - 1].reshape(k + 1, len(knots) - 2 * k - 1, *self.c.shape[1:])
-    return _part("splines.Piecewise")(knots[k : len(knots) - k], c, self.axis, self.extrapolate)
+    return _part("splines.pieces_of")(self.t, self.c, self.k, self.axis, self.extrapolate)
 
 
 def _interp1d(self: Any) -> Any:
@@ -159,7 +155,8 @@ def interpolator(name: str, original: Callable[..., Any]) -> Answer:
 # -- neighbours, hulls and triangulations, rotations
 
 
-_OPERATORS = [f"__{n}__" for n in "add radd sub rsub mul rmul matmul rmatmul truediv pow neg abs getitem setitem len".split()]
+_NAMES = "add radd sub rsub mul rmul matmul rmatmul truediv pow neg abs getitem setitem len call"
+_OPERATORS = [f"__{n}__" for n in _NAMES.split()]
 
 
 def _asked(name: str) -> Callable[..., Any]:
@@ -189,7 +186,7 @@ def _stand_in(kind: type) -> type:
 
     class StandIn(kind):  # type: ignore[misc, valid-type]
         __slots__ = ()
-        locals().update({name: _asked(name) for name in _OPERATORS if hasattr(kind, name)})
+        locals().update({name: _asked(name) for name in _OPERATORS if name in dir(kind)})
 
         def __getattribute__(self, name: str) -> Any:
             own = object.__getattribute__
@@ -205,16 +202,16 @@ def _stand_in(kind: type) -> type:
 
 
 def spatial_object(name: str, original: Callable[..., Any]) -> Answer:
-    """`__init__` and the methods of a tree, a hull or a triangulation."""
-    *_, kind, method = name.split(".")
+    """`__init__` and the methods of a tree, a hull, a triangulation or an estimate of a density."""
+    path, _, method = name.rpartition(".")
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
         args = _unwrapped(args)
         if method == "__init__":
-            self.__dict__[_FORM] = ours(f"scipy.spatial.{kind}")(*args, **kwargs)
+            self.__dict__[_FORM] = ours(path)(*args, **kwargs)
             self.__class__ = _stand_in(type(self))
             return None
-        return getattr(ours(f"scipy.spatial.{kind}").of(self), method)(*args, **kwargs)
+        return getattr(ours(path).of(self), method)(*args, **kwargs)
 
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         return holds_traced(args, kwargs) or any([_FORM in getattr(a, "__dict__", ()) for a in args[1:]])

@@ -9,6 +9,7 @@ which x may be traced too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -409,10 +410,7 @@ class _InterpolatingSpline(Spline):
         n = len(nodes)
         periodic = bc_type == "periodic"
         spline = scipy_function("interpolate.make_interp_spline")(nodes, _units(n, periodic), k, t, bc_type)
-        piecewise = scipy_function("interpolate.PPoly").from_spline
-        inner = slice(k, len(spline.t) - k - 1)
-        matrix = np.stack([piecewise((spline.t, column, k)).c[:, inner] for column in spline.c.T], axis=-1)
-        c = linear(matrix, y[:-1] if periodic else y)
+        c = linear(_polynomials(spline.t, spline.c, k), y[:-1] if periodic else y)
         return Piecewise(constant(spline.t[k : len(spline.t) - k], y), c, axis, "periodic" if periodic else True)
 
 
@@ -440,14 +438,17 @@ mirrors([Akima1DInterpolator, CubicSpline, PchipInterpolator, CubicHermiteSpline
 # (`Piecewise`). Smoothing splines choose their knots by the data, and jump: they are refused where the data are traced.
 
 
-def _pieces_of(t: Any, c: Any, k: int, axis: int = 0, extrapolate: Any = True) -> Piecewise:
+def _polynomials(t: Any, c: Any, k: int) -> Any:
+    """Of shape (k + 1, pieces, ...): splines in powers, between the inner knots. SciPy's conversion crashes from k = 8 on."""
+    spline = scipy_function("interpolate.BSpline")(t, c, k)
+    return np.stack([spline(t[k : len(t) - k - 1], m) / factorial(m) for m in range(k, -1, -1)])
+
+
+def pieces_of(t: Any, c: Any, k: int, axis: int = 0, extrapolate: Any = True) -> Piecewise:
     """The polynomials between the inner knots; c has the coefficients along its first axis."""
     t = known(t, "splines")
     n = len(t) - k - 1
-    units = np.eye(n)
-    convert = scipy_function("interpolate.PPoly").from_spline
-    inner = slice(k, n)
-    matrix = np.stack([convert((t, unit, k)).c[:, inner] for unit in units], axis=-1)
+    matrix = _polynomials(t, np.eye(n), k)
     return Piecewise(constant(t[k : n + 1], c), linear(matrix, c[:n]), axis, extrapolate)
 
 
@@ -469,7 +470,7 @@ class BSpline(Spline):
     def _pieces(self) -> Piecewise:
         t, c, k, axis, extrapolate = self._data
         axis = axis_of(axis, len(shape_of(c)))
-        return _pieces_of(t, move(c, axis, 0), k, axis, extrapolate)
+        return pieces_of(t, move(c, axis, 0), k, axis, extrapolate)
 
 
 def _of_units(fit: Callable[[np.ndarray], Any], n: int) -> tuple[np.ndarray, np.ndarray, int]:
@@ -544,7 +545,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     t, c, k = tck
     if isinstance(c, (list, tuple)):  # a curve: one spline for each coordinate
         return [splev(x, (t, one, k), der, ext) for one in c]
-    return _beyond(_pieces_of(t, double(c), k), x, ext, der, "splev")
+    return _beyond(pieces_of(t, double(c), k), x, ext, der, "splev")
 
 
 def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
@@ -560,7 +561,7 @@ def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
     if full_output:
         raise NotImplementedError("splint does not support full_output with traced values")
     t, c, k = tck
-    total = _pieces_of(t, double(c), k).antiderivative()
+    total = pieces_of(t, double(c), k).antiderivative()
     low, high = total.x[0], total.x[-1]
     end = lambda v: total(np.minimum(np.maximum(double(v), low), high))
     return end(b) - end(a)
@@ -602,12 +603,12 @@ class UnivariateSpline(Spline):
 
     def _pieces(self) -> Piecewise:
         if not self._holds_traced:
-            return _pieces_of(*self._original()._eval_args)
+            return pieces_of(*self._original()._eval_args)
         x, y, _ = checked(*self._xy, 0)
         nodes = known(x, self._name)
         fit = lambda unit: scipy_function(f"interpolate.{self._name}")(nodes, unit, *self._options)._eval_args
         t, matrix, k = _of_units(fit, len(nodes))
-        return _pieces_of(t, np.matmul(constant(matrix, y), y), k)
+        return pieces_of(t, np.matmul(constant(matrix, y), y), k)
 
     def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
         ext = self._ext if ext is None else ext
@@ -664,7 +665,7 @@ class _LeastSquaresSpline(Spline):
         nodes, (t, k, w) = known(x, "make_lsq_spline"), self._options
         c = scipy_function("interpolate.make_lsq_spline")(nodes, np.eye(len(nodes)), t, k, w).c
         flat = np.matmul(constant(c, y), reshape(y, shape=(len(nodes), int(np.prod(shape_of(y)[1:])))))
-        return _pieces_of(t, reshape(flat, shape=(len(c), *shape_of(y)[1:])), k, axis)
+        return pieces_of(t, reshape(flat, shape=(len(c), *shape_of(y)[1:])), k, axis)
 
 
 def make_lsq_spline(

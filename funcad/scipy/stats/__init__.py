@@ -2,7 +2,7 @@
 
 Names and arguments are SciPy's (`gaussian_kde`: JAX's). SciPy's module itself, which takes half a second to import, is not
 loaded: values come from the special functions. What differs: float32 stays float32; log-densities are -inf outside the
-support with derivative 0; methods without a derivative (`rvs`, `fit`, `mean` ...) are SciPy's own, for known values.
+support with derivative 0; methods without a derivative (`rvs`, `fit` ...) are SciPy's own, for known values.
 
 >>> import numpy as np, funcad
 >>> from funcad.scipy import stats

@@ -17,6 +17,7 @@ to them and fix what lies outside.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -195,12 +196,12 @@ def with_ends(logpdf: Callable[..., Any], at_ends: Callable[..., Any], ends: Seq
     return pdf
 
 
-def from_scipy(path: str, *args: Any) -> Any:
-    """`scipy.<path>(*args)`, elementwise and without derivative; compiled programs call it when they run."""
+def from_scipy(path: Any, *args: Any) -> Any:
+    """`scipy.<path>(*args)`, or that function, elementwise and without derivative; compiled programs call it when they run."""
 
     def call(*values: Any) -> Any:
         values = tuple([np.asarray(v) for v in values])
-        return np.asarray(scipy_function(path)(*values), dtype=values[0].dtype)
+        return np.asarray((path if callable(path) else scipy_function(path))(*values), dtype=values[0].dtype)
 
     if not is_traced(args):
         if device_in_use() and namespace_of(args) is not np:
@@ -223,6 +224,15 @@ class Frozen:
 
     def __init__(self, family: Any, args: tuple, kwargs: dict[str, Any]):
         self.dist, self.args, self.kwds = family, args, kwargs
+
+    def stats(self, moments: str = "mv") -> Any:
+        return self.dist.stats(*self.args, **self.kwds, moments=moments)
+
+    def expect(self, func: Any = None, lb: Any = None, ub: Any = None, conditional: bool = False, **options: Any) -> Any:
+        n = len(self.dist.parameters)
+        found = self.dist._parameters("expect", self.args, self.kwds)
+        place = {key: value for key, value in zip(self.dist.location, found[n:]) if value is not None}
+        return self.dist.expect(func, tuple(found[:n]), **place, lb=lb, ub=ub, conditional=conditional, **options)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
@@ -252,6 +262,9 @@ class Named:
         return getattr(scipy_function(f"stats.{self.name}"), name)
 
 
+MOMENTS = frozenset("mean var std median stats moment entropy interval support rvs expect".split())
+
+
 class _Family(Named):
     """Distributions of numbers: the arguments of their methods."""
 
@@ -265,6 +278,11 @@ class _Family(Named):
     def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
         self._parameters("", args, kwargs)
         return super().__call__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in MOMENTS:
+            return functools.partial(importlib.import_module("funcad.scipy.stats.moments").METHODS[name], self)
+        return super().__getattr__(name)
 
     def _parameters(self, method: str, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The parameters, then loc (and scale): None where the default holds."""

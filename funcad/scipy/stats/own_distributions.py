@@ -71,7 +71,7 @@ def _slope_at_hole(primals: Any, tangents: Any) -> Any:
     return fnp.zeros_like(x), tangents[0] * fnp.where(x == hole, kind(np.nan), kind(0))
 
 
-_REFUSALS = (
+REFUSALS = (
     FuncadError,
     TypeError,
     NotImplementedError,
@@ -88,11 +88,8 @@ def _own(formula: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable
         traced = tuple([is_traced((a,)) for a in args])
         if traced not in refused:
             try:
-                try:
-                    return formula(*args)
-                except _REFUSALS:
-                    return of_elements(formula, fnp.broadcast_arrays(*args))  # as SciPy calls it
-            except _REFUSALS as error:
+                return by_elements(formula, args)
+            except REFUSALS as error:
                 refused[traced] = error
         try:
             return otherwise(*args)
@@ -104,12 +101,22 @@ def _own(formula: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable
     return run
 
 
-def _overridden(theirs: Any, name: str) -> bool:
+def is_written(theirs: Any, name: str) -> bool:
     """Does the distribution have a formula of its own, which is no quadrature or search?"""
     method = getattr(type(theirs), name)
     names = {n for code in all_codes(method.__code__) for n in code.co_names}
     general = method.__qualname__.startswith(("rv_continuous", "rv_discrete", "rv_generic"))
     return not general and not names & {"integrate", "optimize", "quad"}
+
+
+def by_elements(formula: Callable[..., Any], parameters: Sequence[Any]) -> Any:
+    """The formula of all parameters by its own code, if need be of arrays, as SciPy calls it."""
+    if not parameters:
+        return formula()
+    try:
+        return formula(*parameters)
+    except REFUSALS:
+        return of_elements(formula, fnp.broadcast_arrays(*parameters))
 
 
 def _refused(name: str, method: str, what: str) -> Callable[..., Any]:
@@ -142,7 +149,7 @@ _RATES = np.pi / 2 * np.sinh(_STEPS)
 _SLOPES = np.pi / 2 * np.cosh(_STEPS) * (_STEPS[1] - _STEPS[0])
 
 
-def _integral(
+def integral(
     density: Callable[..., Any],
     low: Any,
     high: Any,
@@ -150,7 +157,9 @@ def _integral(
     tangents: Sequence[Any],
 ) -> Any:
     """The tangent in the parameters of the integral of the density from low to high; None stands for an infinite end."""
-    shape = (-1, *[1] * max(np.ndim(end) for end in (low, high) if end is not None))
+    if low is None and high is None:
+        return sum([integral(density, *ends, parameters, tangents) for ends in ((None, 0.0), (0.0, None))])
+    shape = (-1, *[1] * max(map(np.ndim, [end for end in (low, high) if end is not None] + list(parameters))))
     rates, slopes = _RATES.reshape(shape), _SLOPES.reshape(shape)
     if low is None or high is None:
         away = np.exp(rates)
@@ -302,9 +311,9 @@ class OwnContinuous(_Own, Continuous):
         name = theirs.name
         ends = functools.partial(self._ends, form)
         density = _without_derivative(name, "pdf")
-        if _overridden(theirs, "_logpdf"):
+        if is_written(theirs, "_logpdf"):
             density = _own(lambda *args: fnp.exp(form._logpdf(*args)), density)
-        if _overridden(theirs, "_pdf"):
+        if is_written(theirs, "_pdf"):
             density = _own(form._pdf, density)
 
         def probability(method: str, sign: float) -> Callable[..., Any]:
@@ -315,17 +324,17 @@ class OwnContinuous(_Own, Continuous):
                     return t
                 low, high = ends(*parameters)
                 if method == "sf":
-                    moved = _integral(density, y, high, parameters, tangents[1:])
+                    moved = integral(density, y, high, parameters, tangents[1:])
                 else:
-                    moved = _integral(density, low, y, parameters, tangents[1:])
+                    moved = integral(density, low, y, parameters, tangents[1:])
                 return moved if t is None else t + moved
 
             values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
-            if method == "sf" and not _overridden(theirs, "_sf"):
+            if method == "sf" and not is_written(theirs, "_sf"):
                 return lambda y, *parameters: 1.0 - cdf(y, *parameters)
             return (
                 _own(getattr(form, f"_{method}"), values)
-                if _overridden(theirs, f"_{method}")
+                if is_written(theirs, f"_{method}")
                 else values
             )
 
@@ -336,11 +345,11 @@ class OwnContinuous(_Own, Continuous):
             "sf": probability("sf", -1.0),
         }
         formulas["logpdf"] = _own(form._logpdf, lambda *args: fnp.log(density(*args)))
-        if not _overridden(theirs, "_logpdf"):
+        if not is_written(theirs, "_logpdf"):
             formulas["logpdf"] = lambda *args: fnp.log(density(*args))
         logs = {"logcdf": formulas["cdf"], "logsf": formulas["sf"]}
         for method, plain in logs.items():
-            if _overridden(theirs, f"_{method}"):
+            if is_written(theirs, f"_{method}"):
                 log = functools.partial(lambda f, *args: fnp.log(f(*args)), plain)
                 formulas[method] = _own(getattr(form, f"_{method}"), log)
         for method, goal, sign in (
@@ -353,7 +362,7 @@ class OwnContinuous(_Own, Continuous):
             )
             formulas[method] = (
                 _own(getattr(form, f"_{method}"), values)
-                if _overridden(theirs, f"_{method}")
+                if is_written(theirs, f"_{method}")
                 else values
             )
         super().__init__(
@@ -375,9 +384,9 @@ class OwnDiscrete(_Own, Discrete):
         name = theirs.name
         ends = functools.partial(self._ends, form)
         mass = _without_derivative(name, "pmf")
-        if _overridden(theirs, "_logpmf"):
+        if is_written(theirs, "_logpmf"):
             mass = _own(lambda *args: fnp.exp(form._logpmf(*args)), mass)
-        if _overridden(theirs, "_pmf"):
+        if is_written(theirs, "_pmf"):
             mass = _own(form._pmf, mass)
 
         def probability(method: str, sign: float) -> Callable[..., Any]:
@@ -391,11 +400,11 @@ class OwnDiscrete(_Own, Discrete):
                 return sign * _tail_sum(mass, low, k, parameters, tangents[1:])
 
             values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
-            if method == "sf" and not _overridden(theirs, "_sf"):
+            if method == "sf" and not is_written(theirs, "_sf"):
                 return lambda k, *parameters: 1.0 - cdf(k, *parameters)
             return (
                 _own(getattr(form, f"_{method}"), values)
-                if _overridden(theirs, f"_{method}")
+                if is_written(theirs, f"_{method}")
                 else values
             )
 

@@ -248,6 +248,14 @@ class gaussian_kde:
             spread = fnp.astype(spread, dtype_of(dataset))
         self.covariance = spread * (factor * factor)
 
+    @classmethod
+    def of(cls, theirs: Any) -> gaussian_kde:
+        """The same estimate as SciPy's object."""
+        self = cls.__new__(cls)
+        for name in ("dataset", "d", "n", "weights", "neff", "factor", "covariance"):
+            setattr(self, name, getattr(theirs, name))
+        return self
+
     def _factor(self, method: Any) -> Any:
         if method is None or isinstance(method, str) and method == "scott":
             return self.scotts_factor()

@@ -1,0 +1,153 @@
+"""Mean, variance, entropy, intervals and expectations of SciPy's distributions with traced parameters; estimates of densities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import interpolate, stats
+from scipy.stats._distr_params import distcont, distdiscrete
+
+import funcad
+from funcad import errors, grad, hessian, jit, jvp, vmap
+
+SHAPES = {name: [float(s) for s in shapes] for name, shapes in [*distcont, *distdiscrete] if name != "poisson_binom"}
+SHAPES |= {"kappa4": [0.2, 0.3]}  # not where its formulas have their holes
+USUAL = "norm gamma t lomax expon uniform gennorm poisson binom geom".split()
+WHOLE = set(
+    "binom betabinom hypergeom nhypergeom nchypergeom_fisher nchypergeom_wallenius betanbinom randint zipfian boltzmann".split()
+)
+WHOLE |= {"erlang", "irwinhall", "ksone", "kstwo", "nbinom"}  # some of their parameters are integers
+ASKED: dict[str, Any] = {
+    "mean": lambda d: d.mean(),
+    "var": lambda d: d.var(),
+    "std": lambda d: d.std(),
+    "median": lambda d: d.median(),
+    "entropy": lambda d: d.entropy(),
+    "moment": lambda d: d.moment(2),
+    "stats": lambda d: np.sum(np.stack(d.stats("mvsk"))),
+    "interval": lambda d: np.sum(np.stack(d.interval(0.8))),
+    "expect": lambda d: d.expect(lambda v: 1.0 / (1.0 + v * v)),
+}
+# what SciPy computes of compiled densities, or what no fixed steps can integrate: refused, or NaN, never another number
+COMPILED = set(
+    "dpareto_lognorm genhyperbolic geninvgauss kstwobign ksone kstwo landau ncf nct levy_stable skellam irwinhall".split()
+)
+NAN = {("rel_breitwigner", "entropy"), ("rdist", "entropy"), ("pearson3", "entropy"), ("pareto", "stats")}
+
+
+def cells() -> list[Any]:
+    marks = lambda name: [] if name in USUAL else [pytest.mark.slow]
+    return [pytest.param(name, marks=marks(name)) for name in SHAPES]
+
+
+def differences(f: Any, x: float) -> float | None:
+    h = 1e-4 * max(1.0, abs(x))
+    with np.errstate(all="ignore"):
+        near, far = [(f(x + k * h) - f(x - k * h)) / (2 * k * h) for k in (1, 2)]
+    return (4 * near - far) / 3 if abs(near - far) < 1e-3 * (1 + abs(near)) else None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", cells())
+def test_derivatives_in_all_parameters(name: str) -> None:
+    family, shapes = getattr(stats, name), SHAPES[name]
+    at = [*shapes, 0.7, 1.5] if hasattr(family, "pdf") else [*shapes, 1.0]
+    compared = 0
+    for what, asked in ASKED.items():
+        for i, value in enumerate(at):
+            if name in WHOLE and i < len(shapes) and value.is_integer():
+                continue
+
+            def f(x: Any, i: int = i, asked: Any = asked) -> Any:
+                return asked(family(*[x if j == i else v for j, v in enumerate(at)]))
+
+            expected = differences(f, value)
+            if expected is None or not np.isfinite(expected):
+                continue
+            try:
+                found = grad(f)(value)
+            except errors.TracerArrayConversionError:
+                assert name in COMPILED
+                continue
+            if np.isnan(found) and (name, what) in NAN:
+                continue
+            assert found == pytest.approx(expected, rel=3e-4, abs=3e-4), (what, i)
+            compared += 1
+    assert compared or name in COMPILED or name in WHOLE
+
+
+@pytest.mark.parametrize("what", [pytest.param(w, marks=[pytest.mark.slow] if w == "expect" else []) for w in ASKED])
+def test_in_every_transformation(what: str) -> None:
+    asked = ASKED[what]
+
+    def f(p: Any) -> Any:
+        return asked(stats.gamma(p[0], loc=p[1], scale=p[2]))
+
+    p, v = np.array([2.5, 0.3, 1.4]), np.array([0.2, -0.4, 0.6])
+    value, slope = f(p), grad(f)(p)
+    compiled = jit(f)
+    compiled.lower(p).compile()
+    assert compiled(p) == pytest.approx(value, rel=1e-9)
+    assert jit(grad(f))(p) == pytest.approx(slope, rel=1e-7)
+    assert jvp(f, (p,), (v,))[1] == pytest.approx(slope @ v, rel=1e-7)
+    assert vmap(f)(np.stack([p, 1.1 * p])) == pytest.approx([value, f(1.1 * p)], rel=1e-7)
+    assert vmap(grad(f))(np.stack([p, 1.1 * p])) == pytest.approx(np.stack([slope, grad(f)(1.1 * p)]), rel=1e-6, abs=1e-9)
+    bent = (grad(f)(p + 1e-5 * v) - grad(f)(p - 1e-5 * v)) / 2e-5
+    assert hessian(f)(p) @ v == pytest.approx(bent, rel=1e-4, abs=1e-6)
+
+
+def test_what_frames_the_moments() -> None:
+    """Bad parameters give NaN, known ones SciPy's own; the support has no slope where it is infinite; draws are refused."""
+    assert np.isnan(grad(lambda s: stats.gamma(s).mean())(-1.0))
+    assert grad(lambda s: stats.norm(0.0, s).support()[1] * 0.0 if s < 0 else stats.uniform(s, 2.0).support()[1])(1.0) == 1.0
+    assert grad(lambda s: np.sum(np.exp(-np.stack(stats.gamma(2.0, scale=s).support()))))(1.0) == 0.0
+    assert grad(lambda s: stats.gamma.mean(s) * stats.gamma.mean(2.0))(3.0) == 2.0
+    assert grad(lambda m: stats.poisson(m).expect(lambda k: k * k, lb=0, ub=3))(0.1) == pytest.approx(
+        grad(lambda m: np.sum(np.arange(4.0) ** 2 * stats.poisson.pmf(np.arange(4), m)))(0.1)
+    )
+    with pytest.raises(errors.TracerArrayConversionError, match="Remedy: scipy.stats.norm.ppf"):
+        grad(lambda s: stats.norm(0.0, s).rvs(random_state=0))(1.0)
+    z = stats.norm.rvs(size=3, random_state=0)  # the remedies
+    assert grad(lambda s: np.sum(s * z))(1.0) == z.sum()
+    assert grad(lambda s: np.sum(stats.norm.ppf(np.array([0.2, 0.9]), scale=s)))(1.0) == pytest.approx(0.4399303)
+    with pytest.raises(errors.TracerArrayConversionError, match=r"Remedy: say which numbers"):
+        vmap(lambda m: stats.poisson(m).entropy())(np.ones(2))
+    k = np.arange(60)
+    entropies = vmap(lambda m: -np.sum(stats.poisson.pmf(k, m) * stats.poisson.logpmf(k, m)))(np.array([1.3, 2.0]))
+    assert entropies == pytest.approx(stats.poisson([1.3, 2.0]).entropy())
+
+
+def test_an_estimate_of_a_density_is_differentiated_by_its_usual_name() -> None:
+    """`scipy.stats.gaussian_kde`, at traced points or of traced data, in all that it is asked."""
+    data, at = np.random.default_rng(0).normal(size=9), np.array([0.2, 1.3])
+    asked = {
+        "call": lambda d, x: stats.gaussian_kde(d)(x),
+        "logpdf": lambda d, x: stats.gaussian_kde(d, bw_method="silverman").logpdf(x),
+        "box": lambda d, x: stats.gaussian_kde(d).integrate_box_1d(x[0], x[1]),
+        "normal": lambda d, x: stats.gaussian_kde(d).integrate_gaussian(x[0], 0.3),
+        "weights": lambda d, x: stats.gaussian_kde(d, weights=d**2).pdf(x) * stats.gaussian_kde(d).factor,
+    }
+    for name, f in asked.items():
+        for i in range(2):
+
+            def g(v: Any, i: int = i, f: Any = f) -> Any:
+                return np.sum(f(*[v if j == i else w for j, w in enumerate((data, at))]))
+
+            x = (data, at)[i]
+            step = 1e-6 * np.eye(len(x))
+            expected = [(g(x + e) - g(x - e)) / 2e-6 for e in step]
+            np.testing.assert_allclose(grad(g)(x), expected, rtol=1e-5, atol=1e-7, err_msg=name)
+            np.testing.assert_allclose(jit(grad(g))(x), expected, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_splines_of_a_high_degree_at_traced_points() -> None:
+    """SciPy's conversion to polynomials read beyond its memory from degree 8 on, and ended the process."""
+    spline = interpolate.BSpline.basis_element(np.arange(12.0))
+    assert spline.k == 10
+    assert grad(lambda x: spline(x))(4.3) == pytest.approx(spline.derivative()(4.3), rel=1e-9)
+    assert grad(lambda s: stats.irwinhall.pdf(4.3, 10.0, s))(0.7) == pytest.approx(
+        (stats.irwinhall.pdf(4.3, 10.0, 0.7 + 1e-5) - stats.irwinhall.pdf(4.3, 10.0, 0.7 - 1e-5)) / 2e-5, rel=1e-6
+    )
+    assert funcad.grad(lambda c: interpolate.BSpline(np.arange(22.0), c, 9)(10.5))(np.ones(12)).sum() == pytest.approx(1.0)
