@@ -13,6 +13,7 @@ function that calls foreign code (C, files) goes through `funcad.pure_callback` 
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
@@ -214,18 +215,24 @@ def _guarded(f: primitive, argnum: int, value: Any) -> Any:
 
 
 def _rules_of(fun: Any, what: str) -> Any:
-    """Where the rules of the function are kept. Those of funcad's own, which have their derivatives, are kept and not asked."""
+    """Where the rules of the function are kept. Those of one that is no primitive are not asked, as in autograd."""
     if isinstance(fun, primitive):
         return fun
-    if getattr(fun, "__module__", "").partition(".")[0] == "funcad":
-        return primitive(fun)
-    raise TypeError(f"{what} takes a function that is decorated with @primitive, got {fun!r}")
+    if not callable(fun):
+        raise TypeError(f"{what} takes a function, got {fun!r}")
+    if (getattr(fun, "__module__", None) or "").partition(".")[0] != "funcad":
+        warnings.warn(
+            f"{what}: the rules have no effect, as {name_of(fun)} is not decorated with @primitive: its derivative is that of "
+            "the operations that it is made of.\nRemedy: give the rules to what `primitive(fun)` returns, and call that.",
+            stacklevel=3,
+        )
+    return primitive(fun)
 
 
 def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
     """The reverse rule for all arguments at once: `vjpmaker(argnums, ans, args, kwargs)` gives `g -> cotangents`.
 
-    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
 
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, defvjp_argnums
@@ -240,7 +247,7 @@ def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
 def defvjp_argnum(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
     """One reverse rule for every argument: `vjpmaker(argnum, ans, args, kwargs)` gives `g -> cotangent`.
 
-    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
 
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, defvjp_argnum
@@ -262,7 +269,8 @@ def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Itera
 
     None means that the derivative is zero. An argument that has no rule cannot be differentiated. Rules for a function of
     funcad's own (`funcad.autograd.scipy.special.expit`) change nothing: it has its derivatives.
-    `fun` is made by `primitive`, else TypeError; `vjpmakers` are the rules. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning;
+    `vjpmakers` are the rules. Returns nothing. As autograd's.
 
     >>> import numpy as np
     >>> from funcad.autograd import grad
@@ -293,7 +301,7 @@ def _check_rules(rules: dict[int, Any], fun: Any, what: str) -> None:
 def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     """The forward rule for all arguments at once: `jvpmaker(argnums, gs, ans, args, kwargs)` is the output's tangent.
 
-    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
 
     >>> from funcad import jvp
     >>> from funcad.autograd.extend import primitive, defjvp_argnums
@@ -308,7 +316,7 @@ def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
 def defjvp_argnum(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     """One forward rule for every argument: `jvpmaker(argnum, g, ans, args, kwargs)`; the tangents are added.
 
-    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
 
     >>> from funcad import jvp
     >>> from funcad.autograd.extend import primitive, defjvp_argnum
@@ -326,7 +334,8 @@ def defjvp(fun: primitive, *jvpfuns: Callable[..., Any] | str | None, argnums: I
     """Forward rules `(g, ans, *args, **kwargs) -> tangent`, one per argument, or for those in `argnums`.
 
     None means zero; "same" that the function is linear in this argument, so that it is applied to g.
-    `fun` is made by `primitive`, else TypeError; `jvpfuns` are the rules. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning;
+    `jvpfuns` are the rules. Returns nothing. As autograd's.
 
     >>> from funcad import jvp
     >>> from funcad.autograd.extend import primitive, defjvp
@@ -362,7 +371,7 @@ def def_linear(fun: primitive) -> None:
     """The function is linear in each of its arguments: the tangent is the function of g in place of that argument.
 
     For reverse mode it must be made of traceable operations; otherwise give it `defvjp` too.
-    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
 
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, def_linear

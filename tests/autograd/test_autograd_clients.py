@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -20,6 +21,7 @@ from funcad.autograd.numpy.numpy_vjps import match_complex, metadata, replace_ze
 from funcad.autograd.scipy.signal import convolve
 from funcad.autograd.scipy.stats import multivariate_normal
 from funcad.autograd.test_util import check_grads, scalar_close
+from funcad.autograd.tracer import Node, getval, new_box, trace
 from funcad.autograd.util import func, subval, subvals
 from funcad.autograd.wrap_util import unary_to_nary
 from funcad.errors import NonDifferentiableInputError
@@ -266,10 +268,73 @@ def test_rules_for_functions_that_have_theirs_change_nothing() -> None:
     ag.extend.defjvp(expit, lambda g, ans, x: 7.0 * g)
     ag.extend.defvjp(expit, lambda ans, x: lambda g: 7.0 * g)
     assert scalar_close(ag.grad(expit)(0.0), 0.25) and scalar_close(ag.deriv(expit)(0.0), 0.25)
-    with pytest.raises(TypeError, match="@primitive"):
-        ag.extend.defvjp(onp.sin, lambda ans, x: lambda g: g)
-    with pytest.raises(TypeError, match="@primitive"):
-        ag.extend.defvjp(lambda x: x, lambda ans, x: lambda g: g)
+
+
+def test_rules_for_functions_that_are_no_primitives_have_no_effect_and_say_so() -> None:
+    def cube(x: Any) -> Any:
+        return x**3
+
+    for fun in (cube, onp.sin, functools.partial(cube)):
+        with pytest.warns(UserWarning, match="@primitive"):
+            ag.extend.defvjp(fun, lambda ans, x: lambda g: 7.0 * g)
+        with pytest.warns(UserWarning, match="@primitive"):
+            ag.extend.defjvp(fun, lambda g, ans, x: 7.0 * g)
+    assert ag.grad(cube)(2.0) == 12.0 and ag.deriv(cube)(2.0) == 12.0 and ag.grad(onp.sin)(0.0) == 1.0
+    own = ag.extend.primitive(cube)  # the remedy
+    ag.extend.defvjp(own, lambda ans, x: lambda g: 7.0 * g)
+    assert ag.grad(own)(2.0) == 7.0
+    with pytest.raises(TypeError, match="takes a function"):
+        ag.extend.defvjp(3, None)
+
+
+def test_a_trace_has_a_node_that_goes_back_many_times() -> None:
+    def f(x: Any) -> Any:
+        return np.sin(x) * x[0]
+
+    def back(x: Any) -> Any:
+        value, node = trace(core.VJPNode.new_root(), f, x)
+        onp.testing.assert_array_equal(getval(value), onp.sin(getval(x)) * getval(x)[0])
+        return np.stack([core.backward_pass(row, node) for row in onp.eye(3)])
+
+    onp.testing.assert_allclose(back(X), ag.jacobian(f)(X))
+    inside = ag.grad(lambda x: np.sum(back(x) ** 2))(X)  # a trace within a transform
+    onp.testing.assert_allclose(inside, ag.grad(lambda x: np.sum(ag.jacobian(f)(x) ** 2))(X))
+    start = core.VJPNode.new_root()
+    middle, first = trace(start, f, X)
+    end, last = trace(first, np.sum, middle)  # a trace goes on where another ended
+    assert last.parents == [first] and first.parents == [start] and start.parents == [] and start.vjp(1.0) == ()
+    onp.testing.assert_allclose(core.backward_pass(1.0, last), ag.grad(lambda x: np.sum(f(x)))(X))
+    value, node = trace(core.JVPNode.new_root(onp.ones(3)), f, X)
+    onp.testing.assert_allclose(node.g, funcad.jvp(f, (X,), (onp.ones(3),))[1])
+
+
+def test_traces_that_are_none_and_what_is_refused_of_nodes() -> None:
+    for root in (core.VJPNode.new_root(), core.JVPNode.new_root(onp.ones(3))):
+        with pytest.warns(UserWarning, match="does not depend"):
+            value, node = trace(root, lambda x: 7.0, X)
+        assert value == 7.0 and node is None
+
+    def outer(y: Any) -> Any:  # traced, but not by the trace
+        with pytest.warns(UserWarning, match="does not depend"):
+            value, node = trace(core.VJPNode.new_root(), lambda x: y, X)
+        assert node is None
+        return value
+
+    assert ag.grad(outer)(2.0) == 1.0
+    with pytest.raises(NotImplementedError, match="backward_pass"):
+        new_box(X, 0, core.VJPNode.new_root())
+
+    class Counting(Node):
+        __slots__ = ()
+
+        def initialize_root(self) -> None:
+            pass
+
+    with pytest.raises(NotImplementedError, match="Counting.*\n.*make_jaxpr"):
+        trace(Counting.new_root(), np.sin, X)
+    assert "sin" in str(funcad.make_jaxpr(np.sin)(X))  # the remedy
+    with pytest.raises(NotImplementedError, match="initialize_root"):
+        Node.new_root()
 
 
 @pytest.mark.parametrize("triangle", ["L", "U"])
