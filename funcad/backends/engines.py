@@ -62,7 +62,7 @@ class EngineProgram(Program):
 
     __slots__ = (
         *("engine", "fast", "_optimized", "_fused", "generated", "native"),
-        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long", "there", "turning", "_extent"),
+        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long", "there", "turning", "_extent", "_member"),
     )
 
     def __init__(self, jaxpr: Jaxpr, engine: str):
@@ -74,6 +74,7 @@ class EngineProgram(Program):
         self._extent: tuple[int, int] | None = None
         self.generated: Any = None  # the NumPy engine's program
         self.native: Any = None  # the whole as native code
+        self._member: Any = False  # its place among programs of other sizes, if that was looked for
         self.kernels: dict[Jaxpr, Any] = {}  # the native code of groups, by their programs
         self.reasons: list[str] = []  # why parts are not native
         self.runs_until_native = 0  # runs until the whole is compiled as native code, if that was put off
@@ -117,7 +118,7 @@ class EngineProgram(Program):
         function = self.function
         if function is None:
             self.runs += 1
-            if self.runs <= COLD or self._waits():
+            if self.runs <= COLD and not self._takes_over() or self._waits():
                 return self._step_by_step(values)
             function = self.written_out()
         elif self.runs_until_native:
@@ -135,8 +136,13 @@ class EngineProgram(Program):
         return True
 
     def may_compile(self, account: Any) -> bool:
-        """Does an account allow it? First what passes take is spent, which tells what the rest will take."""
+        """Does an account allow it? First what passes take is spent, which tells what the rest will take.
+
+        Where the text of other sizes fits, nothing else is looked at.
+        """
         if self._optimized is None:
+            if self._takes_over():
+                return account.takes_over()  # type: ignore[no-any-return]
             if not account.passes(len(self.jaxpr.equations)):
                 return False
             account.passed(sum(self.extent))
@@ -188,27 +194,40 @@ class EngineProgram(Program):
         return self._fused
 
     def _compile(self) -> Callable[[list[Any]], list[Any]]:
-        native = self.engine != "numpy" and _later("native.target").available()
-        if native and self.jaxpr.memo.get("siblings", 0):
-            self.runs_until_native = self._patience()
-        if native and not self.runs_until_native:
-            made["compiled"] += 1
-            if not self._whole():
-                self._in_groups()
-            return self.function  # type: ignore[no-any-return]
-        member = _later("sizes").member_of(self.jaxpr)
-        self.generated = member and member.taken_over()
-        if self.generated is None:
-            made["compiled"] += 1
-            self.generated = _later("emission").generate(self.fused)
-            if member is not None:
-                member.learn(self.generated)
-        else:
+        if self._takes_over():
             made["taken over"] += 1
             if self.runs_until_native == TIER_UP_RUNS:
                 self.runs_until_native = TIER_UP_RUNS_OF_SIZES
+        else:
+            member = self._place()
+            made["compiled"] += 1
+            if self._is_native_at_once():
+                if not self._whole():
+                    self._in_groups()
+                return self.function
+            self.generated = _later("emission").generate(self.fused)
+            if member is not None:
+                member.learn(self.generated)
         self.quiet = self.generated.quiet
         return self._limited(self.generated)
+
+    def _is_native_at_once(self) -> bool:
+        return not self.runs_until_native and self.engine != "numpy" and bool(_later("native.target").available())
+
+    def _place(self) -> Any:
+        """Its place among programs of other sizes; None where it has none, or is native at once."""
+        if self._member is False:
+            if self.jaxpr.memo.get("siblings", 0) and self._is_native_at_once():
+                self.runs_until_native = self._patience()
+            self._member = None if self._is_native_at_once() else _later("sizes").member_of(self.jaxpr)
+        return self._member
+
+    def _takes_over(self) -> bool:
+        """Is there a text of other sizes, which is this program's with its numbers filled in?"""
+        if self.generated is None and self.jaxpr.memo.get("sizes"):
+            member = self._place()
+            self.generated = member and member.taken_over()
+        return self.generated is not None
 
     @contextmanager
     def noted(self, engine: str = "") -> Iterator[None]:

@@ -31,6 +31,7 @@ COSTS = {  # seconds of one core, of what is counted
     "hop": 8e-6,  # and from one such part to the next;
     "passed": 1e-5,  # an equation that the compiler looks at,
     "left": 2e-5,  # one that is left then,
+    "text": 7e-4,  # a program that takes over the text of other sizes,
     "program": 3e-3,  # a program that it writes,
     "scalar": 3.5e-5,  # each of its equations, of numbers
     "array": 1.25e-4,  # or of arrays
@@ -191,6 +192,10 @@ class Account:
     def passed(self, left: int) -> None:
         """It was looked at, and so many are left: this tells what it has taken."""
         self.compiling += left * COSTS["left"]
+
+    def takes_over(self) -> bool:
+        """May a program take over the text of other sizes now?"""
+        return self.spends(COSTS["text"], "the text of other sizes taken over")
 
     def compiles(self, numbers: int, arrays: int) -> bool:
         """Is a program of so many equations of numbers and of arrays, which are left, to be compiled now?"""

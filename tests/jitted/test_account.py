@@ -375,3 +375,37 @@ def test_results_are_pythons_whatever_is_spent(monkeypatch, f, calls, free):
                 np.testing.assert_allclose(y, x, rtol=1e-12)
         assert found[2] == expected[2]
     j.clear_cache()
+
+
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
+def test_a_new_size_costs_one_trace_and_nothing_else(engine):
+    def f(x):
+        return np.sum(np.tanh(x @ np.ones((x.shape[1], 5)) + 0.5) ** 2)
+
+    j = fc.jit(fc.value_and_grad(f))
+    with fc.config.set(engine=engine):
+        for n in (40, 50, 33, 45):  # the first is native, or not: three texts are learnt from
+            for _ in range(4):
+                j(np.ones((n, 7)))
+        before, traces, spent = dict(made), counters["traces"], j.cost().compiling
+        sizes = [21, 39, 55, 37]
+        for n in sizes:
+            value, gradient = fc.value_and_grad(f)(x := np.linspace(-1.0, 1.0, 7 * n).reshape(n, 7))
+            for _ in range(3):
+                found = j(x)
+                np.testing.assert_allclose(found[0], value, rtol=1e-12)
+                np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-14)
+    assert counters["traces"] - traces == len(sizes)
+    assert made == {"compiled": before["compiled"], "taken over": before["taken over"] + len(sizes)}
+    assert j.cost().compiling - spent == pytest.approx(len(sizes) * COSTS["text"])  # no pass has looked at them
+    assert all("text of other sizes" in d or "recording" in d for d in j.cost().decisions[-2 * len(sizes) :])
+
+
+def test_many_sizes_have_few_texts():
+    j = fc.jit(lambda x: np.sum(np.sin(x) * 2.0 + 1.0, axis=0) / x.shape[0])
+    before = dict(made)
+    for n in range(70, 137):
+        for _ in range(3):
+            j(np.ones((n, 3)))
+    compiled, taken = [made[k] - before[k] for k in ("compiled", "taken over")]
+    assert 3 <= compiled <= 4 and taken >= 30
