@@ -22,7 +22,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace, bind
 from funcad.ir.tracer import Tracer, value_key
 from funcad.masks.masked_rules import rule_of
-from funcad.masks.masks import CALM
+from funcad.masks.masks import CALM, reach_of
 from funcad.memo import compared_by, remembers
 from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.shape import broadcast_to
@@ -65,7 +65,7 @@ class DerivedPull(Pull):
         # consts and what is kept -> what `rest` reads, where that is computed on the way back
         self.late: Jaxpr | None = None
         self.consts: list[Any] = []
-        self.begins = begins_in(rest)
+        self.begins = mask_begins(rest)
         self.run = self._several if self.many else self._first
 
     def _first(
@@ -124,21 +124,14 @@ class DerivedPull(Pull):
         if self.free:
             found = self.derived.get("columns")
             if found is None:
-                program = self._transposed((False,))
+                program = self.transposed((False,))
                 found = self.derived["columns"] = _written(program, False, self.wide, False, columns=True)
             found(cts, given[0], numbers, kept)
             return
         absent = tuple([c is None for c in given])
         found = self.derived.get(("columns", absent, size))
         if found is None:
-            jaxpr, consts, n, m, which = self._transposed(absent)
-            jaxpr = _interpreter().broadcast_scalars(jaxpr)
-            batched = [False] * (len(consts) + n) + [True] * absent.count(False)
-            batch = import_module("funcad.transforms.batch")
-            derived, more, flags = batch.batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(which))
-            derived = _without_sources(prune(derived))
-            found = _written((derived, [*more, *consts], n, m, which), self.many, False, False)
-            self.derived["columns", absent, size] = found
+            found = self.derived["columns", absent, size] = _written(self.batched(absent, size), self.many, False, False)
         found(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
     def _function(self, absent: tuple[bool, ...], traced: bool) -> Any:
@@ -146,11 +139,11 @@ class DerivedPull(Pull):
         if found is None:
             program = self.derived.get(absent)
             if program is None:
-                program = self.derived[absent] = self._transposed(absent)
+                program = self.derived[absent] = self.transposed(absent)
             found = self.derived[absent, traced] = _written(program, self.many, self.wide, traced)
         return found
 
-    def _transposed(self, absent: tuple[bool, ...]) -> Any:
+    def transposed(self, absent: tuple[bool, ...]) -> Any:
         """(the program, its constants, how many values it keeps and operands it has, and which it gives cotangents of)."""
         rest, n = self.rest, len(self.sources)
         m = len(rest.inputs) - (n if self.late is None else len(self.late.outputs))
@@ -170,6 +163,15 @@ class DerivedPull(Pull):
             outer.close()
         derived = _without_sources(prune(derived))
         return derived, consts, n, m, which
+
+    def batched(self, absent: tuple[bool, ...], size: int) -> Any:
+        """`transposed` for as many cotangents, along a new axis 0."""
+        jaxpr, consts, n, m, which = self.transposed(absent)
+        jaxpr = _interpreter().broadcast_scalars(jaxpr)
+        mapped = [False] * (len(consts) + n) + [True] * absent.count(False)
+        batch = import_module("funcad.transforms.batch")
+        derived, more, _ = batch.batch_jaxpr(jaxpr, size, tuple(mapped), (True,) * len(which))
+        return _without_sources(prune(derived)), [*more, *consts], n, m, which
 
     def _reads(self) -> Any:
         """The pull of what only reads elements of an array: they are added where they were, in one buffer."""
@@ -227,9 +229,15 @@ class ByProgram(DerivedPull):
         self.run = self._transpose
 
 
-def begins_in(rest: Jaxpr) -> bool:
-    """May a mask begin in this linear program?"""
-    return not all([e.primitive.reach in CALM and e.primitive.needs is None for e in rest.equations])
+def mask_begins(linear: Jaxpr) -> bool:
+    """May a cotangent that goes back through this program have elements that no path leads to?"""
+    for primitive, inputs, params, outputs, _ in linear.equations:
+        reach = None if primitive.needs is not None else reach_of(primitive, params)
+        if primitive.needs is not None or reach in ("choice", "reads", "picks"):
+            return True
+        if reach not in CALM and any([a.aval.size > outputs[0].aval.size for a in inputs if type(a) is Var]):
+            return True
+    return False
 
 
 def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
@@ -401,15 +409,15 @@ def _cut(
     like = [input_like(outer, o) for o in outs]
     given = [None if row is None else tangents[row] for row in rows]
     results: list[Any] = []
+    operands = [values[id(p)] for p in primals]
     try:
-        operands = [values[id(p)] for p in primals]
         found = rule_of(primitive, operands, given, like if primitive.multiple else like[0], params, shape)
         results = found if primitive.multiple else [found]
     except _Undecided:
         pass
-    numbers: Any = {x.atom: len(primals) + i for i, x in enumerate(like)}
-    for i, p in enumerate(primals):
-        numbers.setdefault(values[id(p)].atom, i)
+    numbers: Any = {}
+    for i, x in enumerate([*operands, *like]):
+        numbers.setdefault(x.atom, i)
     start, number = 0, len(primals) + len(outs)
     while number < n_known:  # computed by the parts before
         for v in outer.equations[start].outputs:
@@ -435,10 +443,13 @@ def _cut(
     atoms = [outer.atom(x) for x in kept]
     fresh = list(dict.fromkeys([a for a in atoms if a not in numbers]))
     part = _RulePart(outer, equations, fresh, numbers) if fresh else None
-    # what is computed element by element of no more than it gives may wait until the way back
-    if part is not None and reads is None and not answers and _by_elements(equations):
-        if _is_cheap_to_keep(part, atoms, fresh, numbers):
-            reads = tuple(dict.fromkeys([*part.reads, *[numbers[a] for a in atoms if a in numbers]]))
+    # what is computed of values that are kept anyway, or element by element of no larger ones, may wait until the way back
+    if part is not None and reads is None and not answers:
+        others = [numbers[a] for a in atoms if a in numbers]
+        if {*part.reads} <= {*others} if part.reads else not equations:
+            reads = tuple(dict.fromkeys(others))
+        elif _by_elements(equations) and _is_cheap_to_keep(part, others, fresh, numbers):
+            reads = tuple(dict.fromkeys([*part.reads, *others]))
     if reads is not None:
         of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}
         pull = DerivedPull(rest, None, reads, there, wide)
@@ -456,14 +467,13 @@ def _cut(
 
 def _is_cheap_to_keep(
     part: _RulePart,
-    atoms: Sequence[Any],
+    others: Sequence[int],
     fresh: Sequence[Any],
     numbers: Mapping[Any, int],
 ) -> bool:
     """Are what the part reads no more and no larger values than what it computes, so that it may wait until going back?"""
     if part.consts:
         return False
-    others = {numbers[a] for a in atoms if a in numbers}
     avals = {n: a.aval for a, n in numbers.items()}
     read = [avals[n] for n in part.reads if n not in others]
     return sum([a.dtype.itemsize for a in read]) <= sum([a.aval.dtype.itemsize for a in fresh])

@@ -233,9 +233,9 @@ class WrittenPull(Pull):
         """The pull by the rule, which reads the same."""
         if self.by_rule is None:
             primitive, alike, avals, rows, outs, params = self.rule
-            like = [_like(a) for a in avals]
+            like = [example(a) for a in avals]
             examples = [like[i] for i in alike]  # rules look whether two are one
-            rule = primitive, examples, rows, [_like(a) for a in outs], params, None
+            rule = primitive, examples, rows, [example(a) for a in outs], params, None
             keeps = None if self.part else self.sources
             found = self.by_rule = derived_pulls.derived([], rule, self.wide, keeps)
             found.free = self.free
@@ -275,7 +275,7 @@ class WrittenPull(Pull):
 compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
 
 
-def _like(aval: Any) -> Any:
+def example(aval: Any) -> Any:
     """A value of this aval that takes no memory."""
     if type(aval) is not LiteralAval:
         return np.broadcast_to(np.zeros((), aval.dtype), aval.shape)
@@ -345,7 +345,7 @@ def pull_by_elements(
         size = () if not wide and any([row is not None and not array for row, array in zip(rows, arrays)]) else 2
         for p, value, array in zip(primals, given, arrays):
             if id(p) not in like:  # new objects: the value of a traced number may be the object that another operand is
-                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else _like(aval_of(value))
+                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else example(aval_of(value))
         examples = [like[id(p)] for p in primals]
         some = np.ndarray in map(type, examples)
         rule = primitive, examples, rows, [np.empty(size, aval_of(out).dtype) if some else out], params, None
