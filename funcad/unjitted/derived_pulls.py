@@ -145,7 +145,7 @@ class DerivedPull(Pull):
 
     def transposed(self, absent: tuple[bool, ...]) -> Any:
         """(the program, its constants, how many values it keeps and operands it has, and which it gives cotangents of)."""
-        rest, n = self.rest, len(self.sources)
+        rest, n = self.rest, self.n_kept
         m = len(rest.inputs) - (n if self.late is None else len(self.late.outputs))
         outer = AbstractTrace("the backward pass")
         saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines
@@ -224,7 +224,8 @@ class ByProgram(DerivedPull):
     alone = True
 
     def __init__(self, rest: Jaxpr, n_kept: int, there: Sequence[int]):
-        super().__init__(rest, None, range(n_kept), there)
+        super().__init__(rest, None, (), there)
+        self.n_kept = n_kept
         self.stacks = StackAval in map(type, (*rest.in_avals, *rest.out_avals))
         self.run = self._transpose
 

@@ -124,13 +124,15 @@ class Pull:
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
     """
 
-    __slots__ = ("part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many", "asked")
+    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "square", "free", "many", "asked")
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
+    plain = False  # do results lie as NumPy's, whatever the primitive says?
 
     def __init__(self, part: Any, sources: Sequence[int], there: Sequence[int], wide: bool = False):
         self.part = part  # what computes a part of what is kept, or None
         self.sources = tuple(sources)  # the numbers of what is kept, among operands, results, and what the parts computed
+        self.n_kept = len(self.sources)
         self.there = tuple(there)  # the results that have tangents
         self.wide = wide  # NumPy broadcast the operands
         self.many = len(there) > 1
@@ -139,10 +141,6 @@ class Pull:
         self.square = False  # may the square of the result be known?
         self.derived: dict[Any, Any] = {}
         self.run: Any = None
-
-    @property
-    def n_kept(self) -> int:
-        return len(self.sources)
 
     def traced(
         self,
@@ -386,9 +384,14 @@ def _found(
         node = found
     if not node:
         return node, []
-    if node.part is not None:
-        known += node.part.computed(known, outer)
-    return node, [known[i] for i in node.sources]
+    return node, known_of(node, known, outer)
+
+
+def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:
+    """What a row keeps, of operands, results and what was computed of them."""
+    if pull.part is not None:
+        known = [*known, *pull.part.computed(known, outer)]
+    return [known[i] for i in pull.sources]
 
 
 def _ahead(rule: tuple, wide: bool) -> Any:
