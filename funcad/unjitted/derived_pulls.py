@@ -462,7 +462,6 @@ def _cut(
         numbers |= {a: number + i for i, a in enumerate(fresh)}
         pull = DerivedPull(rest, part, [numbers[a] for a in atoms], there, wide)
     pull.free = _by_elements(equations) and _by_elements(rest.equations)
-    pull.square = primitive.square is not None
     return pull
 
 

@@ -37,7 +37,7 @@ class _ElementRow:
     run: Any
     back: Any
     there, sources = (0,), ()
-    many = square = free = False
+    many = free = False
     begins = plain = True
     n_kept = 0
 

@@ -124,7 +124,7 @@ class Pull:
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
     """
 
-    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "square", "free", "many", "asked")
+    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "free", "many", "asked")
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
     plain = False  # do results lie as NumPy's, whatever the primitive says?
@@ -138,7 +138,6 @@ class Pull:
         self.many = len(there) > 1
         self.free = False  # of shapes: element by element, so that it serves lanes
         self.asked = False  # did the rule ask whether a condition holds everywhere?
-        self.square = False  # may the square of the result be known?
         self.derived: dict[Any, Any] = {}
         self.run: Any = None
 
@@ -199,7 +198,6 @@ class WrittenPull(Pull):
         super().__init__(part, sources, (0,), wide)
         whole = "shapes" not in found.reads and (part is None or not part.bound)
         self.begins, self.free = found.begins, whole and primitive.emit is not None
-        self.square = primitive.square is not None
         self.function: Any = found.function
         self.bound: Any = tuple([bound[r] for r in found.reads if type(r) is str])
         ids = list(map(id, primals))

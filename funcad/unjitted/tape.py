@@ -244,7 +244,8 @@ class Tape(Protector):
             plain = [plain_result(o, primals) for o in outs]
             return plain if primitive.multiple else plain[0]
         rest = (shape, *[shape_of(primals[numbers.index(n)]) for n in known]) if wide else _EMPTY
-        results = self.rows(pull, tuple(known), rest, (primitive, args, params, bits, shape), outs, source, primals, kept)
+        operation = primitive, args, params, bits, shape
+        results = self.rows(pull, tuple(known), rest, operation, outs, source, primals, kept)
         return results if primitive.multiple else results[0]
 
     def rows(
@@ -550,9 +551,15 @@ class Tape(Protector):
         # what was broadcast is summed by the shapes, which are kept after the values
         rest: tuple = _EMPTY
         if shape is not None:
-            rest = (shape, a.shape) if ty is None or ty == tx else (shape, b.shape) if tx is None else (shape, a.shape, b.shape)
+            if tx is None:
+                rest = shape, b.shape
+            elif ty is None or ty == tx:
+                rest = shape, a.shape
+            else:
+                rest = shape, a.shape, b.shape
         source = source or self.source_at(_getframe(2))
-        return self.row(pull, numbers, rest, (primitive, (x, y), {}, None, shape), out, True, source, (p, q), known)
+        operation = primitive, (x, y), {}, None, shape
+        return self.row(pull, numbers, rest, operation, out, True, source, (p, q), known)
 
     def _seen(self, p: Any) -> tuple[Any, Any]:
         """What the short ways look at instead of a traced operand: of lanes, what they say of an array."""
@@ -636,7 +643,8 @@ class Tape(Protector):
             if not pull:
                 return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, user_source(3))
         source = source or self.source_at(_getframe(2))
-        return self.row(pull, (x.tangent,), _EMPTY, (primitive, (x,), params or {}, bits, None), out, True, source, (p,), known)
+        operation = primitive, (x,), params or {}, bits, None
+        return self.row(pull, (x.tangent,), _EMPTY, operation, out, True, source, (p,), known)
 
     def product(self, x: Any, y: Any) -> Any:
         """The product of float vectors or matrices that fit: the traced result; None for everything else."""
@@ -706,7 +714,8 @@ class Tape(Protector):
             numbers = (u,) if t is None else (t,) if u is None or t == u else numbers
         own = type(out) is not _ndarray or out.base is None and out is not p
         source = source or self.source_at(_getframe(3))
-        return self.row(pull, numbers, _EMPTY, (primitive, args, params, bits, None), out, own, source, primals, known)
+        operation = primitive, args, params, bits, None
+        return self.row(pull, numbers, _EMPTY, operation, out, own, source, primals, known)
 
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
@@ -822,7 +831,8 @@ class ByRule:
         rest, kept = partial_eval.drop_unused_residuals(prune(rest), kept)
         pull = derived_pulls.ByProgram(rest, len(kept), there)
         tape.outer = tape.outer or Tracer in map(type, kept)
-        rows = tape.rows(pull, tuple(self.rows), tuple(kept), (primitive, args, params, None, shape), outs, source, primals)
+        operation = primitive, args, params, None, shape
+        rows = tape.rows(pull, tuple(self.rows), tuple(kept), operation, outs, source, primals)
         return rows, touts
 
     def _settled(self, touts: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
