@@ -8,7 +8,7 @@ of a few lines, the *pull*, which makes the calls that `transpose_eval` would ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -131,7 +131,8 @@ class DerivedPull(Pull):
         absent = tuple([c is None for c in given])
         found = self.derived.get(("columns", absent, size))
         if found is None:
-            found = self.derived["columns", absent, size] = _written(self.batched(absent, size), self.many, False, False)
+            program = self.batched(absent, size)
+            found = self.derived["columns", absent, size] = _written(program, self.many, False, False)
         found(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
     def _function(self, absent: tuple[bool, ...], traced: bool) -> Any:
@@ -446,10 +447,13 @@ def _cut(
     part = _RulePart(outer, equations, fresh, numbers) if fresh else None
     # what is computed of values that are kept anyway, or element by element of no larger ones, may wait until the way back
     if part is not None and reads is None and not answers:
+        avals = {n: a.aval for a, n in numbers.items()}
         others = [numbers[a] for a in atoms if a in numbers]
-        if {*part.reads} <= {*others} if part.reads else not equations:
-            reads = tuple(dict.fromkeys(others))
-        elif _by_elements(equations) and _is_cheap_to_keep(part, others, fresh, numbers):
+        more = [n for n in part.reads if n not in others]
+        read = sum([avals[n].dtype.itemsize for n in more])
+        computed = sum([a.aval.dtype.itemsize for a in fresh])
+        late = part.reads and not more or not equations
+        if late or _by_elements(equations) and not part.consts and read <= computed:
             reads = tuple(dict.fromkeys([*part.reads, *others]))
     if reads is not None:
         of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}
@@ -463,20 +467,6 @@ def _cut(
         pull = DerivedPull(rest, part, [numbers[a] for a in atoms], there, wide)
     pull.free = _by_elements(equations) and _by_elements(rest.equations)
     return pull
-
-
-def _is_cheap_to_keep(
-    part: _RulePart,
-    others: Sequence[int],
-    fresh: Sequence[Any],
-    numbers: Mapping[Any, int],
-) -> bool:
-    """Are what the part reads no more and no larger values than what it computes, so that it may wait until going back?"""
-    if part.consts:
-        return False
-    avals = {n: a.aval for a, n in numbers.items()}
-    read = [avals[n] for n in part.reads if n not in others]
-    return sum([a.dtype.itemsize for a in read]) <= sum([a.aval.dtype.itemsize for a in fresh])
 
 
 def _by_elements(equations: Sequence[Equation]) -> bool:

@@ -87,10 +87,17 @@ def text_of_pull(
     printer.program(jaxpr, consts)
     there = dict(zip(which, map(printer.atom, jaxpr.outputs)))
     lines = printer.text([there.get(j, "None") for j in range(m)])
-    elementwise = all([is_elementwise(e.primitive) and e.outputs[0].aval.shape == out.shape for e in jaxpr.equations])
-    reads: list[Any] = [*kept, *["shapes"] * (not (elementwise and is_elementwise(primitive))), *["params"] * bool(free)]
+    made = [e.outputs[0].aval.shape for e in jaxpr.equations if is_elementwise(e.primitive)]
+    elementwise = made == [out.shape] * len(jaxpr.equations)
+    reads: list[Any] = list(kept)
+    if not (elementwise and is_elementwise(primitive)):
+        reads.append("shapes")
+    if free:
+        reads.append("params")
     text = Text(lines, tuple(reads), printer.called(lines), mask_begins(pull.rest), elementwise)
-    return text if pull.part is None else _with_first(text, pull.part, n, _Printer({}, shapes, named))
+    if pull.part is None:
+        return text
+    return _with_first(text, pull.part, n, _Printer({}, shapes, named))
 
 
 def _with_first(text: Text, part: Any, n: int, printer: _Printer) -> Text:
@@ -135,7 +142,8 @@ class _Printer:
 
     def text(self, answers: Sequence[str]) -> tuple[str, ...]:
         """The lines of a function that returns these."""
-        return tuple(inlined([f"{name} = {value}" for name, value in self.lines], f"return {', '.join(answers)}", self.loose))
+        lines = [f"{name} = {value}" for name, value in self.lines]
+        return tuple(inlined(lines, f"return {', '.join(answers)}", self.loose))
 
     def called(self, lines: Sequence[str]) -> dict[str, Primitive]:
         used = set(re.findall(r"\w+", "\n".join(lines)))

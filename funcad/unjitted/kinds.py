@@ -306,63 +306,31 @@ def pull_of(
     params: dict,
     shape: Any,
     outer: bool = False,
+    wide: bool | None = None,
 ) -> tuple[Any, list[Any]]:
     """(the pull of operands of the kind that the key says, what it keeps of these).
 
-    In place of the pull None: the rule gives no tangent; False: it raises. `rows`, for tangents: None, or a number for each.
-    `outer`: outer traces have a part in the values.
+    In place of the pull None: the rule gives no tangent; False: it raises, or it cannot be said without shapes that the key has
+    not. `rows`, for tangents: None, or a number for each. `outer`: outer traces have a part in the values. `wide`: of an
+    operation element by element, whose key has no shapes, whether NumPy broadcast the operands.
     """
-    return _found(key, (primitive, primals, rows, outs, params, shape), [*primals, *outs], False, outer)
-
-
-def pull_by_elements(
-    key: tuple,
-    primitive: Any,
-    primals: Sequence[Any],
-    rows: Sequence[Any],
-    out: Any,
-    params: dict,
-    wide: bool,
-    outer: bool = False,
-) -> tuple[Any, list[Any]]:
-    """The same of an operation element by element, whose key has no shapes; `wide`: NumPy broadcast the operands.
-
-    In place of the pull False, if this cannot be said without shapes.
-    """
-    node: Any = kinds.get(key, UNKNOWN)
-    rule: tuple = ()
-    if node is False:
-        return False, []
-    if node is UNKNOWN or type(node) is RuleQuestion:
-        like: dict[int, Any] = {}
-        given = [concrete_value(p) for p in primals]
-        # a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
-        arrays = [type(p) is np.ndarray or type(p) is Tracer and p.aval.shape != () for p in given]
-        size = () if not wide and any([row is not None and not array for row, array in zip(rows, arrays)]) else 2
-        for p, value, array in zip(primals, given, arrays):
-            if id(p) not in like:  # new objects: the value of a traced number may be the object that another operand is
-                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else example(aval_of(value))
-        examples = [like[id(p)] for p in primals]
-        some = np.ndarray in map(type, examples)
-        rule = primitive, examples, rows, [np.empty(size, aval_of(out).dtype) if some else out], params, None
-    known = [*primals, out]
-    if wide and outer:  # what is recorded has operands of one shape
-        known = [broadcast_to(x, out.shape) for x in known]
-    return _found(key, rule, known, True, outer, wide)
-
-
-def _found(
-    key: tuple,
-    rule: tuple,
-    known: list[Any],
-    free: bool,
-    outer: bool,
-    wide: bool = False,
-) -> tuple[Any, list[Any]]:
     node = kinds.get(key, UNKNOWN)
+    rule = primitive, primals, rows, outs, params, shape
+    known = [*primals, *outs]
+    if wide is not None and node is not False:
+        if node is UNKNOWN or type(node) is RuleQuestion:
+            rule = primitive, *_examples(primals, rows, outs, wide), params, None
+        # what is recorded has operands of one shape
+        if wide and outer:
+            known = [broadcast_to(x, outs[0].shape) for x in known]
+
+    def of(found: Any) -> Any:
+        usable = wide is None or not found or found.free
+        return found if usable else False
+
     if node is UNKNOWN:
-        node = _ahead(rule, wide) or derived_pulls.derived([], rule, wide)
-        node = kinds.put(key, node if not (free and node) or node.free else False)
+        found = _ahead(rule, bool(wide)) or derived_pulls.derived([], rule, bool(wide))
+        node = kinds.put(key, of(found))
     answers: list[tuple[bool, int]] = []
     while type(node) is RuleQuestion:
         known += node.part.computed(known, outer)
@@ -375,14 +343,34 @@ def _found(
         answers.append((answer, len(known)))
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:
-            found = derived_pulls.derived(answers, rule, wide)
-            found = node.ways[answer] = found if not (free and found) or found.free else False
+            found = node.ways[answer] = of(derived_pulls.derived(answers, rule, bool(wide)))
             if isinstance(found, Pull):
                 found.asked = True
         node = found
     if not node:
         return node, []
     return node, known_of(node, known, outer)
+
+
+def _examples(
+    primals: Sequence[Any],
+    rows: Sequence[Any],
+    outs: Sequence[Any],
+    wide: bool,
+) -> tuple[list[Any], Sequence[Any], list[Any]]:
+    """Operands of one size that stand for all, the rows, and results."""
+    like: dict[int, Any] = {}
+    given = [concrete_value(p) for p in primals]
+    # a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
+    arrays = [type(p) is np.ndarray or type(p) is Tracer and p.aval.shape != () for p in given]
+    scalar = any([row is not None and not array for row, array in zip(rows, arrays)])
+    size = () if scalar and not wide else 2
+    for p, value, array in zip(primals, given, arrays):
+        if id(p) not in like:  # new objects: the value of a traced number may be the object that another operand is
+            like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else example(aval_of(value))
+    operands = [like[id(p)] for p in primals]
+    some = np.ndarray in map(type, operands)
+    return operands, rows, [np.empty(size, aval_of(o).dtype) if some else o for o in outs]
 
 
 def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:

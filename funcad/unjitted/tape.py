@@ -40,7 +40,7 @@ from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
-from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_by_elements, pull_of
+from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_of
 from funcad.unjitted.outside import COPIED, NO_LOCKS, Outside, Protector
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
@@ -202,7 +202,8 @@ class Tape(Protector):
             if found is not None:
                 own = type(out) is not _ndarray or out.base is None
                 pull, rows, kept = found
-                return self.row(pull, rows, kept, (primitive, tuple(args), params, bits, None), out, own, user_source(4))
+                operation = primitive, tuple(args), params, bits, None
+                return self.row(pull, rows, kept, operation, out, own, user_source(4))
         return self.written(primitive, tuple(args), primals, numbers, params, bits, shape, out, user_source(4))
 
     def written(
@@ -233,7 +234,7 @@ class Tape(Protector):
         by_elements = primitive.emit is not None and not primitive.multiple
         if by_elements and (wide or all([n is None or shape_of(p) == shape_of(out) for p, n in zip(primals, numbers)])):
             key = (primitive, bits, wide, *[_class_of(concrete_value(p)) for p in primals], *alike, *rows)
-            pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide, outer)
+            pull, kept = pull_of(key, primitive, primals, rows, outs, params, None, outer, wide)
         if pull is False:
             wide = False
             key = (primitive, bits, shape, *map(kind_of, primals), *alike, *rows)
@@ -545,7 +546,8 @@ class Tape(Protector):
         known = None
         if not pull or pull.part is not None:
             rows = _ROWS[which & 3]
-            pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None, outer)
+            wide = shape is not None
+            pull, known = pull_of(key, primitive, (p, q), rows, [out], {}, None, outer, wide)
             if not pull:
                 return self.written(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out, user_source(3))
         # what was broadcast is summed by the shapes, which are kept after the values
@@ -558,8 +560,8 @@ class Tape(Protector):
             else:
                 rest = shape, a.shape, b.shape
         source = source or self.source_at(_getframe(2))
-        operation = primitive, (x, y), {}, None, shape
-        return self.row(pull, numbers, rest, operation, out, True, source, (p, q), known)
+        about: tuple = primitive, (x, y), {}, None, shape
+        return self.row(pull, numbers, rest, about, out, True, source, (p, q), known)
 
     def _seen(self, p: Any) -> tuple[Any, Any]:
         """What the short ways look at instead of a traced operand: of lanes, what they say of an array."""
@@ -639,7 +641,7 @@ class Tape(Protector):
         if not pull or pull.part is not None:
             pull = False
             if primitive.emit is not None:
-                pull, known = pull_by_elements(key, primitive, (p,), (0,), out, params or {}, False, outer)
+                pull, known = pull_of(key, primitive, (p,), (0,), [out], params or {}, None, outer, False)
             if not pull:
                 return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, user_source(3))
         source = source or self.source_at(_getframe(2))

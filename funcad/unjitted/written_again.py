@@ -166,7 +166,8 @@ class _Reading:
 def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[int], constants: Sequence[Any]) -> Callable:
     """A function of a tape and of operands of the same kinds that writes these rows: as lines of Python, without a look."""
     scope: dict[str, Any] = {"user_source": user_source, "restore_warnings": restore_warnings, "pending": pending}
-    scope |= {"deliver": deliver, "with_value": with_value, "float64": np.float64, "known_of": known_of}
+    scope |= {"deliver": deliver, "with_value": with_value}
+    scope |= {"float64": np.float64, "known_of": known_of}
     scope |= {f"c{i}": c for i, c in enumerate(constants)}
     names = [(f"x{k}", f"p{k}", f"t{k}") if type(a) is Tracer else (f"x{k}", f"x{k}", "None") for k, a in enumerate(operands)]
     lines = ["def again(tape, operands):", " source = user_source(3)", f" {''.join([f'{x}, ' for x, *_ in names])}= operands"]
@@ -213,7 +214,8 @@ def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str],
     tangents = [x.tangent if type(x) is Tracer else None for x in step.operands]
     numbers = "".join([f"{ts[tangents.index(m)]}, " for m in numbers])
     operation = f"(primitive{i}, {given}, params{i}, bits{i}, shape{i})"
-    return [f" r{i} = tape.row(pull{i}, ({numbers}), rest{i}, {operation}, o{i}, {bool(own)}, source, {primals}{known})"]
+    row = f"pull{i}, ({numbers}), rest{i}, {operation}, o{i}, {bool(own)}, source, {primals}"
+    return [f" r{i} = tape.row({row}{known})"]
 
 
 @remembers(4096)
