@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.where import GENERATED, state, user_source
+from funcad.host.where import state, user_source
 from funcad.ir.aval import Atom, LiteralAval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import AbstractTrace, bind
 from funcad.ir.tracer import Tracer, value_key
 from funcad.masks.masked_rules import rule_of
-from funcad.masks.masks import CALM, reach_of
-from funcad.memo import compared_by, remembers
+from funcad.masks.masks import CALM
+from funcad.memo import compared_by
 from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
-from funcad.unjitted.kinds import Pull, RowCotangents, RuleQuestion, add_read, fit, fit_columns
+from funcad.unjitted.kinds import Pull, RowCotangents, RuleQuestion, add_read, compiled, fit
 
 _interpreter = partial(import_module, "funcad.backends.interpreter")
 _transpose = partial(import_module, "funcad.transforms.transpose")
@@ -65,7 +65,7 @@ class DerivedPull(Pull):
         # consts and what is kept -> what `rest` reads, where that is computed on the way back
         self.late: Jaxpr | None = None
         self.consts: list[Any] = []
-        self.begins = mask_begins(rest)
+        self.begins = begins_in(rest)
         self.run = self._several if self.many else self._first
 
     def _first(
@@ -231,15 +231,9 @@ class ByProgram(DerivedPull):
         self.run = self._transpose
 
 
-def mask_begins(linear: Jaxpr) -> bool:
-    """May a cotangent that goes back through this program have elements that no path leads to?"""
-    for primitive, inputs, params, outputs, _ in linear.equations:
-        reach = None if primitive.needs is not None else reach_of(primitive, params)
-        if primitive.needs is not None or reach in ("choice", "reads", "picks"):
-            return True
-        if reach not in CALM and any([a.aval.size > outputs[0].aval.size for a in inputs if type(a) is Var]):
-            return True
-    return False
+def begins_in(rest: Jaxpr) -> bool:
+    """May a mask begin in this linear program?"""
+    return not all([e.primitive.reach in CALM and e.primitive.needs is None for e in rest.equations])
 
 
 def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
@@ -255,7 +249,7 @@ def _written(
 ) -> Any:
     """A function of the transposed program: `run(cts, ct, numbers, kept)`; `traced`: some of the values are."""
     jaxpr, consts, n, m, which = program
-    scope: dict[str, Any] = {"fit": fit_columns if columns else fit}
+    scope: dict[str, Any] = {"fit": fit}
     names: dict[Any, str] = {}
     for i, (v, c) in enumerate(zip(jaxpr.inputs, consts)):
         names[v] = f"g{i}"
@@ -294,17 +288,12 @@ def _written(
         lines.append(text)
     for j, o in zip(which, jaxpr.outputs):
         value = read(o)
-        value = f"fit({value}, f{j})" if wide else value
+        value = f"fit({value}, f{j}, {int(columns)})" if wide else value
         lines += [f" n = numbers[{j}]", f" if cts[n] is None: cts[n] = {value}", f" else: cts.add(n, {value})"]
     if len(lines) == 1:
         lines.append(" pass")
-    exec(_code("\n".join(lines)), scope)
+    exec(compiled("\n".join(lines)), scope)
     return scope["run"]
-
-
-@remembers(4096)
-def _code(text: str) -> Any:
-    return compile(text, GENERATED, "exec")
 
 
 # -- rules cut in two

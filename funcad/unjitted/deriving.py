@@ -21,7 +21,8 @@ import numpy as np
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, used_inputs
 from funcad.ir.primitive import Primitive
-from funcad.unjitted.derived_pulls import DerivedPull, derived, mask_begins
+from funcad.masks.masks import CALM, reach_of
+from funcad.unjitted.derived_pulls import DerivedPull, derived
 from funcad.unjitted.kinds import example
 from funcad.unjitted.pulls import FIRST, LETTERS, Traced, Unprintable, is_elementwise, number, plain
 
@@ -112,6 +113,17 @@ def _with_first(text: Text, part: Any, n: int, printer: _Printer) -> Text:
     elementwise = text.elementwise and all([is_elementwise(e.primitive) for e in jaxpr.equations])
     calls = text.calls | printer.called(lines)
     return text._replace(first=lines, first_reads=tuple(reads), calls=calls, elementwise=elementwise)
+
+
+def mask_begins(linear: Jaxpr) -> bool:
+    """May a cotangent that goes back through this program have elements that no path leads to?"""
+    for primitive, inputs, params, outputs, _ in linear.equations:
+        reach = None if primitive.needs is not None else reach_of(primitive, params)
+        if primitive.needs is not None or reach in ("choice", "reads", "picks"):
+            return True
+        if reach not in CALM and any([a.aval.size > outputs[0].aval.size for a in inputs if type(a) is Var]):
+            return True
+    return False
 
 
 def _is_ufunc(primitive: Primitive, n: int) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import GENERATED
 from funcad.ir.aval import SCALAR_AVALS, LiteralAval, StackAval, aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import compared_by, remembers, table
@@ -35,6 +36,11 @@ kinds = table(
     _MOST,
 )
 UNKNOWN: Any = object()
+
+
+@remembers(_MOST)
+def compiled(text: str) -> Any:  # the same for all shapes
+    return compile(text, GENERATED, "exec")
 
 
 @remembers(1000)
@@ -73,25 +79,20 @@ class RowCotangents(list):
                 self.own.add(n)
 
 
-def fit(ct: Any, shape: tuple[int, ...]) -> Any:
-    """The cotangent of what was broadcast."""
+def fit(ct: Any, shape: tuple[int, ...], many: int = 0) -> Any:
+    """The cotangent of what was broadcast; there are `many` axes of several cotangents before all others."""
     given = ct.shape
     if given == shape:
         return ct
-    extra = len(given) - len(shape)
-    axes = (*range(extra), *[i + extra for i, n in enumerate(shape) if n == 1 != given[i + extra]])
+    start = len(given) - len(shape)
+    ones = [i + start for i, n in enumerate(shape) if n == 1 != given[i + start]]
+    axes = (*range(many, start), *ones)
     if not axes:
         return ct
     if type(ct) is Tracer:
         return reshape(reduce_sum(ct, axes=axes), shape=shape)
-    return np.add.reduce(ct, axis=axes).reshape(shape)[()]
-
-
-def fit_columns(ct: Any, shape: tuple[int, ...]) -> Any:
-    """The same of many cotangents, along axis 0."""
-    extra = ct.ndim - 1 - len(shape)
-    axes = (*range(1, 1 + extra), *[i + 1 + extra for i, n in enumerate(shape) if n == 1 != ct.shape[i + 1 + extra]])
-    return np.add.reduce(ct, axis=axes).reshape((len(ct), *shape)) if axes else ct
+    total = np.add.reduce(ct, axis=axes)
+    return total.reshape((*given[:many], *shape))[()]
 
 
 def add_read(
@@ -207,7 +208,7 @@ class WrittenPull(Pull):
         self.by_rule: Any = None
         self.run = self._adding(found.function, m)
 
-    def _adding(self, function: Any, m: int, fit: Any = fit) -> Any:
+    def _adding(self, function: Any, m: int, many: int = 0) -> Any:
         """The function as rows run it: what it gives is added to the cotangents."""
         n, bound, wide = len(self.sources), self.bound, self.wide
 
@@ -216,7 +217,7 @@ class WrittenPull(Pull):
             for j, c in enumerate((found,) if m == 1 else found):
                 if c is not None:
                     if wide:
-                        c = fit(c, kept[n + 1 + j])
+                        c = fit(c, kept[n + 1 + j], many)
                     number = numbers[j]
                     if cts[number] is None:
                         cts[number] = c
@@ -257,7 +258,7 @@ class WrittenPull(Pull):
                 pattern, ones, reads = self.kind
                 found = written_ahead(self.rule[0], pattern, self.rule[2], self.rule[-1], ones, True)
                 function = found.function if found is not None and found.reads == reads else None
-            run = False if function is None else self._adding(function, len(numbers), fit_columns)
+            run = False if function is None else self._adding(function, len(numbers), 1)
             self.derived["columns"] = run
         if run is False:
             self.linear().columns(cts, given, numbers, kept, size)

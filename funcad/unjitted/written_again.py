@@ -10,12 +10,11 @@ import numpy as np
 
 from funcad.configuration import NamedTuple
 from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
-from funcad.host.where import GENERATED, state, user_source
+from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
-from funcad.memo import remembers
 from funcad.unjitted.following import with_value
-from funcad.unjitted.kinds import Pull, known_of
+from funcad.unjitted.kinds import Pull, compiled, known_of
 from funcad.unjitted.remembered import FLOATS, flat, remember
 
 _NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
@@ -197,7 +196,7 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
         lines += _row_lines(i, step, xs, ps, ts, scope)
         names.append((f"r{i}", f"o{i}", f"r{i}.tangent"))
     lines.append(f" return {names[-1][0]}")
-    exec(_code("\n".join(lines)), scope)
+    exec(compiled("\n".join(lines)), scope)
     return scope["again"]
 
 
@@ -216,8 +215,3 @@ def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str],
     operation = f"(primitive{i}, {given}, params{i}, bits{i}, shape{i})"
     row = f"pull{i}, ({numbers}), rest{i}, {operation}, o{i}, {bool(own)}, source, {primals}"
     return [f" r{i} = tape.row({row}{known})"]
-
-
-@remembers(4096)
-def _code(text: str) -> Any:  # the same for all shapes
-    return compile(text, GENERATED, "exec")
