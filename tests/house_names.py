@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-ONE_WAY_BACK = "One way back"  # titles of the issues that rebuild what stands in a table
-LOOPS = "Loops as data"
+LOOPS = "Loops as data"  # the title of the issue that rebuilds it
 
 SCIPY = "the signature is SciPy's"
 JAX = "the signature is JAX's"
@@ -25,7 +24,6 @@ MANY_PARAMETERS = {
     "backends/native/kernels.py _emit_part": LOOPS,
     "control/budgeted_scan.py _backwards": LOOPS,
     "control/budgeted_while.py _backwards": LOOPS,
-    "unjitted/tape.py Tape.rows": ONE_WAY_BACK,
     "nn/attention.py dot_product_attention": JAX,
     "primitives/convolution.py conv_general_dilated": JAX,
     "scipy/integrate/initial_values.py solve_bvp": SCIPY,

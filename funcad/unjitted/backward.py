@@ -83,17 +83,27 @@ def rows_of(tape: Any) -> tuple[Rows, list[Any]]:
     return rows, values
 
 
-def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
-    """RowCotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone."""
-    outer = tape.outer or Tracer in map(type, cotangents)
+def pull(
+    tape: Any,
+    cotangents: Sequence[Any],
+    keep: bool = False,
+    rows: list[Any] | None = None,
+    size: int | None = None,
+) -> Any:
+    """Cotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone.
+
+    `size`: for as many cotangents at once, along axis 0, of what `rows` keep; None if masks are needed.
+    """
+    outer = size is None and (tape.outer or Tracer in map(type, cotangents))
     if outer and not keep and tape.lanes is not None:
         found = _of_lanes(tape, cotangents)
         if found is not None:
             return found
     # of traced values nobody can ask whether there is a NaN
-    if tape.begins and (outer or state.checked):
+    if tape.begins and (outer or state.checked) and size is None:
         return _masked(tape, cotangents, keep)
-    first, pulls, numbers, kept = tape.first, tape.pulls, tape.numbers, tape.kept
+    first, pulls, numbers = tape.first, tape.pulls, tape.numbers
+    kept = tape.kept if rows is None else rows
     cts = RowCotangents([None] * (first + len(pulls)))
     own = cts.own = set()
     for n, c in zip(tape.ends, cotangents):
@@ -103,7 +113,7 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
             cts.add(n, c)
     # the caller may hold these
     own.clear()
-    if keep or tape.begins:
+    if rows is None and (keep or tape.begins):
         kept = list(kept)
     i = len(pulls)
     saved, token = state.source, suppress_warnings() if i else None
@@ -126,23 +136,26 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
                 own.discard(n)
             else:
                 cts.mine = False
+            given: Any = (ct,)
             if pulling.many:
                 m = len(pulling.there)
-                given = cts[n - m + 1 : n + 1]
+                given = ct = cts[n - m + 1 : n + 1]
                 if not any([c is not None for c in given]):
                     continue
                 cts[n - m + 1 : n + 1] = [None] * m
                 if own:
                     own.difference_update(range(n - m + 1, n + 1))
-                (pulling.traced if outer else pulling.run)(cts, given, numbers[i], values)
-                del given
             else:
                 cts[n] = None
-                if outer:
-                    pulling.traced(cts, (ct,), numbers[i], values)
-                else:
-                    pulling.run(cts, ct, numbers[i], values)
-            ct = values = None
+            if outer:
+                pulling.traced(cts, given, numbers[i], values)
+            elif size is None:
+                pulling.run(cts, ct, numbers[i], values)
+            elif type(values) is _Lanes:
+                values.pull(pulling, cts, given, numbers[i], size, tape.sources[i])
+            else:
+                pulling.columns(cts, given, numbers[i], values, size)
+            given = ct = values = None
     except Exception as error:
         source = tape.sources[i]
         note_source(error, source and Source(*source))
@@ -153,7 +166,7 @@ def pull(tape: Any, cotangents: Sequence[Any], keep: bool = False) -> list[Any]:
             restore_warnings(token)
     found = list(cts[:first])
     if tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found]):
-        return _masked(tape, cotangents, keep)
+        return _masked(tape, cotangents, keep) if size is None else None
     if not keep:
         tape.forget()
     return found
@@ -167,7 +180,7 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
     if tape.outer or state.checked or any([getattr(p, "alone", False) for p in tape.pulls]):
         return None
     try:
-        return _columns(tape, tape.on(values, False).kept, size, seeds)
+        return pull(tape, seeds, True, tape.on(values, False).kept, size)
     except Exception:  # a rule that needs values; what is truly wrong is raised by the other way
         return None
 
@@ -201,11 +214,8 @@ def _of_lanes(tape: Any, cotangents: Sequence[Any]) -> list[Any] | None:
     for i, values in lanes.items():
         rows[i] = values
     lanes.clear()
-    found = _columns(tape, rows, size, seeds)
-    if found is not None:
-        tape.forget()
-        found = [None if c is None else trace.of_values(c) for c in found]
-    return found
+    found = pull(tape, seeds, False, rows, size)
+    return found and [None if c is None else trace.of_values(c) for c in found]
 
 
 class _Lanes:
@@ -245,41 +255,6 @@ class _Lanes:
                 cts.add(n, value if mapped else np.broadcast_to(value, (size, *shape_of(value))))
 
 
-def _columns(tape: Any, rows: list[Any], size: int, seeds: Sequence[Any]) -> list[Any] | None:
-    first, pulls, numbers = tape.first, tape.pulls, tape.numbers
-    cts = RowCotangents([None] * (first + len(pulls)))
-    cts.own = set()
-    for n, c in zip(tape.ends, seeds):
-        cts.add(n, c)
-    cts.own.clear()
-    token = suppress_warnings()
-    try:
-        for i in range(len(pulls) - 1, -1, -1):
-            kept, pulling, n = rows.pop(), pulls[i], first + i
-            if pulling is None:
-                continue
-            m = len(pulling.there)
-            found = cts[n - m + 1 : n + 1]
-            if found[0] is not None or m > 1 and any([c is not None for c in found]):
-                cts.mine = n in cts.own
-                cts[n - m + 1 : n + 1] = [None] * m
-                cts.own.difference_update(range(n - m + 1, n + 1))
-                if type(kept) is _Lanes:
-                    kept.pull(pulling, cts, found, numbers[i], size, tape.sources[i])
-                else:
-                    pulling.columns(cts, found, numbers[i], kept, size)
-            del kept, found
-    except Exception as error:
-        source = tape.sources[i]
-        note_source(error, source and Source(*source))
-        raise
-    finally:
-        restore_warnings(token)
-    found = list(cts[:first])
-    begun = tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found])
-    return None if begun else found
-
-
 def linear_program(tape: Any, recording: Any = None) -> tuple[list[Any], Any]:
     """(the tangents of all numbers, the trace they are recorded in) by the linear parts of the rows."""
     if recording is None:
@@ -301,18 +276,8 @@ def linear_program(tape: Any, recording: Any = None) -> tuple[list[Any], Any]:
     return tangents, recording
 
 
-def linear_of(tape: Any) -> tuple[Jaxpr, list[Any]]:
-    """The tangent program of the results, and its residuals; the rows are gone."""
-    tangents, recording = linear_program(tape)
-    try:
-        jaxpr, residuals = recording.jaxpr([tangents[n] for n in tape.ends])
-    finally:
-        recording.closed = True
-    tape.forget()
-    return partial_eval.drop_unused_residuals(prune(jaxpr), residuals)
-
-
-def _masked(tape: Any, cotangents: Sequence[Any], keep: bool) -> list[Any]:
+def linear_of(tape: Any, keep: bool = False) -> tuple[Jaxpr, list[Any]]:
+    """The tangent program of the results, and its residuals; unless they are to `keep`, the rows are gone."""
     tangents, recording = linear_program(tape)
     try:
         jaxpr, residuals = recording.jaxpr([tangents[n] for n in tape.ends])
@@ -320,8 +285,11 @@ def _masked(tape: Any, cotangents: Sequence[Any], keep: bool) -> list[Any]:
         recording.closed = True
     if not keep:
         tape.forget()
-    del tangents
-    return transposed(jaxpr, residuals, cotangents)
+    return partial_eval.drop_unused_residuals(prune(jaxpr), residuals)
+
+
+def _masked(tape: Any, cotangents: Sequence[Any], keep: bool) -> list[Any]:
+    return transposed(*linear_of(tape, keep), cotangents)
 
 
 def transposed(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) -> list[Any]:

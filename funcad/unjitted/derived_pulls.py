@@ -8,14 +8,14 @@ of a few lines, the *pull*, which makes the calls that `transpose_eval` would ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from funcad.host.where import GENERATED, state, user_source
+from funcad.host.where import state, user_source
 from funcad.ir.aval import Atom, LiteralAval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
@@ -23,11 +23,11 @@ from funcad.ir.trace import AbstractTrace, bind
 from funcad.ir.tracer import Tracer, value_key
 from funcad.masks.masked_rules import rule_of
 from funcad.masks.masks import CALM
-from funcad.memo import compared_by, remembers
+from funcad.memo import compared_by
 from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
-from funcad.unjitted.kinds import Pull, RowCotangents, RuleQuestion, add_read, fit, fit_columns
+from funcad.unjitted.kinds import Pull, RowCotangents, RuleQuestion, add_read, compiled, fit
 
 _interpreter = partial(import_module, "funcad.backends.interpreter")
 _transpose = partial(import_module, "funcad.transforms.transpose")
@@ -124,21 +124,15 @@ class DerivedPull(Pull):
         if self.free:
             found = self.derived.get("columns")
             if found is None:
-                program = self._transposed((False,))
+                program = self.transposed((False,))
                 found = self.derived["columns"] = _written(program, False, self.wide, False, columns=True)
             found(cts, given[0], numbers, kept)
             return
         absent = tuple([c is None for c in given])
         found = self.derived.get(("columns", absent, size))
         if found is None:
-            jaxpr, consts, n, m, which = self._transposed(absent)
-            jaxpr = _interpreter().broadcast_scalars(jaxpr)
-            batched = [False] * (len(consts) + n) + [True] * absent.count(False)
-            batch = import_module("funcad.transforms.batch")
-            derived, more, flags = batch.batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(which))
-            derived = _without_sources(prune(derived))
-            found = _written((derived, [*more, *consts], n, m, which), self.many, False, False)
-            self.derived["columns", absent, size] = found
+            program = self.batched(absent, size)
+            found = self.derived["columns", absent, size] = _written(program, self.many, False, False)
         found(cts, [c for c in given if c is not None] if self.many else given[0], numbers, kept)
 
     def _function(self, absent: tuple[bool, ...], traced: bool) -> Any:
@@ -146,13 +140,13 @@ class DerivedPull(Pull):
         if found is None:
             program = self.derived.get(absent)
             if program is None:
-                program = self.derived[absent] = self._transposed(absent)
+                program = self.derived[absent] = self.transposed(absent)
             found = self.derived[absent, traced] = _written(program, self.many, self.wide, traced)
         return found
 
-    def _transposed(self, absent: tuple[bool, ...]) -> Any:
+    def transposed(self, absent: tuple[bool, ...]) -> Any:
         """(the program, its constants, how many values it keeps and operands it has, and which it gives cotangents of)."""
-        rest, n = self.rest, len(self.sources)
+        rest, n = self.rest, self.n_kept
         m = len(rest.inputs) - (n if self.late is None else len(self.late.outputs))
         outer = AbstractTrace("the backward pass")
         saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines
@@ -170,6 +164,15 @@ class DerivedPull(Pull):
             outer.close()
         derived = _without_sources(prune(derived))
         return derived, consts, n, m, which
+
+    def batched(self, absent: tuple[bool, ...], size: int) -> Any:
+        """`transposed` for as many cotangents, along a new axis 0."""
+        jaxpr, consts, n, m, which = self.transposed(absent)
+        jaxpr = _interpreter().broadcast_scalars(jaxpr)
+        mapped = [False] * (len(consts) + n) + [True] * absent.count(False)
+        batch = import_module("funcad.transforms.batch")
+        derived, more, _ = batch.batch_jaxpr(jaxpr, size, tuple(mapped), (True,) * len(which))
+        return _without_sources(prune(derived)), [*more, *consts], n, m, which
 
     def _reads(self) -> Any:
         """The pull of what only reads elements of an array: they are added where they were, in one buffer."""
@@ -222,7 +225,8 @@ class ByProgram(DerivedPull):
     alone = True
 
     def __init__(self, rest: Jaxpr, n_kept: int, there: Sequence[int]):
-        super().__init__(rest, None, range(n_kept), there)
+        super().__init__(rest, None, (), there)
+        self.n_kept = n_kept
         self.stacks = StackAval in map(type, (*rest.in_avals, *rest.out_avals))
         self.run = self._transpose
 
@@ -245,7 +249,7 @@ def _written(
 ) -> Any:
     """A function of the transposed program: `run(cts, ct, numbers, kept)`; `traced`: some of the values are."""
     jaxpr, consts, n, m, which = program
-    scope: dict[str, Any] = {"fit": fit_columns if columns else fit}
+    scope: dict[str, Any] = {"fit": fit}
     names: dict[Any, str] = {}
     for i, (v, c) in enumerate(zip(jaxpr.inputs, consts)):
         names[v] = f"g{i}"
@@ -284,17 +288,12 @@ def _written(
         lines.append(text)
     for j, o in zip(which, jaxpr.outputs):
         value = read(o)
-        value = f"fit({value}, f{j})" if wide else value
+        value = f"fit({value}, f{j}, {int(columns)})" if wide else value
         lines += [f" n = numbers[{j}]", f" if cts[n] is None: cts[n] = {value}", f" else: cts.add(n, {value})"]
     if len(lines) == 1:
         lines.append(" pass")
-    exec(_code("\n".join(lines)), scope)
+    exec(compiled("\n".join(lines)), scope)
     return scope["run"]
-
-
-@remembers(4096)
-def _code(text: str) -> Any:
-    return compile(text, GENERATED, "exec")
 
 
 # -- rules cut in two
@@ -401,15 +400,15 @@ def _cut(
     like = [input_like(outer, o) for o in outs]
     given = [None if row is None else tangents[row] for row in rows]
     results: list[Any] = []
+    operands = [values[id(p)] for p in primals]
     try:
-        operands = [values[id(p)] for p in primals]
         found = rule_of(primitive, operands, given, like if primitive.multiple else like[0], params, shape)
         results = found if primitive.multiple else [found]
     except _Undecided:
         pass
-    numbers: Any = {x.atom: len(primals) + i for i, x in enumerate(like)}
-    for i, p in enumerate(primals):
-        numbers.setdefault(values[id(p)].atom, i)
+    numbers: Any = {}
+    for i, x in enumerate([*operands, *like]):
+        numbers.setdefault(x.atom, i)
     start, number = 0, len(primals) + len(outs)
     while number < n_known:  # computed by the parts before
         for v in outer.equations[start].outputs:
@@ -435,10 +434,16 @@ def _cut(
     atoms = [outer.atom(x) for x in kept]
     fresh = list(dict.fromkeys([a for a in atoms if a not in numbers]))
     part = _RulePart(outer, equations, fresh, numbers) if fresh else None
-    # what is computed element by element of no more than it gives may wait until the way back
-    if part is not None and reads is None and not answers and _by_elements(equations):
-        if _is_cheap_to_keep(part, atoms, fresh, numbers):
-            reads = tuple(dict.fromkeys([*part.reads, *[numbers[a] for a in atoms if a in numbers]]))
+    # what is computed of values that are kept anyway, or element by element of no larger ones, may wait until the way back
+    if part is not None and reads is None and not answers:
+        avals = {n: a.aval for a, n in numbers.items()}
+        others = [numbers[a] for a in atoms if a in numbers]
+        more = [n for n in part.reads if n not in others]
+        read = sum([avals[n].dtype.itemsize for n in more])
+        computed = sum([a.aval.dtype.itemsize for a in fresh])
+        late = part.reads and not more or not equations
+        if late or _by_elements(equations) and not part.consts and read <= computed:
+            reads = tuple(dict.fromkeys([*part.reads, *others]))
     if reads is not None:
         of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}
         pull = DerivedPull(rest, None, reads, there, wide)
@@ -450,23 +455,7 @@ def _cut(
         numbers |= {a: number + i for i, a in enumerate(fresh)}
         pull = DerivedPull(rest, part, [numbers[a] for a in atoms], there, wide)
     pull.free = _by_elements(equations) and _by_elements(rest.equations)
-    pull.square = primitive.square is not None
     return pull
-
-
-def _is_cheap_to_keep(
-    part: _RulePart,
-    atoms: Sequence[Any],
-    fresh: Sequence[Any],
-    numbers: Mapping[Any, int],
-) -> bool:
-    """Are what the part reads no more and no larger values than what it computes, so that it may wait until going back?"""
-    if part.consts:
-        return False
-    others = {numbers[a] for a in atoms if a in numbers}
-    avals = {n: a.aval for a, n in numbers.items()}
-    read = [avals[n] for n in part.reads if n not in others]
-    return sum([a.dtype.itemsize for a in read]) <= sum([a.aval.dtype.itemsize for a in fresh])
 
 
 def _by_elements(equations: Sequence[Equation]) -> bool:

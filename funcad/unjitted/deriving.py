@@ -1,9 +1,8 @@
 """The text of a pull: the vector-Jacobian product of an operation, derived from the rules of its primitive.
 
-Idea: the primitive's `jvp` is run on variables, what it recorded is transposed, pruned, and printed as straight Python over the
-implementations of the primitives that are left. Sizes are named by the operands' shapes, so that one text serves all sizes of
-a kind. The same rule, batched, gives the pull of many cotangents at once; and where masks are wanted, the linear program itself
-is transposed with them (masks/masks.py).
+Idea: pulls are derived as at first use (derived_pulls.py), and what such a pull computes is printed as straight Python over the
+implementations of primitives. Sizes are named by the operands' shapes, so that one text serves all sizes of a kind. The same
+pull, batched, gives that of many cotangents at once.
 
 Invariants: nothing here is written for one primitive; a text computes what the rule would have computed, in the same order.
 What cannot be printed (an array that a rule captured, a size that no shape tells) raises `Unprintable`, and then the rule
@@ -20,17 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.host.where import state, user_source
-from funcad.ir.jaxpr import Equation, Jaxpr, Var, prune, used_inputs
+from funcad.ir.jaxpr import Equation, Jaxpr, Var, used_inputs
 from funcad.ir.primitive import Primitive
-from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer
-from funcad.masks.masked_rules import rule_of
 from funcad.masks.masks import CALM, reach_of
-from funcad.transforms.batch import batch_eval
-from funcad.transforms.partial import drop_unused_residuals
-from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.derived_pulls import LinearTrace, input_of
+from funcad.unjitted.derived_pulls import DerivedPull, derived
+from funcad.unjitted.kinds import example
 from funcad.unjitted.pulls import FIRST, LETTERS, Traced, Unprintable, is_elementwise, number, plain
 
 MANY = 1009  # cotangents at once, in the place of any number of them
@@ -38,41 +31,15 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _LONG = 100  # characters of a line that a value is still written into
 
 
-class _Unasked(AbstractTrace):
-    """Rules that ask whether a condition holds everywhere have a text for each answer: those are found on values (kinds.py)."""
-
-    __slots__ = ()
-
-    def decide(self, condition: Tracer) -> bool:
-        raise Unprintable("the rule asks for values")
-
-
-class Linear(NamedTuple):
-    """The rule of an operation: `jaxpr` maps (kept, tangents) to tangents of the results `there`, and `known` maps what it
-    captures, the operands and the results to what is kept."""
-
-    outer: AbstractTrace
-    values: list[Tracer]
-    outs: list[Tracer]
-    jaxpr: Jaxpr
-    kept: list[Any]
-    known: Jaxpr
-    consts: list[Any]
-    positions: list[int]  # of the operands that have a tangent of their own
-    there: list[int]
-
-
 class Text(NamedTuple):
     """A pull: the lines of its function, its parameters beside xp and ct, and what they are of the operation."""
 
     lines: tuple[str, ...]
-    reads: tuple[Any, ...]  # i: operand, ~i: result, "shapes", "params"
-    which: tuple[int, ...]  # positions of the operands that get a cotangent
+    reads: tuple[Any, ...]  # i: operand, ~i: result, FIRST + i: what is computed `first`, "shapes", "params"
     calls: dict[str, Primitive]
     begins: bool  # may a mask begin here?
     elementwise: bool  # it works on arrays of any rank, also of several
-    plain: bool  # it computes element by element, and reads no more memory than a row of the rule would keep
-    # where it would read more: the lines of what is computed where the operation stands, and what these read
+    # where it would read more than the rule keeps: what is computed where the operation stands, and what this reads
     first: tuple[str, ...] = ()
     first_reads: tuple[Any, ...] = ()
 
@@ -83,52 +50,9 @@ def name_of(read: Any) -> str:
         return read
     if read >= FIRST:
         return f"k{read - FIRST}"
-    return _letter(read) if read >= 0 else "out" if read == -1 else f"out{~read}"
-
-
-def _letter(i: int) -> str:
-    return LETTERS[i] if i < len(LETTERS) else f"x{i}"
-
-
-def linear_of(
-    primitive: Primitive, avals: Sequence[Any], traced: Traced, params: dict, out_avals: Sequence[Any], shape: Any = None
-) -> Linear | None:
-    """The rule for operands of these avals; None if it gives no tangent. The caller closes `outer`."""
-    outer, inner = _Unasked("the backward pass"), LinearTrace("linearize")
-    try:
-        values: list[Tracer] = []
-        tangents: dict[int, Tracer] = {}
-        for i, aval in enumerate(avals):
-            first = traced[i]
-            if first is not None and first != i and avals[first] == aval:  # rules look whether two are one
-                values.append(values[first])
-            else:
-                values.append(input_of(outer, aval))
-            if first == i:
-                tangents[i] = inner.new_input(aval.update())
-        outs = [input_of(outer, a) for a in out_avals]
-        given = [None if i is None else tangents[i] for i in traced]
-        found = rule_of(primitive, values, given, outs if primitive.multiple else outs[0], params, shape)
-        results = found if primitive.multiple else [found]
-        there = [i for i, t in enumerate(results) if t is not None]
-        if not there:
-            outer.close()
-            return None
-        if not all([type(results[i]) is Tracer and results[i].owner is inner for i in there]):
-            raise Unprintable("a rule gives a tangent that is none")
-        jaxpr, kept = inner.jaxpr([results[i] for i in there])
-        jaxpr, kept = drop_unused_residuals(_without_lines(jaxpr), kept)
-        known, consts = outer.jaxpr(kept)
-    except BaseException:
-        outer.close()
-        raise
-    finally:
-        inner.close()
-    return Linear(outer, values, outs, jaxpr, kept, _without_lines(known), consts, list(tangents), there)
-
-
-def _without_lines(jaxpr: Jaxpr) -> Jaxpr:
-    return Jaxpr(jaxpr.inputs, tuple([e._replace(source=None) for e in prune(jaxpr).equations]), jaxpr.outputs)
+    if read < 0:
+        return "out"
+    return LETTERS[read] if read < len(LETTERS) else f"x{read}"
 
 
 def text_of_pull(
@@ -142,162 +66,53 @@ def text_of_pull(
 ) -> Text | None:
     """The pull of an operation on operands of these avals; None if the rule gives no tangent.
 
-    Where it would read more than the rule keeps, what the rule keeps is a text of its own, `first`. `columns`: the cotangent is
-    many, along a leading axis; `free` are the parameters that the text may name and must not hold.
+    `columns`: the cotangent is many, along a leading axis; `free` are the parameters that the text may name and must not hold.
     """
-    found = primitive.abstract_eval(*avals, **params)
-    out_avals = list(found) if primitive.multiple else [found]
-    saved, state.source = state.source, state.source or user_source()  # what is derived has no lines
-    try:
-        linear = linear_of(primitive, avals, traced, params, out_avals)
-        if linear is None:
-            return None
-        shapes, named = [a.shape for a in avals], {name: params[name] for name in free}
-        try:
-            try:
-                text = _text_of(primitive, shapes, named, linear, {}, columns)
-            except Unprintable:
-                text = None
-                if not linear.known.equations:
-                    raise
-            if linear.known.equations and not (text and text.plain):
-                text = _in_two(primitive, shapes, named, linear, columns) or text
-            return text
-        finally:
-            linear.outer.close()
-    finally:
-        state.source = saved
-
-
-def _text_of(
-    primitive: Primitive, shapes: Sequence[tuple[int, ...]], free: dict[str, Any], linear: Linear, first: dict[Any, Any],
-    columns: bool,
-) -> Text | None:  # fmt: skip
-    """The text; `first`: values that are kept -> inputs in their places, in the order of their names."""
-    outer = linear.outer
-    seeds = {i: outer.new_input(v.aval.update()) for i, v in zip(linear.there, linear.jaxpr.outputs)}
-    cts = [seeds[i] for i in linear.there]
-    n = len(linear.positions)
-    flags = [False] * len(linear.kept) + [True] * n
-    kept = [first.get(outer.atom(k), k) for k in linear.kept]
-    cotangents = transpose_eval(linear.jaxpr, flags, [*kept, *[None] * n], cts, all_linear=True)
-    derived, consts = outer.jaxpr([c for c in cotangents if c is not None])
-    arrays = dict(zip(derived.inputs, consts))
-    names: dict[Any, str] = {t.atom: f"ct[{i}]" if primitive.multiple else "ct" for i, t in seeds.items()}
-    for a, code in _codes(linear).items():
-        names.setdefault(a, name_of(code))
-    for i, t in enumerate(first.values()):
-        names[t.atom] = name_of(FIRST + i)
-    jaxpr = prune(derived)
-    if columns:
-        jaxpr, names, arrays = _batched(jaxpr, names, arrays)
-    return _printed(primitive, shapes, free, names, jaxpr, arrays, linear, cotangents, first)
-
-
-def _codes(linear: Linear) -> dict[Any, int]:
-    """What the variables of the rule are of the operation; of operands that are one, the first."""
-    found: dict[Any, int] = {}
-    for code, t in [*enumerate(linear.values), *[(~i, t) for i, t in enumerate(linear.outs)]]:
-        found.setdefault(t.atom, code)
-    return found
-
-
-def _in_two(
-    primitive: Primitive, shapes: Sequence[tuple[int, ...]], free: dict[str, Any], linear: Linear, columns: bool
-) -> Text | None:
-    """The text over what the rule keeps, and that of what it keeps; None if one of them has none."""
-    codes, atoms = _codes(linear), [linear.outer.atom(k) for k in linear.kept]
-    made = list(dict.fromkeys([a for a in atoms if a not in codes]))
-    if not all([type(a) is Var for a in made]):
+    operands: list[Any] = []
+    for i, aval in zip(traced, avals):  # rules look whether two are one
+        alike = i is not None and i < len(operands) and avals[i] == aval
+        operands.append(operands[i] if alike else example(aval))  # type: ignore[index]
+    out = primitive.abstract_eval(*avals, **params)
+    pull = derived([], (primitive, operands, traced, [example(out)], params, None), False)
+    if pull is None:
         return None
-    first = {a: linear.outer.new_input(a.aval) for a in made}
-    try:
-        text = _text_of(primitive, shapes, free, linear, first, columns)
-        if text is None or not text.plain:
-            return None
-        printer = _Printer({a: name_of(code) for a, code in codes.items()}, shapes, free)
-        for v, array, used in zip(linear.known.inputs, linear.consts, used_inputs(linear.known)):
-            if used:
-                printer.array(v, array)
-        for equation in linear.known.equations:
-            printer.write(equation)
-        answers = [printer.atom(a) for a, k in zip(linear.known.outputs, atoms) if k in first]
-    except Unprintable:
-        return None
-    lines = [f"{name} = {value}" for name, value in printer.lines]
-    lines = inlined(lines, f"return {', '.join(answers)}", printer.loose)
-    words = set(re.findall(r"\w+", "\n".join(lines)))
-    reads: list[Any] = [code for code in codes.values() if name_of(code) in words]
-    reads += [word for word in ("shapes", "params") if word in words]
-    plain = all([is_elementwise(e.primitive) for e in linear.known.equations])
-    calls = text.calls | {name: p for name, p in printer.calls.items() if name in words}
-    plain = plain and text.elementwise
-    return text._replace(first=tuple(lines), first_reads=tuple(reads), calls=calls, elementwise=plain)
-
-
-def _batched(
-    jaxpr: Jaxpr,
-    names: dict[Any, str],
-    arrays: dict[Any, Any],
-) -> tuple[Jaxpr, dict[Any, str], dict[Any, Any]]:
-    """The program for many cotangents."""
-    trace = AbstractTrace("columns")
-    try:
-        mapped = [names.get(v, "").startswith("ct") for v in jaxpr.inputs]
-        avals = [v.aval.batched(MANY) if m else v.aval for v, m in zip(jaxpr.inputs, mapped)]
-        inputs = [arrays[v] if v in arrays else input_of(trace, a) for v, a in zip(jaxpr.inputs, avals)]
-        outs, flags = batch_eval(jaxpr, MANY, list(inputs), mapped)
-        if not all(flags):
-            raise Unprintable("a cotangent that does not depend on those of the results")
-        wide, consts = trace.jaxpr(outs)
-    finally:
-        trace.close()
-    names = {t.atom: names[v] for t, v in zip(inputs, jaxpr.inputs) if v in names}
-    return prune(wide), names, dict(zip(wide.inputs, consts))
-
-
-def _printed(
-    primitive: Primitive, shapes: Sequence[tuple[int, ...]], free: dict[str, Any], names: dict[Any, str],
-    jaxpr: Jaxpr, arrays: dict[Any, Any], linear: Linear, cotangents: Sequence[Any],
-    first: dict[Any, Any],
-) -> Text | None:  # fmt: skip
-    printer, codes = _Printer(names, shapes, free), _codes(linear)
-    used_arrays = {a for e in jaxpr.equations for a in e.inputs} | set(jaxpr.outputs)
-    for v, array in arrays.items():
-        if v in used_arrays:
-            printer.array(v, array)
-    for equation in jaxpr.equations:
-        printer.write(equation)
-    there = iter(jaxpr.outputs)
-    answers = ["None" if c is None else printer.atom(next(there)) for c in cotangents]
+    if not isinstance(pull, DerivedPull):
+        raise Unprintable("the rule asks for values")
+    shapes, named, n = [a.shape for a in avals], {name: params[name] for name in free}, len(avals)
+    kept = [i if i < n else -1 if i == n else FIRST + i - n - 1 for i in pull.sources]
+    jaxpr, consts, _, m, which = pull.batched((False,), MANY) if columns else pull.transposed((False,))
     if not jaxpr.outputs:
         return None
-    answer = f"({answers[0]},)" if primitive.multiple and len(answers) == 1 else ", ".join(answers)
-    text = inlined([f"{name} = {value}" for name, value in printer.lines], f"return {answer}", printer.loose)
-    used = set(re.findall(r"\w+", "\n".join(text)))
-    shape = linear.jaxpr.outputs[0].aval.shape
-    elementwise = all([is_elementwise(e.primitive) and e.outputs[0].aval.shape == shape for e in jaxpr.equations])
-    needed = {codes.get(v) for v, u in zip(linear.known.inputs, used_inputs(linear.known)) if u and not first}
-    kept = {a: codes.get(a) for a in linear.known.outputs if type(a) is Var}
-    if first:
-        places = dict(zip(first, range(FIRST, FIRST + len(first))))
-        kept = {a: codes.get(a, places.get(a)) for a in map(linear.outer.atom, linear.kept) if type(a) is Var}
-    reads: list[Any] = list(dict.fromkeys([code for code in kept.values() if code is not None]))
-    more = [c for c in codes.values() if c not in reads and (name_of(c) in used or c in needed)]
-    sizes = {code: _bytes(v.aval) for v, code in codes.items()}
-    late = all([e.primitive.emit is not None and "shape" not in e.params for e in linear.known.equations])
-    computed = [_bytes(v.aval) for v, code in kept.items() if code is None]
-    plain = not more or not first and late and sum([sizes[c] for c in more]) <= sum(computed)
-    reads += more
+    names = dict(zip(jaxpr.inputs[len(consts) :], [*map(name_of, kept), "ct"]))
+    printer = _Printer(names, shapes, named)
+    printer.program(jaxpr, consts)
+    there = dict(zip(which, map(printer.atom, jaxpr.outputs)))
+    lines = printer.text([there.get(j, "None") for j in range(m)])
+    made = [e.outputs[0].aval.shape for e in jaxpr.equations if is_elementwise(e.primitive)]
+    elementwise = made == [out.shape] * len(jaxpr.equations)
+    reads: list[Any] = list(kept)
     if not (elementwise and is_elementwise(primitive)):
         reads.append("shapes")
-    reads += ["params"] * bool(free)
-    calls = {name: p for name, p in printer.calls.items() if name in used}
-    return Text(tuple(text), tuple(reads), tuple(linear.positions), calls, mask_begins(linear.jaxpr), elementwise, plain)
+    if free:
+        reads.append("params")
+    text = Text(lines, tuple(reads), printer.called(lines), mask_begins(pull.rest), elementwise)
+    if pull.part is None:
+        return text
+    return _with_first(text, pull.part, n, _Printer({}, shapes, named))
 
 
-def _bytes(aval: Any) -> int:
-    return aval.size * aval.dtype.itemsize
+def _with_first(text: Text, part: Any, n: int, printer: _Printer) -> Text:
+    """The text, and that of what the rule computes where the operation stands, of n operands."""
+    jaxpr, codes = part.program.jaxpr, [i if i < n else -1 for i in part.reads]
+    printer.names.update(zip(jaxpr.inputs[len(part.consts) :], map(name_of, codes)))
+    printer.program(jaxpr, part.consts)
+    lines = printer.text(list(map(printer.atom, jaxpr.outputs)))
+    words = set(re.findall(r"\w+", "\n".join(lines)))
+    reads: list[Any] = [code for code in codes if name_of(code) in words]
+    reads += [word for word in ("shapes", "params") if word in words]
+    elementwise = text.elementwise and all([is_elementwise(e.primitive) for e in jaxpr.equations])
+    calls = text.calls | printer.called(lines)
+    return text._replace(first=lines, first_reads=tuple(reads), calls=calls, elementwise=elementwise)
 
 
 def mask_begins(linear: Jaxpr) -> bool:
@@ -328,7 +143,23 @@ class _Printer:
         self.known: dict[str, str] = {}  # expression: the value that it is
         self.calls: dict[str, Primitive] = {}
         self.loose: set[str] = set()  # values that need brackets where they are written into others
-        self.many = min([name for name in names.values() if name.startswith("ct")], default="ct")
+
+    def program(self, jaxpr: Jaxpr, consts: Sequence[Any]) -> None:
+        """Write the equations; `consts` are the values of the first inputs."""
+        for v, array, used in zip(jaxpr.inputs, consts, used_inputs(jaxpr)):
+            if used:
+                self.array(v, array)
+        for equation in jaxpr.equations:
+            self.write(equation)
+
+    def text(self, answers: Sequence[str]) -> tuple[str, ...]:
+        """The lines of a function that returns these."""
+        lines = [f"{name} = {value}" for name, value in self.lines]
+        return tuple(inlined(lines, f"return {', '.join(answers)}", self.loose))
+
+    def called(self, lines: Sequence[str]) -> dict[str, Primitive]:
+        used = set(re.findall(r"\w+", "\n".join(lines)))
+        return {name: p for name, p in self.calls.items() if name in used}
 
     def atom(self, a: Any) -> str:
         return self.names[a] if type(a) is Var else number(a.value)
@@ -396,7 +227,7 @@ class _Printer:
         if type(n) is not int or n in (0, 1):
             return plain(n)
         if n % MANY == 0:
-            return f"{self.many}.shape[0]" + f" * {self.size(n // MANY)}" * (n != MANY)
+            return "ct.shape[0]" + f" * {self.size(n // MANY)}" * (n != MANY)
         known = [(f"shapes[{i}][{j}]", m) for i, shape in enumerate(self.shapes) for j, m in enumerate(shape)]
         for name, m in known:
             if m == n:

@@ -36,9 +36,9 @@ class _ElementRow:
     __slots__ = ()
     run: Any
     back: Any
-    there = (0,)
-    many = square = free = False
-    begins = True
+    there, sources = (0,), ()
+    many = free = False
+    begins = plain = True
     n_kept = 0
 
     def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.where import GENERATED
 from funcad.ir.aval import SCALAR_AVALS, LiteralAval, StackAval, aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import compared_by, remembers, table
@@ -35,6 +36,11 @@ kinds = table(
     _MOST,
 )
 UNKNOWN: Any = object()
+
+
+@remembers(_MOST)
+def compiled(text: str) -> Any:  # the same for all shapes
+    return compile(text, GENERATED, "exec")
 
 
 @remembers(1000)
@@ -73,25 +79,20 @@ class RowCotangents(list):
                 self.own.add(n)
 
 
-def fit(ct: Any, shape: tuple[int, ...]) -> Any:
-    """The cotangent of what was broadcast."""
+def fit(ct: Any, shape: tuple[int, ...], many: int = 0) -> Any:
+    """The cotangent of what was broadcast; there are `many` axes of several cotangents before all others."""
     given = ct.shape
     if given == shape:
         return ct
-    extra = len(given) - len(shape)
-    axes = (*range(extra), *[i + extra for i, n in enumerate(shape) if n == 1 != given[i + extra]])
+    start = len(given) - len(shape)
+    ones = [i + start for i, n in enumerate(shape) if n == 1 != given[i + start]]
+    axes = (*range(many, start), *ones)
     if not axes:
         return ct
     if type(ct) is Tracer:
         return reshape(reduce_sum(ct, axes=axes), shape=shape)
-    return np.add.reduce(ct, axis=axes).reshape(shape)[()]
-
-
-def fit_columns(ct: Any, shape: tuple[int, ...]) -> Any:
-    """The same of many cotangents, along axis 0."""
-    extra = ct.ndim - 1 - len(shape)
-    axes = (*range(1, 1 + extra), *[i + 1 + extra for i, n in enumerate(shape) if n == 1 != ct.shape[i + 1 + extra]])
-    return np.add.reduce(ct, axis=axes).reshape((len(ct), *shape)) if axes else ct
+    total = np.add.reduce(ct, axis=axes)
+    return total.reshape((*given[:many], *shape))[()]
 
 
 def add_read(
@@ -124,25 +125,22 @@ class Pull:
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
     """
 
-    __slots__ = ("part", "sources", "there", "begins", "wide", "run", "derived", "square", "free", "many", "asked")
+    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "free", "many", "asked")
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
+    plain = False  # do results lie as NumPy's, whatever the primitive says?
 
     def __init__(self, part: Any, sources: Sequence[int], there: Sequence[int], wide: bool = False):
         self.part = part  # what computes a part of what is kept, or None
         self.sources = tuple(sources)  # the numbers of what is kept, among operands, results, and what the parts computed
+        self.n_kept = len(self.sources)
         self.there = tuple(there)  # the results that have tangents
         self.wide = wide  # NumPy broadcast the operands
         self.many = len(there) > 1
         self.free = False  # of shapes: element by element, so that it serves lanes
         self.asked = False  # did the rule ask whether a condition holds everywhere?
-        self.square = False  # may the square of the result be known?
         self.derived: dict[Any, Any] = {}
         self.run: Any = None
-
-    @property
-    def n_kept(self) -> int:
-        return len(self.sources)
 
     def traced(
         self,
@@ -201,7 +199,6 @@ class WrittenPull(Pull):
         super().__init__(part, sources, (0,), wide)
         whole = "shapes" not in found.reads and (part is None or not part.bound)
         self.begins, self.free = found.begins, whole and primitive.emit is not None
-        self.square = primitive.square is not None
         self.function: Any = found.function
         self.bound: Any = tuple([bound[r] for r in found.reads if type(r) is str])
         ids = list(map(id, primals))
@@ -211,7 +208,7 @@ class WrittenPull(Pull):
         self.by_rule: Any = None
         self.run = self._adding(found.function, m)
 
-    def _adding(self, function: Any, m: int, fit: Any = fit) -> Any:
+    def _adding(self, function: Any, m: int, many: int = 0) -> Any:
         """The function as rows run it: what it gives is added to the cotangents."""
         n, bound, wide = len(self.sources), self.bound, self.wide
 
@@ -220,7 +217,7 @@ class WrittenPull(Pull):
             for j, c in enumerate((found,) if m == 1 else found):
                 if c is not None:
                     if wide:
-                        c = fit(c, kept[n + 1 + j])
+                        c = fit(c, kept[n + 1 + j], many)
                     number = numbers[j]
                     if cts[number] is None:
                         cts[number] = c
@@ -233,9 +230,9 @@ class WrittenPull(Pull):
         """The pull by the rule, which reads the same."""
         if self.by_rule is None:
             primitive, alike, avals, rows, outs, params = self.rule
-            like = [_like(a) for a in avals]
+            like = [example(a) for a in avals]
             examples = [like[i] for i in alike]  # rules look whether two are one
-            rule = primitive, examples, rows, [_like(a) for a in outs], params, None
+            rule = primitive, examples, rows, [example(a) for a in outs], params, None
             keeps = None if self.part else self.sources
             found = self.by_rule = derived_pulls.derived([], rule, self.wide, keeps)
             found.free = self.free
@@ -261,7 +258,7 @@ class WrittenPull(Pull):
                 pattern, ones, reads = self.kind
                 found = written_ahead(self.rule[0], pattern, self.rule[2], self.rule[-1], ones, True)
                 function = found.function if found is not None and found.reads == reads else None
-            run = False if function is None else self._adding(function, len(numbers), fit_columns)
+            run = False if function is None else self._adding(function, len(numbers), 1)
             self.derived["columns"] = run
         if run is False:
             self.linear().columns(cts, given, numbers, kept, size)
@@ -275,7 +272,7 @@ class WrittenPull(Pull):
 compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
 
 
-def _like(aval: Any) -> Any:
+def example(aval: Any) -> Any:
     """A value of this aval that takes no memory."""
     if type(aval) is not LiteralAval:
         return np.broadcast_to(np.zeros((), aval.dtype), aval.shape)
@@ -310,63 +307,31 @@ def pull_of(
     params: dict,
     shape: Any,
     outer: bool = False,
+    wide: bool | None = None,
 ) -> tuple[Any, list[Any]]:
     """(the pull of operands of the kind that the key says, what it keeps of these).
 
-    In place of the pull None: the rule gives no tangent; False: it raises. `rows`, for tangents: None, or a number for each.
-    `outer`: outer traces have a part in the values.
+    In place of the pull None: the rule gives no tangent; False: it raises, or it cannot be said without shapes that the key has
+    not. `rows`, for tangents: None, or a number for each. `outer`: outer traces have a part in the values. `wide`: of an
+    operation element by element, whose key has no shapes, whether NumPy broadcast the operands.
     """
-    return _found(key, (primitive, primals, rows, outs, params, shape), [*primals, *outs], False, outer)
-
-
-def pull_by_elements(
-    key: tuple,
-    primitive: Any,
-    primals: Sequence[Any],
-    rows: Sequence[Any],
-    out: Any,
-    params: dict,
-    wide: bool,
-    outer: bool = False,
-) -> tuple[Any, list[Any]]:
-    """The same of an operation element by element, whose key has no shapes; `wide`: NumPy broadcast the operands.
-
-    In place of the pull False, if this cannot be said without shapes.
-    """
-    node: Any = kinds.get(key, UNKNOWN)
-    rule: tuple = ()
-    if node is False:
-        return False, []
-    if node is UNKNOWN or type(node) is RuleQuestion:
-        like: dict[int, Any] = {}
-        given = [concrete_value(p) for p in primals]
-        # a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
-        arrays = [type(p) is np.ndarray or type(p) is Tracer and p.aval.shape != () for p in given]
-        size = () if not wide and any([row is not None and not array for row, array in zip(rows, arrays)]) else 2
-        for p, value, array in zip(primals, given, arrays):
-            if id(p) not in like:  # new objects: the value of a traced number may be the object that another operand is
-                like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else _like(aval_of(value))
-        examples = [like[id(p)] for p in primals]
-        some = np.ndarray in map(type, examples)
-        rule = primitive, examples, rows, [np.empty(size, aval_of(out).dtype) if some else out], params, None
-    known = [*primals, out]
-    if wide and outer:  # what is recorded has operands of one shape
-        known = [broadcast_to(x, out.shape) for x in known]
-    return _found(key, rule, known, True, outer, wide)
-
-
-def _found(
-    key: tuple,
-    rule: tuple,
-    known: list[Any],
-    free: bool,
-    outer: bool,
-    wide: bool = False,
-) -> tuple[Any, list[Any]]:
     node = kinds.get(key, UNKNOWN)
+    rule = primitive, primals, rows, outs, params, shape
+    known = [*primals, *outs]
+    if wide is not None and node is not False:
+        if node is UNKNOWN or type(node) is RuleQuestion:
+            rule = primitive, *_examples(primals, rows, outs, wide), params, None
+        # what is recorded has operands of one shape
+        if wide and outer:
+            known = [broadcast_to(x, outs[0].shape) for x in known]
+
+    def of(found: Any) -> Any:
+        usable = wide is None or not found or found.free
+        return found if usable else False
+
     if node is UNKNOWN:
-        node = _ahead(rule, wide) or derived_pulls.derived([], rule, wide)
-        node = kinds.put(key, node if not (free and node) or node.free else False)
+        found = _ahead(rule, bool(wide)) or derived_pulls.derived([], rule, bool(wide))
+        node = kinds.put(key, of(found))
     answers: list[tuple[bool, int]] = []
     while type(node) is RuleQuestion:
         known += node.part.computed(known, outer)
@@ -379,16 +344,41 @@ def _found(
         answers.append((answer, len(known)))
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:
-            found = derived_pulls.derived(answers, rule, wide)
-            found = node.ways[answer] = found if not (free and found) or found.free else False
+            found = node.ways[answer] = of(derived_pulls.derived(answers, rule, bool(wide)))
             if isinstance(found, Pull):
                 found.asked = True
         node = found
     if not node:
         return node, []
-    if node.part is not None:
-        known += node.part.computed(known, outer)
-    return node, [known[i] for i in node.sources]
+    return node, known_of(node, known, outer)
+
+
+def _examples(
+    primals: Sequence[Any],
+    rows: Sequence[Any],
+    outs: Sequence[Any],
+    wide: bool,
+) -> tuple[list[Any], Sequence[Any], list[Any]]:
+    """Operands of one size that stand for all, the rows, and results."""
+    like: dict[int, Any] = {}
+    given = [concrete_value(p) for p in primals]
+    # a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
+    arrays = [type(p) is np.ndarray or type(p) is Tracer and p.aval.shape != () for p in given]
+    scalar = any([row is not None and not array for row, array in zip(rows, arrays)])
+    size = () if scalar and not wide else 2
+    for p, value, array in zip(primals, given, arrays):
+        if id(p) not in like:  # new objects: the value of a traced number may be the object that another operand is
+            like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else example(aval_of(value))
+    operands = [like[id(p)] for p in primals]
+    some = np.ndarray in map(type, operands)
+    return operands, rows, [np.empty(size, aval_of(o).dtype) if some else o for o in outs]
+
+
+def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:
+    """What a row keeps, of operands, results and what was computed of them."""
+    if pull.part is not None:
+        known = [*known, *pull.part.computed(known, outer)]
+    return [known[i] for i in pull.sources]
 
 
 def _ahead(rule: tuple, wide: bool) -> Any:

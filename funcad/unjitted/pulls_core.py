@@ -1520,7 +1520,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     tanh_linear_p: {
         "0- n,n": lambda xp, ct, y: tanh_linear_p.impl(xp, ct, y),
         "-1 n,n": (lambda xp, x, y: ((-2.0) * y) * x, lambda xp, ct, k0: k0 * ct),
-        "01 n,n": lambda xp, ct, y, x: (tanh_linear_p.impl(xp, ct, y), (((-2.0) * y) * x) * ct),
+        "01 n,n": lambda xp, ct, x, y: (tanh_linear_p.impl(xp, ct, y), (((-2.0) * y) * x) * ct),
         "00 n,n": lambda xp, ct, x: tanh_linear_p.impl(xp, ct, x) + ((((-2.0) * x) * x) * ct),
     },
     logistic_p: {
@@ -1532,7 +1532,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     logistic_linear_p: {
         "0- n,n": lambda xp, ct, y: logistic_linear_p.impl(xp, ct, y),
         "-1 n,n": (lambda xp, x, y: (1.0 - (2.0 * y)) * x, lambda xp, ct, k0: k0 * ct),
-        "01 n,n": lambda xp, ct, y, x: (logistic_linear_p.impl(xp, ct, y), ((1.0 - (2.0 * y)) * x) * ct),
+        "01 n,n": lambda xp, ct, x, y: (logistic_linear_p.impl(xp, ct, y), ((1.0 - (2.0 * y)) * x) * ct),
         "00 n,n": lambda xp, ct, x: logistic_linear_p.impl(xp, ct, x) + (((1.0 - (2.0 * x)) * x) * ct),
     },
     difference_p: {

@@ -40,7 +40,7 @@ from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
-from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_by_elements, pull_of
+from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_of
 from funcad.unjitted.outside import COPIED, NO_LOCKS, Outside, Protector
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
@@ -202,8 +202,9 @@ class Tape(Protector):
             if found is not None:
                 own = type(out) is not _ndarray or out.base is None
                 pull, rows, kept = found
-                return self.row(pull, rows, kept, True, out, own, user_source(4), (primitive, tuple(args), params, bits, None))
-        return self.written(primitive, args, primals, numbers, params, bits, shape, out, user_source(4))
+                operation = primitive, tuple(args), params, bits, None
+                return self.row(pull, rows, kept, operation, out, own, user_source(4))
+        return self.written(primitive, tuple(args), primals, numbers, params, bits, shape, out, user_source(4))
 
     def written(
         self,
@@ -233,7 +234,7 @@ class Tape(Protector):
         by_elements = primitive.emit is not None and not primitive.multiple
         if by_elements and (wide or all([n is None or shape_of(p) == shape_of(out) for p, n in zip(primals, numbers)])):
             key = (primitive, bits, wide, *[_class_of(concrete_value(p)) for p in primals], *alike, *rows)
-            pull, kept = pull_by_elements(key, primitive, primals, rows, out, params, wide, outer)
+            pull, kept = pull_of(key, primitive, primals, rows, outs, params, None, outer, wide)
         if pull is False:
             wide = False
             key = (primitive, bits, shape, *map(kind_of, primals), *alike, *rows)
@@ -243,41 +244,36 @@ class Tape(Protector):
         if pull is None:
             plain = [plain_result(o, primals) for o in outs]
             return plain if primitive.multiple else plain[0]
-        kept = [self._kept(x, i, args, primals, out) for x, i in zip(kept, pull.sources)]
-        if wide:
-            kept += [shape, *[shape_of(primals[numbers.index(n)]) for n in known]]
-        results = self.rows(pull, tuple(known), tuple(kept), primitive, args, primals, params, shape, outs, source)
-        if self.notes is not None and not primitive.multiple:
-            self.notes[results[0].tangent] = primitive, tuple(args), params, bits, shape, out
+        rest = (shape, *[shape_of(primals[numbers.index(n)]) for n in known]) if wide else _EMPTY
+        operation = primitive, args, params, bits, shape
+        results = self.rows(pull, tuple(known), rest, operation, outs, source, primals, kept)
         return results if primitive.multiple else results[0]
 
     def rows(
         self,
         pull: Any,
         numbers: tuple,
-        kept: tuple,
-        primitive: Any,
-        args: Sequence[Any],
-        primals: Sequence[Any],
-        params: dict,
-        shape: Any,
+        rest: tuple,
+        operation: tuple,
         outs: Sequence[Any],
         source: Any,
+        primals: Sequence[Any],
+        known: Sequence[Any] = _EMPTY,
     ) -> list[Any]:
         """The results of an operation: those that the pull is of are traced, each with a row; the last one has the pull."""
         results: list[Any] = []
-        there = pull.there
+        primitive, args, params, _, shape = operation
         for i, out in enumerate(outs):
-            if i not in there:
+            if i not in pull.there:
                 results.append(plain_result(out, primals))
                 continue
             own = type(out) is not _ndarray or out.base is None and not any([out is p for p in primals])
             # going back, the last one comes first, when the cotangents of all are complete
-            if i == there[-1]:
-                traced = self.row(pull, numbers, kept, primitive.layout is not None, out, own, source)
+            if i == pull.there[-1]:
+                traced = self.row(pull, numbers, rest, operation, out, own, source, primals, known)
             else:
-                traced = self.row(None, (), (), False, out, own, source)
-            if primitive.square is not None and (self.trace.turned or primitive.multiple):
+                traced = self.row(None, _EMPTY, _EMPTY, operation, out, own, source)
+            if primitive.square is not None and primitive.multiple:
                 self.note(traced, primitive, args, params, shape, i)
             results.append(traced)
         if self.notes is not None and len(outs) > 1:
@@ -285,34 +281,68 @@ class Tape(Protector):
         return results
 
     def row(
-        self, pull: Any, numbers: tuple, kept: tuple, plain: Any, out: Any, own: Any, source: Any, operation: Any = None
+        self,
+        pull: Any,
+        numbers: tuple,
+        rest: tuple,
+        operation: tuple,
+        out: Any,
+        own: Any,
+        source: Any,
+        primals: Sequence[Any] = _EMPTY,
+        known: Sequence[Any] | None = None,
     ) -> Any:
-        """The traced result of a row; `operation`: (primitive, operands, parameters, their bits, shape) of the one result."""
+        """The traced result of a row of an `operation`: (primitive, operands, parameters, their bits, shape).
+
+        What the pull reads is kept, safe from the user: operands, the result, or what is `known` instead; and then the `rest`.
+        """
+        primitive, trace = operation[0], self.trace
+        if pull is not None:
+            if pull.sources:
+                kept: list[Any] = []
+                m = len(primals)
+                for i in pull.sources:
+                    x = known[len(kept)] if known is not None else primals[i] if i < m else out
+                    kind = type(x)
+                    if kind is _ndarray or kind is Tracer:
+                        given = operation[1][i] if i < m else None
+                        safe = own and x is out
+                        if type(given) is Tracer and given.owner is trace:
+                            safe = self.own[given.tangent]
+                        if not safe:
+                            x = self._kept(x, i, operation[1], primals, out)
+                    kept.append(x)
+                rest = (*kept, *rest) if rest else tuple(kept)
+            # behind inputs there is no factor that a zero might meet
+            if pull.begins and not self.begins:
+                self.begins = any([m >= self.first for m in numbers])
         n = self.first + len(self.pulls)
         self.pulls.append(pull)
         self.numbers.append(numbers)
-        self.kept.append(kept)
+        self.kept.append(rest)
         self.sources.append(source)
         self.own.append(own)
-        self.plain.append(plain)
-        # behind inputs there is no factor that a zero might meet
-        if pull is not None and pull.begins and not self.begins:
-            self.begins = any([m >= self.first for m in numbers])
+        self.plain.append(pull is not None and (primitive.layout is not None or pull.plain))
         result = _new(Tracer)
-        result.owner = self.trace
+        result.owner = trace
         result.primal = out
         result.tangent = n
         result.source = source
         result.atom = result._aval = result.box = None
-        if operation is not None:
-            if self.notes is not None:
-                self.notes[n] = (*operation, out)
-            primitive, args, params, _, shape = operation
-            if primitive.turns:
-                self.trace.turned = True
-            if primitive.square is not None and self.trace.turned:
-                self.note(result, primitive, args, params, shape)
+        if primitive.turns:
+            trace.turned = True
+        if trace.turned or self.notes is not None:
+            self._noted(result, operation, out)
         return result
+
+    def _noted(self, result: Any, operation: tuple, out: Any) -> None:
+        primitive, args, params, _, shape = operation
+        if primitive.multiple:
+            return
+        if self.notes is not None:
+            self.notes[result.tangent] = (*operation, out)
+        if self.trace.turned and primitive.square is not None:
+            self.note(result, primitive, args, params, shape)
 
     def note(self, traced: Any, primitive: Any, args: Sequence[Any], params: dict, shape: Any, i: int = 0) -> None:
         """Remember what made a value whose square may be known."""
@@ -513,42 +543,25 @@ class Tape(Protector):
             which += 4
         key = primitive, kp, kq, which, shape is None
         pull: Any = kinds.get(key)
+        known = None
         if not pull or pull.part is not None:
             rows = _ROWS[which & 3]
-            pull, known = pull_by_elements(key, primitive, (p, q), rows, out, {}, shape is not None, outer)
+            wide = shape is not None
+            pull, known = pull_of(key, primitive, (p, q), rows, [out], {}, None, outer, wide)
             if not pull:
                 return self.written(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out, user_source(3))
-            kept = [self._kept(v, i, (x, y), (p, q), out) for v, i in zip(known, pull.sources)]
-        else:
-            kept = []
-            for i in pull.sources:
-                if i == 0:
-                    if type(p) is _ndarray or type(p) is Tracer:
-                        kept.append(p if tx is not None and self.own[tx] else self._kept(p, 0, (x, y), (p, q), out))
-                    else:
-                        kept.append(p)
-                elif i == 1:
-                    if type(q) is _ndarray or type(q) is Tracer:
-                        kept.append(q if ty is not None and self.own[ty] else self._kept(q, 1, (x, y), (p, q), out))
-                    else:
-                        kept.append(q)
-                else:
-                    kept.append(out)
         # what was broadcast is summed by the shapes, which are kept after the values
+        rest: tuple = _EMPTY
         if shape is not None:
-            kept.append(shape)
-            if tx is not None:
-                kept.append(a.shape)
-            if ty is not None and ty != tx:
-                kept.append(b.shape)
-        result = self.row(pull, numbers, tuple(kept), True, out, True, source or self.source_at(_getframe(2)))
-        if self.notes is not None:
-            self.notes[result.tangent] = primitive, (x, y), {}, None, shape, out
-        if primitive.turns:
-            trace.turned = True
-        if pull.square and trace.turned:
-            self.note(result, primitive, (x, y), {}, shape)
-        return result
+            if tx is None:
+                rest = shape, b.shape
+            elif ty is None or ty == tx:
+                rest = shape, a.shape
+            else:
+                rest = shape, a.shape, b.shape
+        source = source or self.source_at(_getframe(2))
+        about: tuple = primitive, (x, y), {}, None, shape
+        return self.row(pull, numbers, rest, about, out, True, source, (p, q), known)
 
     def _seen(self, p: Any) -> tuple[Any, Any]:
         """What the short ways look at instead of a traced operand: of lanes, what they say of an array."""
@@ -624,31 +637,16 @@ class Tape(Protector):
                         deliver(primitive, (p,))
         key = primitive, kind, bits
         pull: Any = kinds.get(key)
-        if pull and pull.part is None:
-            kept = []
-            for i in pull.sources:
-                if i:
-                    kept.append(out)
-                else:
-                    array = type(p) is _ndarray or outer
-                    kept.append(p if not array or self.own[x.tangent] else self._kept(p, 0, (x,), (p,), out))
-        else:
-            found = False, _EMPTY
+        known = None
+        if not pull or pull.part is not None:
+            pull = False
             if primitive.emit is not None:
-                found = pull_by_elements(key, primitive, (p,), (0,), out, params or {}, False, outer)
-            pull, known = found
+                pull, known = pull_of(key, primitive, (p,), (0,), [out], params or {}, None, outer, False)
             if not pull:
                 return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, user_source(3))
-            kept = [self._kept(v, i, (x,), (p,), out) for v, i in zip(known, pull.sources)]
         source = source or self.source_at(_getframe(2))
-        result = self.row(pull, (x.tangent,), tuple(kept), primitive.layout is not None, out, True, source)
-        if self.notes is not None:
-            self.notes[result.tangent] = primitive, (x,), params or {}, bits, None, out
-        if primitive.turns:
-            trace.turned = True
-        if pull.square and trace.turned:
-            self.note(result, primitive, (x,), params or {}, None)
-        return result
+        operation = primitive, (x,), params or {}, bits, None
+        return self.row(pull, (x.tangent,), _EMPTY, operation, out, True, source, (p,), known)
 
     def product(self, x: Any, y: Any) -> Any:
         """The product of float vectors or matrices that fit: the traced result; None for everything else."""
@@ -708,21 +706,18 @@ class Tape(Protector):
             t, u = numbers
             key = primitive, p.shape, p.dtype.char, q.shape, q.dtype.char, t is None, u is None, t == u, p is q, bits
         pull: Any = kinds.get(key)
+        known = None
         if not pull or pull.part is not None:
             rows = (0,) if len(primals) == 1 else _ROWS[1 if t is None else 0 if u is None else 3 if t == u else 2]
             pull, known = pull_of(key, primitive, primals, rows, [out], params, None)
             if not pull:
                 return self.written(primitive, args, primals, numbers, params, bits, None, out, source or user_source(4))
-        else:
-            everything = (*primals, out)
-            known = [everything[i] for i in pull.sources]
-        kept = tuple([self._kept(v, i, args, primals, out) for v, i in zip(known, pull.sources)])
         if len(numbers) == 2:
             numbers = (u,) if t is None else (t,) if u is None or t == u else numbers
         own = type(out) is not _ndarray or out.base is None and out is not p
         source = source or self.source_at(_getframe(3))
         operation = primitive, args, params, bits, None
-        return self.row(pull, numbers, kept, primitive.layout is not None, out, own, source, operation)
+        return self.row(pull, numbers, _EMPTY, operation, out, own, source, primals, known)
 
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
@@ -772,7 +767,7 @@ class Tape(Protector):
         n: Any = x.tangent  # the number of a row
         source = self.source_at(_getframe(3))
         operation = basic_index_p, (x,), {"index": basic}, None, None
-        return self.row(READ, (n,), (basic, p.shape, p.dtype), True, out, own, source, operation)
+        return self.row(READ, (n,), (basic, p.shape, p.dtype), operation, out, own, source)
 
 
 _ROWS = (0, None), (None, 0), (0, 1), (0, 0)
@@ -838,7 +833,8 @@ class ByRule:
         rest, kept = partial_eval.drop_unused_residuals(prune(rest), kept)
         pull = derived_pulls.ByProgram(rest, len(kept), there)
         tape.outer = tape.outer or Tracer in map(type, kept)
-        rows = tape.rows(pull, tuple(self.rows), tuple(kept), primitive, args, primals, params, shape, outs, source)
+        operation = primitive, args, params, None, shape
+        rows = tape.rows(pull, tuple(self.rows), tuple(kept), operation, outs, source, primals)
         return rows, touts
 
     def _settled(self, touts: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:

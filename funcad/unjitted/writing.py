@@ -328,7 +328,7 @@ def _agreed(
             return None, ""
         texts.append(text)
     text = texts[0]
-    usable = text.plain and (text.elementwise or not is_elementwise(primitive))
+    usable = text.elementwise or not is_elementwise(primitive)
     return text if usable else None, key + "!" * text.begins
 
 

@@ -10,13 +10,11 @@ import numpy as np
 
 from funcad.configuration import NamedTuple
 from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
-from funcad.host.where import GENERATED, state, user_source
+from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
-from funcad.memo import remembers
-from funcad.unjitted.element_rows import READ
 from funcad.unjitted.following import with_value
-from funcad.unjitted.kinds import Pull
+from funcad.unjitted.kinds import Pull, compiled, known_of
 from funcad.unjitted.remembered import FLOATS, flat, remember
 
 _NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
@@ -32,9 +30,7 @@ class _Step(NamedTuple):
     bits: Any
     shape: Any
     places: Any
-    row: Any  # (pull, numbers, what it keeps, does nobody else hold the result, does it lie as NumPy's); None: no derivative
-    values: Sequence[Any] = ()  # of the operands
-    safe: Sequence[bool] = ()  # which of these nobody else can change
+    row: Any  # (pull, numbers, what it keeps beside values, does nobody else hold the result); None: no derivative
 
 
 class _Call(NamedTuple):
@@ -90,10 +86,9 @@ def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
         places = [reading.place(x) for x in given]
         if None in places:
             return False
-        about = tape.pulls[row], tape.numbers[row], tape.kept[row], tape.own[number], tape.plain[number]
-        values = [x.primal if type(x) is Tracer else x for x in given]
-        safe = [type(x) is Tracer and x.tangent >= tape.first + n and bool(tape.own[x.tangent]) for x in given]
-        reading.add(_Step(primitive, given, params, bits, shape, places, about, values, safe), number, out)
+        pull = tape.pulls[row]
+        about = pull, tape.numbers[row], tape.kept[row][len(pull.sources) :], tape.own[number]
+        reading.add(_Step(primitive, given, params, bits, shape, places, about), number, out)
     if result.primal is not tape.notes[result.tangent][-1]:
         return False
     firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
@@ -170,7 +165,8 @@ class _Reading:
 def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[int], constants: Sequence[Any]) -> Callable:
     """A function of a tape and of operands of the same kinds that writes these rows: as lines of Python, without a look."""
     scope: dict[str, Any] = {"user_source": user_source, "restore_warnings": restore_warnings, "pending": pending}
-    scope |= {"deliver": deliver, "with_value": with_value, "float64": np.float64}
+    scope |= {"deliver": deliver, "with_value": with_value}
+    scope |= {"float64": np.float64, "known_of": known_of}
     scope |= {f"c{i}": c for i, c in enumerate(constants)}
     names = [(f"x{k}", f"p{k}", f"t{k}") if type(a) is Tracer else (f"x{k}", f"x{k}", "None") for k, a in enumerate(operands)]
     lines = ["def again(tape, operands):", " source = user_source(3)", f" {''.join([f'{x}, ' for x, *_ in names])}= operands"]
@@ -197,46 +193,25 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
         if step.row is None:
             names.append((f"o{i}", f"o{i}", "None"))
             continue
-        if primitive.turns:
-            lines.append(" tape.trace.turned = True")
         lines += _row_lines(i, step, xs, ps, ts, scope)
         names.append((f"r{i}", f"o{i}", f"r{i}.tangent"))
     lines.append(f" return {names[-1][0]}")
-    exec(_code("\n".join(lines)), scope)
+    exec(compiled("\n".join(lines)), scope)
     return scope["again"]
 
 
 def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str], scope: dict[str, Any]) -> list[str]:
     """The lines that write a row of the same pull."""
-    pull, numbers, kept, own, plain = step.row
-    three = ", ".join([f"({', '.join(each)},)" for each in (xs, ps, ts)])
+    pull, numbers, rest, own = step.row
+    given, primals, rows = [f"({', '.join(each)},)" for each in (xs, ps, ts)]
     if isinstance(pull, Pull) and pull.asked:  # the pull is another one if an answer is
-        return [f" r{i} = tape.written(primitive{i}, {three}, params{i}, bits{i}, shape{i}, o{i}, source)"]
-    lines, reads, n = [], [], len(xs)
-    scope |= {f"pull{i}": pull, f"plain{i}": plain}
-    if not isinstance(pull, Pull):
-        rest = kept
-    else:
-        rest = kept[pull.n_kept :]
-        if pull.part is not None:
-            scope[f"part{i}"] = pull.part
-            lines.append(f" m{i} = part{i}.computed(({', '.join(ps)}, o{i}))")
-        for s in pull.sources:
-            x = ps[s] if s < n else f"o{i}" if s == n else f"m{i}[{s - n - 1}]"
-            fresh = own and s == n or s < n and (step.safe[s] or type(step.values[s]) is not np.ndarray)
-            reads.append(x if fresh else f"tape._kept({x}, {s}, ({', '.join(xs)},), ({', '.join(ps)},), o{i})")
-    for k, value in enumerate(rest):
-        scope[f"rest{i}_{k}"] = value
-        reads.append(f"rest{i}_{k}")
-    given = [x.tangent if type(x) is Tracer else None for x in step.operands]
-    rows = [ts[given.index(m)] for m in numbers]
-    row = f"pull{i}, ({', '.join(rows)},), ({''.join([f'{r}, ' for r in reads])}), plain{i}, o{i}, {bool(own)}, source"
-    lines.append(f" r{i} = tape.row({row})")
-    if pull.square or pull is READ:
-        lines.append(f" if tape.trace.turned: tape.note(r{i}, primitive{i}, ({', '.join(xs)},), params{i}, shape{i})")
-    return lines
-
-
-@remembers(4096)
-def _code(text: str) -> Any:  # the same for all shapes
-    return compile(text, GENERATED, "exec")
+        return [f" r{i} = tape.written(primitive{i}, {given}, {primals}, {rows}, params{i}, bits{i}, shape{i}, o{i}, source)"]
+    scope |= {f"pull{i}": pull, f"rest{i}": rest}
+    known = ""
+    if isinstance(pull, Pull) and pull.part is not None:
+        known = f", known_of(pull{i}, [*{primals}, o{i}])"
+    tangents = [x.tangent if type(x) is Tracer else None for x in step.operands]
+    numbers = "".join([f"{ts[tangents.index(m)]}, " for m in numbers])
+    operation = f"(primitive{i}, {given}, params{i}, bits{i}, shape{i})"
+    row = f"pull{i}, ({numbers}), rest{i}, {operation}, o{i}, {bool(own)}, source, {primals}"
+    return [f" r{i} = tape.row({row}{known})"]

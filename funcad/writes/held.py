@@ -63,7 +63,10 @@ class Held(Trace):
         if x.box is not None and x.box.base is not None or type(u) is Tracer:
             return False
         numbers = (x.tangent,) if t is None else (x.tangent, t)
-        made = tape.row(WRITE, numbers, (basic, p.shape, p.dtype), True, p, True, tape.source_at(_getframe(3)))
+        if tape.notes is not None:
+            tape.notes["looked"] = True
+        operation = basic_update_p, (x, value), {"index": basic}, None, None
+        made = tape.row(WRITE, numbers, (basic, p.shape, p.dtype), operation, p, True, tape.source_at(_getframe(3)))
         x.source = made.source
         p[index] = u
         x.tangent = made.tangent

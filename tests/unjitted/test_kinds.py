@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -177,3 +179,20 @@ def test_a_value_that_is_the_object_of_a_constant_is_not_that_constant(name, fir
         f"f = lambda x: np.{name}(x, 0.0)\n{first}\nprint(*[float(grad(f)(x)) for x in (-1.0, 0.0, 1.0)])"
     )
     assert in_a_process(code) == ("0.0 0.5 1.0" if name == "maximum" else "1.0 0.5 0.0")
+
+
+@pytest.mark.parametrize("joined", [np.concatenate, np.stack])
+def test_constants_of_a_rule_are_kept_by_the_kind(joined: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a rule makes of shapes alone, here zeros in the place of operands without a tangent, is not kept by each row."""
+    module = sys.modules["funcad.api.grad"]
+    others, kept = [np.ones(3)] * 5, []
+
+    def noted(tape: Any, cotangents: Any) -> Any:
+        kept.extend([x for row in tape.kept for x in row if type(x) is np.ndarray])
+        return pull(tape, cotangents)
+
+    pull = module.pull
+    monkeypatch.setattr(module, "pull", noted)
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(grad(lambda x: np.sum(joined([*others, x, *others])))(x), np.ones(3))
+    assert kept == []

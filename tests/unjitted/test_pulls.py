@@ -13,13 +13,12 @@ from numpy.exceptions import ComplexWarning
 
 import funcad
 from funcad.ir.aval import aval_of
-from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import div, maximum, mul
 from funcad.primitives.families import add, elementwise, reduce_sum_p, reshape
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted import kinds, pulls, pulls_core, writing
-from funcad.unjitted.deriving import WORDS, linear_of, source_of, text_of_pull
+from funcad.unjitted import derived_pulls, kinds, pulls, pulls_core, writing
+from funcad.unjitted.deriving import WORDS, source_of, text_of_pull
 from funcad.unjitted.kinds import RowCotangents, has_rows
 from funcad.unjitted.pulls import Unprintable, is_elementwise
 from tests import standin
@@ -118,14 +117,17 @@ def test_every_entry_gives_what_the_rule_gives(name: str) -> None:
 
 def by_rule(primitive: Primitive, params: dict, operands: list, out: Any, traced: tuple, ct: Any) -> list | None:
     """The cotangents by the rule itself, on these values; None if it gives no tangent."""
-    linear = linear_of(primitive, [aval_of(p) for p in operands], traced, params, [aval_of(out)])
-    if linear is None:
+    inner = derived_pulls.LinearTrace("linearize")
+    tangents = {i: inner.new_input(aval_of(operands[i]).update()) for i in dict.fromkeys(traced) if i is not None}
+    given = [None if i is None else tangents[i] for i in traced]
+    found = derived_pulls.rule_of(primitive, operands, given, out, params, None)
+    if found is None:
         return None
-    linear.outer.close()
-    known = eval_jaxpr(linear.known, [*linear.consts, *operands, out][-len(linear.known.inputs) :])
-    n = len(linear.positions)
-    flags = [False] * len(known) + [True] * n
-    return transpose_eval(linear.jaxpr, flags, [*known, *[None] * n], [ct], all_linear=True)
+    jaxpr, kept = inner.jaxpr([found])
+    inner.closed = True
+    n = len(tangents)
+    flags = [False] * len(kept) + [True] * n
+    return transpose_eval(jaxpr, flags, [*kept, *[None] * n], [ct], all_linear=True)
 
 
 def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, traced: tuple, wide: bool = False) -> Any:
