@@ -96,7 +96,7 @@ print("process", comm.rank, "is right")
 
 
 def run(n, program, timeout=300, *arguments):
-    """A launcher that crashed itself after it ended a job (Open MPI's can, seldom) says nothing: the job runs again, twice at most.
+    """A launcher that crashed itself after it ended a job (Open MPI's can, seldom) says nothing: the job runs again.
 
     What ends by a signal is mpirun then, not a process of the job, for which mpirun would return a positive status.
     """

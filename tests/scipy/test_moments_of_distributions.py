@@ -1,4 +1,4 @@
-"""Mean, variance, entropy, intervals and expectations of SciPy's distributions with traced parameters; estimates of densities."""
+"""Mean, variance, entropy, intervals, expectations of distributions with traced parameters; estimates of densities."""
 
 from __future__ import annotations
 
