@@ -232,7 +232,8 @@ def _rules_of(fun: Any, what: str) -> Any:
 def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
     """The reverse rule for all arguments at once: `vjpmaker(argnums, ans, args, kwargs)` gives `g -> cotangents`.
 
-    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning, and TypeError for what is no function.
+    Returns nothing. As autograd's.
 
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, defvjp_argnums
@@ -247,7 +248,8 @@ def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
 def defvjp_argnum(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
     """One reverse rule for every argument: `vjpmaker(argnum, ans, args, kwargs)` gives `g -> cotangent`.
 
-    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning, and TypeError for what is no function.
+    Returns nothing. As autograd's.
 
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, defvjp_argnum
@@ -269,7 +271,7 @@ def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Itera
 
     None means that the derivative is zero. An argument that has no rule cannot be differentiated. Rules for a function of
     funcad's own (`funcad.autograd.scipy.special.expit`) change nothing: it has its derivatives.
-    `fun` is made by `primitive`, else they have no effect, with a warning;
+    `fun` is made by `primitive`, else they have no effect, with a warning, and TypeError for what is no function;
     `vjpmakers` are the rules. Returns nothing. As autograd's.
 
     >>> import numpy as np
@@ -301,7 +303,8 @@ def _check_rules(rules: dict[int, Any], fun: Any, what: str) -> None:
 def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     """The forward rule for all arguments at once: `jvpmaker(argnums, gs, ans, args, kwargs)` is the output's tangent.
 
-    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning, and TypeError for what is no function.
+    Returns nothing. As autograd's.
 
     >>> from funcad import jvp
     >>> from funcad.autograd.extend import primitive, defjvp_argnums
@@ -316,7 +319,8 @@ def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
 def defjvp_argnum(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     """One forward rule for every argument: `jvpmaker(argnum, g, ans, args, kwargs)`; the tangents are added.
 
-    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning, and TypeError for what is no function.
+    Returns nothing. As autograd's.
 
     >>> from funcad import jvp
     >>> from funcad.autograd.extend import primitive, defjvp_argnum
@@ -334,7 +338,7 @@ def defjvp(fun: primitive, *jvpfuns: Callable[..., Any] | str | None, argnums: I
     """Forward rules `(g, ans, *args, **kwargs) -> tangent`, one per argument, or for those in `argnums`.
 
     None means zero; "same" that the function is linear in this argument, so that it is applied to g.
-    `fun` is made by `primitive`, else they have no effect, with a warning;
+    `fun` is made by `primitive`, else they have no effect, with a warning, and TypeError for what is no function;
     `jvpfuns` are the rules. Returns nothing. As autograd's.
 
     >>> from funcad import jvp
@@ -371,7 +375,8 @@ def def_linear(fun: primitive) -> None:
     """The function is linear in each of its arguments: the tangent is the function of g in place of that argument.
 
     For reverse mode it must be made of traceable operations; otherwise give it `defvjp` too.
-    `fun` is made by `primitive`, else they have no effect, with a warning. Returns nothing. As autograd's.
+    `fun` is made by `primitive`, else they have no effect, with a warning, and TypeError for what is no function.
+    Returns nothing. As autograd's.
 
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, def_linear

@@ -49,6 +49,7 @@ _SCIPY = "scipy_answers."
 in_math = _later("math_answers.in_math")
 drawing, seeding, shuffling, unseeded = [_later(f"draws.{name}") for name in ("drawing", "seeding", "shuffling", "unseeded")]
 backend = _later(_SCIPY + "backend")
+operator_dtype = _later(_SCIPY + "operator_dtype")
 of_ufuncs = _later(_SCIPY + "of_ufuncs")
 distribution = _later(_SCIPY + "distribution")
 method_of = _later(_SCIPY + "method_of")
@@ -94,7 +95,8 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         "abs absolute add anom arccos arcsin arctan arctan2 array asanyarray asarray average ceil compressed concatenate cos",
         "cosh count cumsum divide dot exp filled fix_invalid floor getdata getmask getmaskarray hypot log log10 log2",
         "masked_array masked_equal masked_greater masked_greater_equal masked_inside masked_invalid masked_less",
-        "masked_less_equal masked_not_equal masked_outside masked_values masked_where max maximum mean min minimum multiply",
+        "masked_less_equal masked_not_equal masked_outside masked_values masked_where max maximum mean median min minimum",
+        "multiply",
         "negative power prod ptp ravel reshape sin sinh sqrt std subtract sum tan tanh transpose var where",
     ),
     "scipy.optimize": {"linear_sum_assignment": by_name},
@@ -203,6 +205,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.sparse.linalg": {
         **_all(solving, "bicgstab cg gmres minres"),
         **_all(sparse_by_name, "eigsh expm_multiply factorized lsmr lsqr splu spsolve svds"),
+        "LinearOperator._init_dtype": operator_dtype,
         **_all(operator_product, "LinearOperator.matvec LinearOperator.rmatvec LinearOperator.matmat LinearOperator.rmatmat"),
     },
     "scipy.spatial": {
@@ -226,7 +229,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(rotation, "Rotation.from_rotvec Rotation.from_mrp"),
         **_all(rotation, "Rotation.from_euler Rotation.align_vectors"),
         **_all(rotation, "Rotation.apply Rotation.__pow__"),
-        "Slerp.__call__": rotation,
+        "Rotation.concatenate": rotation,
+        **_all(spatial_object, "Slerp.__init__ Slerp.__call__"),
     },
     "scipy.special": {
         **_all(by_name, "comb factorial lambertw log_softmax logsumexp multigammaln perm polygamma softmax softplus zeta"),

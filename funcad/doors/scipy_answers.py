@@ -211,12 +211,21 @@ def spatial_object(name: str, original: Callable[..., Any]) -> Answer:
             self.__dict__[_FORM] = ours(path)(*args, **kwargs)
             self.__class__ = _stand_in(type(self))
             return None
-        return getattr(ours(path).of(self), method)(*args, **kwargs)
+        if path.endswith("gaussian_kde"):
+            of = ours("scipy.stats.vector_distributions.estimate_of")
+        else:
+            of = ours(path).of
+        return getattr(of(self), method)(*args, **kwargs)
 
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
-        return holds_traced(args, kwargs) or any([_FORM in getattr(a, "__dict__", ()) for a in args[1:]])
+        return holds_traced(args, kwargs) or is_tracing() and any([_is_ours(a) for a in args[1:]])
 
     return is_for_us, own
+
+
+def _is_ours(x: Any) -> bool:
+    """Is it an object that stands in for one of funcad's, or a rotation of funcad's?"""
+    return _FORM in getattr(x, "__dict__", ()) or type(x).__module__ == "funcad.scipy.spatial.rotations"
 
 
 def rotation(name: str, original: Callable[..., Any]) -> Answer:
@@ -227,13 +236,15 @@ def rotation(name: str, original: Callable[..., Any]) -> Answer:
         made = ours(f"scipy.spatial.transform.{kind}")
         if method in ("apply", "__pow__"):
             made, args = made.from_quat(args[0].as_quat()), args[1:]
-        elif method == "__call__":  # of an interpolation
-            turns = scipy_function("spatial.transform.Rotation").concatenate
-            last = args[0].rotations[-1] * scipy_function("spatial.transform.Rotation").from_rotvec(args[0].rotvecs[-1])
-            made, args = made(args[0].times, turns([*args[0].rotations, last])), args[1:]
         return getattr(made, method)(*args, **kwargs)
 
-    return holds_traced, own
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        if holds_traced(args, kwargs):
+            return True
+        together = args[0] if method == "concatenate" else ()
+        return is_tracing() and any(map(_is_ours, together))
+
+    return is_for_us, own
 
 
 # -- sparse matrices
@@ -352,6 +363,16 @@ def operator_product(name: str, original: Callable[..., Any]) -> Answer:
         return getattr(self, f"_{method}")(x).reshape((rows, *x.shape[1:]))
 
     return holds_traced, own
+
+
+def operator_dtype(name: str, original: Callable[..., Any]) -> Answer:
+    """The dtype of a LinearOperator that says none: its product, which may close over traced values, tells."""
+
+    def own(self: Any) -> None:
+        if self.dtype is None:
+            self.dtype = np.result_type(self._matvec(np.zeros(self.shape[-1], np.int8)))
+
+    return lambda args, kwargs: is_tracing(), own
 
 
 def solving(name: str, original: Callable[..., Any]) -> Answer:

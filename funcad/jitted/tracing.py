@@ -71,7 +71,7 @@ class Tracing:
                 return self._taking(given)
             return self._traced_with(set(), recorder)
         except (FuncadError, TypeError, AttributeError, NotImplementedError) as error:  # of who takes numbers
-            happened = recorder is None or recorder.had_effects or recorder.started and isinstance(error, FuncadError)
+            happened = recorder is None or recorder.had_effects
             if ran and not happened:
                 raise Raised(error) from error
             raise

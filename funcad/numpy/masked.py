@@ -154,6 +154,24 @@ class MaskedValues:
     def ptp(self, axis: Any = None, keepdims: bool = False) -> Any:
         return self.max(axis, keepdims) - self.min(axis, keepdims)
 
+    def median(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The mean of the two in the middle, of those that are there: the others are sorted to the end."""
+        x = self if axis is not None else self.ravel()
+        along = 0 if axis is None else axis % self.ndim
+        n = np.expand_dims(x.count(along), along)
+        row = np.sort(np.where(x.mask, np.inf, x.data), axis=along)
+        middle = [np.take_along_axis(row, np.maximum(i, 0), along) for i in ((n - 1) // 2, n // 2)]
+        middle, empty = [np.squeeze(v, along) for v in (sum(middle) / 2, n == 0)]
+        if not np.ndim(middle) and type(empty) is not Tracer:
+            if empty:
+                return np.ma.masked
+            return np.reshape(middle, [1] * self.ndim) if keepdims else middle
+        found = MaskedValues(middle, empty)
+        if not keepdims:
+            return found
+        shape = [1] * self.ndim if axis is None else middle.shape[:along] + (1,) + middle.shape[along:]
+        return found.reshape(shape)
+
     def average(self, axis: Any = None, weights: Any = None) -> Any:
         if weights is None:
             return self.mean(axis)
@@ -324,7 +342,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     ),
 }
 _METHODS = frozenset(
-    "sum prod max min mean var std ptp average dot compressed count anom cumsum reshape ravel transpose".split()
+    "sum prod max min mean median var std ptp average dot compressed count anom cumsum reshape ravel transpose".split()
 )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 import funcad
 from funcad import NotCompiledWarning, grad, jit, vmap
@@ -193,7 +194,14 @@ def test_an_error_is_no_first_call() -> None:
     assert traces(lambda: jitted(1.0)) == 0 and traces(lambda: jitted(1.0)) == 1
 
 
-@pytest.mark.parametrize("f", [lambda x: x.tolist()[0] * x, lambda x: vmap(lambda v: v if v > 0 else -v)(x)])
+CANNOT: list[Callable[[Any], Any]] = [
+    lambda x: x.tolist()[0] * x,
+    lambda x: vmap(lambda v: v if v > 0 else -v)(x),
+    lambda x: (x if x[0] < 0 else -x) * len(cKDTree(x[:, None]).query_pairs(9.0)),
+]
+
+
+@pytest.mark.parametrize("f", CANNOT, ids=range(len(CANNOT)))
 def test_what_a_trace_cannot_do_runs_un_jitted(f: Callable[[Any], Any]) -> None:
     x = np.array([-1.0, 2.0])
     jitted = jit(f)

@@ -122,6 +122,13 @@ def ma_comp(x):
 
 
 @program
+def ma_median(x):
+    m = np.ma.array(np.outer(x, x + 2.0), mask=np.eye(3, dtype=bool))
+    along = np.ma.median(m, axis=-1, keepdims=True).sum() + 2.0 * np.ma.median(m, axis=0).sum()
+    return np.ma.median(m) + np.ma.median(m, keepdims=True).sum() + along
+
+
+@program
 def obj_arr(x):
     a = np.array([x[0], x[1] * 2, x[2]], dtype=object)
     return (a * a).sum() * a[1]

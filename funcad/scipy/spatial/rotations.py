@@ -399,6 +399,14 @@ class Slerp:
         self.rotations = Rotation._new(q[:-1])
         self.rotvecs = (self.rotations.inv() * Rotation._new(q[1:])).as_rotvec()
 
+    @classmethod
+    def of(cls, theirs: Any) -> Slerp:
+        """Of an interpolation of SciPy's, which keeps the last rotation as the turn that leads to it."""
+        first = Rotation.from_quat(theirs.rotations.as_quat())
+        turn = Rotation.from_rotvec(theirs.rotvecs[-1])
+        last = first[-1] * turn
+        return cls(theirs.times, Rotation.concatenate([first, last]))
+
     def __call__(self, times: Any) -> Rotation:
         """The rotation at a time, or a row of them at (M,) times."""
         t = _array(times)

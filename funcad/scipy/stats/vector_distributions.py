@@ -248,14 +248,6 @@ class gaussian_kde:
             spread = fnp.astype(spread, dtype_of(dataset))
         self.covariance = spread * (factor * factor)
 
-    @classmethod
-    def of(cls, theirs: Any) -> gaussian_kde:
-        """The same estimate as SciPy's object."""
-        self = cls.__new__(cls)
-        for name in ("dataset", "d", "n", "weights", "neff", "factor", "covariance"):
-            setattr(self, name, getattr(theirs, name))
-        return self
-
     def _factor(self, method: Any) -> Any:
         if method is None or isinstance(method, str) and method == "scott":
             return self.scotts_factor()
@@ -441,6 +433,11 @@ class gaussian_kde:
 
 
 _PARTS = ("neff", "dataset", "weights", "covariance", "factor")
+
+
+def estimate_of(theirs: Any) -> gaussian_kde:
+    """The same estimate as SciPy's object."""
+    return _rebuilt((theirs.d, theirs.n), tuple([getattr(theirs, name) for name in _PARTS]))
 
 
 def _rebuilt(meta: tuple, children: tuple) -> gaussian_kde:
