@@ -23,6 +23,7 @@ import numpy as np
 
 from funcad.configuration import NamedTuple
 from funcad.host.real_types import is_a
+from funcad.ir.jaxpr import params_key
 from funcad.ir.primitive import Primitive
 from funcad.memo import remembers, table
 from funcad.primitives.families import broadcast_in_dim, reshape
@@ -45,6 +46,7 @@ def ones_of(shapes: Sequence[tuple[int, ...]]) -> tuple:
 
 
 _tables = table("unjitted.written pulls", "family of primitives: what was written ahead, once it was asked for", None, None)
+_written = table("unjitted.written kinds", "primitive, which operands are traced, dtypes, ranks, parameters: the pull", 4096)
 _CLASSES = {"f": "f", "c": "c", "i": "i", "u": "i", "b": "b"}
 
 
@@ -67,6 +69,19 @@ def written_ahead(
     kinds = _table_of(primitive)
     if kinds is None:
         return None
+    free = FREE.get(primitive, ())
+    words = params_key({key: value for key, value in params.items() if key not in free} if free else params)
+    kind = primitive, pattern, ones, columns, words, *[(a.dtype, len(a.shape)) for a in avals]
+    if words is None or (found := _written.get(kind, _written)) is _written:  # a new size is no new kind
+        found = _looked_up(kinds, primitive, pattern, avals, params, ones, columns)
+        if words is not None:
+            _written.put(kind, found)
+    return found  # type: ignore[no-any-return]
+
+
+def _looked_up(
+    kinds: dict[str, Any], primitive: Primitive, pattern: Traced, avals: Sequence[Any], params: dict, ones: tuple, columns: bool
+) -> WrittenAhead | None:
     ranks = [len(a.shape) for a in avals]
     classes = [_CLASSES[a.dtype.kind] for a in avals]
     for precise in range(3):  # all inexact dtypes are one, or real and complex, or each its own
