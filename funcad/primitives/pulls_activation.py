@@ -117,19 +117,37 @@ def _softmax_linear_12(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return softmax_linear_p.impl(xp, ct, v4, axis=1), (v10 * v9) + (v12 * ct)
 
 
-def _softmax_linear_13(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_13(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = reduce_sum_p.impl(xp, x * x, axes=(0,))
+    v7 = reduce_sum_p.impl(xp, x * (-ct), axes=(0,))
+    v9 = x * broadcast_in_dim_p.impl(xp, v7, shape=shapes[0], axes=(1,))
+    v11 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))) * ct
+    return (softmax_linear_p.impl(xp, ct, x, axis=0) + v9) + v11
+
+
+def _softmax_linear_14(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = reduce_sum_p.impl(xp, x * x, axes=(0,))
+    v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(1,))
+    v4 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v8 = reduce_sum_p.impl(xp, v4 * (-ct), axes=(1,))
+    v9 = broadcast_in_dim_p.impl(xp, v8, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v12 = broadcast_in_dim_p.impl(xp, v3, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return (softmax_linear_p.impl(xp, ct, v4, axis=1) + (v4 * v9)) + (v12 * ct)
+
+
+def _softmax_linear_15(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
     return softmax_linear_p.impl(xp, ct, v0, axis=2)
 
 
-def _softmax_linear_14(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_16(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v6 = reduce_sum_p.impl(xp, y * (-ct), axes=(1,))
     v9 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))) * ct
     return (x * broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=(0,))) + v9
 
 
-def _softmax_linear_15(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_17(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))
     v5 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
@@ -140,7 +158,7 @@ def _softmax_linear_15(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return (v9 * v8) + (v11 * ct)
 
 
-def _softmax_linear_16(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_18(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v7 = reduce_sum_p.impl(xp, y * (-ct), axes=(1,))
     v10 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))) * ct
@@ -148,7 +166,7 @@ def _softmax_linear_16(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     return softmax_linear_p.impl(xp, ct, y, axis=1), v11
 
 
-def _softmax_linear_17(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+def _softmax_linear_19(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v1 = reduce_sum_p.impl(xp, y * x, axes=(1,))
     v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))
     v4 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
@@ -157,6 +175,24 @@ def _softmax_linear_17(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
     v10 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
     v12 = broadcast_in_dim_p.impl(xp, v3, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
     return softmax_linear_p.impl(xp, ct, v4, axis=2), (v10 * v9) + (v12 * ct)
+
+
+def _softmax_linear_20(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = reduce_sum_p.impl(xp, x * x, axes=(1,))
+    v7 = reduce_sum_p.impl(xp, x * (-ct), axes=(1,))
+    v9 = x * broadcast_in_dim_p.impl(xp, v7, shape=shapes[0], axes=(0,))
+    v11 = (x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))) * ct
+    return (softmax_linear_p.impl(xp, ct, x, axis=1) + v9) + v11
+
+
+def _softmax_linear_21(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = reduce_sum_p.impl(xp, x * x, axes=(1,))
+    v3 = x - broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,))
+    v4 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v8 = reduce_sum_p.impl(xp, v4 * (-ct), axes=(2,))
+    v9 = broadcast_in_dim_p.impl(xp, v8, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v12 = broadcast_in_dim_p.impl(xp, v3, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return (softmax_linear_p.impl(xp, ct, v4, axis=2) + (v4 * v9)) + (v12 * ct)
 
 
 def _softmax_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
@@ -252,12 +288,16 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n2,n2 axis=0 columns": _softmax_linear_10,
         "01 n2,n2 axis=0": _softmax_linear_11,
         "01 n2,n2 axis=0 columns": _softmax_linear_12,
+        "00 n2,n2 axis=0": _softmax_linear_13,
+        "00 n2,n2 axis=0 columns": _softmax_linear_14,
         "0- n2,n2 axis=1": lambda xp, ct, y, shapes: softmax_linear_p.impl(xp, ct, y, axis=1),
-        "0- n2,n2 axis=1 columns": _softmax_linear_13,
-        "-1 n2,n2 axis=1": _softmax_linear_14,
-        "-1 n2,n2 axis=1 columns": _softmax_linear_15,
-        "01 n2,n2 axis=1": _softmax_linear_16,
-        "01 n2,n2 axis=1 columns": _softmax_linear_17,
+        "0- n2,n2 axis=1 columns": _softmax_linear_15,
+        "-1 n2,n2 axis=1": _softmax_linear_16,
+        "-1 n2,n2 axis=1 columns": _softmax_linear_17,
+        "01 n2,n2 axis=1": _softmax_linear_18,
+        "01 n2,n2 axis=1 columns": _softmax_linear_19,
+        "00 n2,n2 axis=1": _softmax_linear_20,
+        "00 n2,n2 axis=1 columns": _softmax_linear_21,
     },
     softmax_p: {
         "0 n1 axis=0": lambda xp, ct, out, shapes: softmax_linear_p.impl(xp, ct, out, axis=0),

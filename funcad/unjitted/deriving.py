@@ -215,6 +215,15 @@ class _Printer:
                     if n - self.free[key] == value:
                         return f'shapes[{i}][{j}] - params["{key}"]'
             raise Unprintable(f"{key} is of no kind, and another one is read")
+        if key == "index":  # of basic indexing: (start, count, step) of each axis that stays
+            entries = []
+            for entry in value:
+                if type(entry) is tuple:
+                    start, count, step = entry
+                    entries.append(f"({plain(start)}, {self.size(count)}, {plain(step)})")
+                else:
+                    entries.append(plain(entry))
+            return "(" + ", ".join(entries) + "," * (len(entries) == 1) + ")"
         return self.sizes(value) if key in _SIZES and type(value) is tuple else plain(value)
 
     def sizes(self, shape: tuple) -> str:

@@ -70,13 +70,14 @@ def written_ahead(
     if kinds is None:
         return None
     free = FREE.get(primitive, ())
-    words = params_key({key: value for key, value in params.items() if key not in free} if free else params)
+    telling = {key: value for key, value in params.items() if key not in free} if free else params
+    words = params_key(telling)
     kind = primitive, pattern, ones, columns, words, *[(a.dtype, len(a.shape)) for a in avals]
     if words is None or (found := _written.get(kind, _written)) is _written:  # a new size is no new kind
         found = _looked_up(kinds, primitive, pattern, avals, params, ones, columns)
         if words is not None:
             _written.put(kind, found)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _looked_up(

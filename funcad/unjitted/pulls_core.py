@@ -62,9 +62,13 @@ add_p = families.add
 broadcast_in_dim_p = families.broadcast_in_dim
 reduce_sum_p = families.reduce_sum_p
 reshape_p = families.reshape
+cumprod_p = reduction.cumprod_p
 cumsum_p = reduction.cumsum_p
+linear_recurrence_p = reduction.linear_recurrence_p
 reduce_max_p = reduction.reduce_max_p
 reduce_min_p = reduction.reduce_min_p
+reduce_prod_p = reduction.reduce_prod_p
+shift_p = reduction.shift_p
 tied_spread_p = reduction.tied_spread_p
 concatenate_p = shape.concatenate_p
 rev_p = shape.rev_p
@@ -263,8 +267,8 @@ def _stack_1(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _stack_2(xp: Any, ct: Any, shapes: Any) -> Any:
-    v1 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1))
-    return basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)), v1
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0)), v1
 
 
 def _stack_3(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -272,8 +276,8 @@ def _stack_3(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _stack_4(xp: Any, ct: Any, shapes: Any) -> Any:
-    v1 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2))
-    return basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)), v1
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 2))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0)), v1
 
 
 def _stack_5(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -281,8 +285,8 @@ def _stack_5(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _stack_6(xp: Any, ct: Any, shapes: Any) -> Any:
-    v1 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2))
-    return basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)), v1
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 2))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1)), v1
 
 
 def _stack_7(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -291,9 +295,141 @@ def _stack_7(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _stack_8(xp: Any, ct: Any, shapes: Any) -> Any:
-    v1 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1))
-    v2 = basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2))
-    return basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)), v1, v2
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1))
+    v2 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 2))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0)), v1, v2
+
+
+def _stack_9(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0, (0, shapes[0][0], 1)))
+
+
+def _stack_10(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1, (0, shapes[0][0], 1)))
+
+
+def _stack_11(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1))), v1
+
+
+def _stack_12(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0, (0, shapes[0][0], 1))), v1
+
+
+def _stack_13(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1))) + v1
+
+
+def _stack_14(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0, (0, shapes[0][0], 1))) + v1
+
+
+def _stack_15(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 0))
+
+
+def _stack_16(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 1))
+
+
+def _stack_17(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 1))
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 0)), v1
+
+
+def _stack_18(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 1))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 0)), v1
+
+
+def _stack_19(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 1))
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 0)) + v1
+
+
+def _stack_20(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 1))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 0)) + v1
+
+
+def _stack_21(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 2, (0, shapes[0][0], 1)))
+
+
+def _stack_22(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=(2, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1))), v1
+
+
+def _stack_23(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 2, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0, (0, shapes[0][0], 1))), v1
+
+
+def _stack_24(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=(2, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1))), v1
+
+
+def _stack_25(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 2, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1, (0, shapes[0][0], 1))), v1
+
+
+def _stack_26(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1)))
+    v2 = basic_index_p.impl(xp, ct, index=(2, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1))), v1, v2
+
+
+def _stack_27(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1, (0, shapes[0][0], 1)))
+    v2 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 2, (0, shapes[0][0], 1)))
+    return basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0, (0, shapes[0][0], 1))), v1, v2
+
+
+def _stack_28(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+
+
+def _stack_29(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+    return v0
+
+
+def _stack_30(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+
+
+def _stack_31(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+    return v0
+
+
+def _stack_32(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+    return basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1), (0, shapes[0][1], 1))), v1
+
+
+def _stack_33(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+    return v0, v1
+
+
+def _stack_34(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+    return basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1), (0, shapes[0][1], 1))) + v1
+
+
+def _stack_35(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1, (0, shapes[0][0], 1), (0, shapes[0][1], 1)))
+    return v0 + v1
 
 
 def _dot_general_1(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
@@ -516,75 +652,97 @@ def _dot_general_45(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
 
 
 def _dot_general_46(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (1,)), ((), ())))
+    return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ()))) + v1
+
+
+def _dot_general_47(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
+    v2 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((2,), (1,)), ((), ())))
+    return transpose_p.impl(xp, v0, perm=(1, 0, 2)) + v2
+
+
+def _dot_general_48(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
 
 
-def _dot_general_47(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_49(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((1,), (0,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
-def _dot_general_48(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_50(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (0,)), ((), ())))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
 
 
-def _dot_general_49(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_51(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
 
 
-def _dot_general_50(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_52(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2, 3))
 
 
-def _dot_general_51(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_53(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_52(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_54(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     return transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_53(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_55(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_54(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_56(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2, 3)), transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_55(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_57(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_56(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_58(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_57(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_59(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_58(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_60(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_59(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_61(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_60(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_62(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
+
+
+def _dot_general_63(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((0,), (0,))))
+    return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,)))) + v1
+
+
+def _dot_general_64(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
+    v1 = transpose_p.impl(xp, v0, perm=(1, 0, 2))
+    return v1 + v1
 
 
 def _broadcast_in_dim_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
@@ -650,12 +808,35 @@ def _broadcast_in_dim_14(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], 1, 1))
 
 
+def _broadcast_in_dim_15(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(1, 3)), shape=shapes[0])
+
+
+def _broadcast_in_dim_16(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    v0 = reduce_sum_p.impl(xp, ct, axes=(2, 4))
+    return reshape_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], 1, shapes[0][2], 1))
+
+
+def _broadcast_in_dim_17(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    return reshape_p.impl(xp, reduce_sum_p.impl(xp, ct, axes=(0, 2)), shape=shapes[0])
+
+
+def _broadcast_in_dim_18(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    v0 = reduce_sum_p.impl(xp, ct, axes=(1, 3))
+    return reshape_p.impl(xp, v0, shape=(ct.shape[0], 1, shapes[0][1], 1, shapes[0][3]))
+
+
 def _reshape_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]))
 
 
 def _reshape_2(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return reshape_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]))
+
+
+def _reshape_3(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
+    v0 = reshape_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2], shapes[0][3]))
+    return v0
 
 
 def _reduce_sum_1(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -707,6 +888,108 @@ def _reduce_sum_10(xp: Any, ct: Any, shapes: Any) -> Any:
 def _reduce_sum_11(xp: Any, ct: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(0,))
     return v0
+
+
+def _cumprod_1(xp: Any, out: Any) -> Any:
+    return shift_p.impl(xp, out, axis=0, reverse=False, fill=1)
+
+
+def _cumprod_2(xp: Any, ct: Any, k0: Any, x: Any, shapes: Any) -> Any:
+    v0 = shift_p.impl(xp, x, axis=0, reverse=True, fill=0)
+    return linear_recurrence_p.impl(xp, ct, v0, axis=0, reverse=True) * k0
+
+
+def _cumprod_3(xp: Any, ct: Any, k0: Any, x: Any, shapes: Any) -> Any:
+    v0 = shift_p.impl(xp, x, axis=0, reverse=True, fill=0)
+    v1 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v3 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return linear_recurrence_p.impl(xp, ct, v1, axis=1, reverse=True) * v3
+
+
+def _cumprod_4(xp: Any, ct: Any, k0: Any, x: Any, shapes: Any) -> Any:
+    v0 = shift_p.impl(xp, x, axis=0, reverse=True, fill=0)
+    v1 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return linear_recurrence_p.impl(xp, ct, v1, axis=1, reverse=True) * v3
+
+
+def _cumprod_5(xp: Any, out: Any) -> Any:
+    return shift_p.impl(xp, out, axis=1, reverse=False, fill=1)
+
+
+def _cumprod_6(xp: Any, ct: Any, k0: Any, x: Any, shapes: Any) -> Any:
+    v0 = shift_p.impl(xp, x, axis=1, reverse=True, fill=0)
+    return linear_recurrence_p.impl(xp, ct, v0, axis=1, reverse=True) * k0
+
+
+def _cumprod_7(xp: Any, ct: Any, k0: Any, x: Any, shapes: Any) -> Any:
+    v0 = shift_p.impl(xp, x, axis=1, reverse=True, fill=0)
+    v1 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return linear_recurrence_p.impl(xp, ct, v1, axis=2, reverse=True) * v3
+
+
+def _reduce_prod_1(xp: Any, x: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=False), axis=0, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=0, reverse=True), axis=0, reverse=True, fill=1)
+    return v1 * v3
+
+
+def _reduce_prod_2(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=()) * k0
+
+
+def _reduce_prod_3(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,)) * v1
+
+
+def _reduce_prod_4(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1,)) * k0
+
+
+def _reduce_prod_5(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v0 * v1
+
+
+def _reduce_prod_6(xp: Any, x: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=False), axis=1, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=True), axis=1, reverse=True, fill=1)
+    return v1 * v3
+
+
+def _reduce_prod_7(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,)) * k0
+
+
+def _reduce_prod_8(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v0 * v1
+
+
+def _reduce_prod_9(xp: Any, x: Any) -> Any:
+    v1 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=False), axis=1, reverse=False, fill=1)
+    v3 = shift_p.impl(xp, cumprod_p.impl(xp, x, axis=1, reverse=True), axis=1, reverse=True, fill=1)
+    v5 = reduce_prod_p.impl(xp, x, axes=(1,))
+    v7 = shift_p.impl(xp, cumprod_p.impl(xp, v5, axis=0, reverse=False), axis=0, reverse=False, fill=1)
+    v9 = shift_p.impl(xp, cumprod_p.impl(xp, v5, axis=0, reverse=True), axis=0, reverse=True, fill=1)
+    return v1 * v3, v7 * v9
+
+
+def _reduce_prod_10(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, ct, shape=(shapes[0][0],), axes=()) * k1
+    return broadcast_in_dim_p.impl(xp, v1, shape=shapes[0], axes=(0,)) * k0
+
+
+def _reduce_prod_11(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v2 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,)) * v1
+    v3 = broadcast_in_dim_p.impl(xp, v2, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v4 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v3 * v4
 
 
 def _reduce_max_1(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
@@ -809,18 +1092,335 @@ def _concatenate_7(xp: Any, ct: Any, shapes: Any) -> Any:
 
 
 def _concatenate_8(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0
+
+
+def _concatenate_9(xp: Any, ct: Any, shapes: Any) -> Any:
     v1 = slice_p.impl(xp, ct, start=(shapes[0][0], 0), limit=(shapes[0][0] + shapes[1][0], shapes[0][1]), strides=None)
     return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1
 
 
-def _concatenate_9(xp: Any, ct: Any, shapes: Any) -> Any:
+def _concatenate_10(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_11(xp: Any, ct: Any, shapes: Any) -> Any:
     v0 = slice_p.impl(xp, ct, start=(0, shapes[0][1]), limit=(shapes[0][0], shapes[0][1] + shapes[1][1]), strides=None)
     return v0
 
 
-def _concatenate_10(xp: Any, ct: Any, shapes: Any) -> Any:
+def _concatenate_12(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1]),
+        strides=None,
+    )
+    return v0
+
+
+def _concatenate_13(xp: Any, ct: Any, shapes: Any) -> Any:
     v1 = slice_p.impl(xp, ct, start=(0, shapes[0][1]), limit=(shapes[0][0], shapes[0][1] + shapes[1][1]), strides=None)
     return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1
+
+
+def _concatenate_14(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_15(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(shapes[0][0] + shapes[1][0],),
+        limit=(shapes[0][0] + shapes[1][0] + shapes[2][0],),
+        strides=None,
+    )
+    return v0
+
+
+def _concatenate_16(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0] + shapes[1][0]),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0] + shapes[2][0]),
+        strides=None,
+    )
+    return v0
+
+
+def _concatenate_17(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(shapes[0][0] + shapes[1][0],),
+        limit=(shapes[0][0] + shapes[1][0] + shapes[2][0],),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None), v1
+
+
+def _concatenate_18(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0] + shapes[1][0]),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0] + shapes[2][0]),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=(0, 0), limit=(ct.shape[0], shapes[0][0]), strides=None), v1
+
+
+def _concatenate_19(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(shapes[0][0] + shapes[1][0],),
+        limit=(shapes[0][0] + shapes[1][0] + shapes[2][0],),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=shapes[0], limit=(shapes[0][0] + shapes[1][0],), strides=None), v1
+
+
+def _concatenate_20(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, shapes[0][0]), limit=(ct.shape[0], shapes[0][0] + shapes[1][0]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0] + shapes[1][0]),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0] + shapes[2][0]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_21(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=shapes[0], limit=(shapes[0][0] + shapes[1][0],), strides=None)
+    v2 = slice_p.impl(
+        xp, ct,
+        start=(shapes[0][0] + shapes[1][0],),
+        limit=(shapes[0][0] + shapes[1][0] + shapes[2][0],),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None), v1, v2
+
+
+def _concatenate_22(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(0, shapes[0][0]), limit=(ct.shape[0], shapes[0][0] + shapes[1][0]), strides=None)
+    v2 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0] + shapes[1][0]),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0] + shapes[2][0]),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=(0, 0), limit=(ct.shape[0], shapes[0][0]), strides=None), v1, v2
+
+
+def _concatenate_23(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(shapes[0][0] + shapes[1][0], 0),
+        limit=(shapes[0][0] + shapes[1][0] + shapes[2][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0
+
+
+def _concatenate_24(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0] + shapes[1][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0] + shapes[2][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0
+
+
+def _concatenate_25(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(shapes[0][0] + shapes[1][0], 0),
+        limit=(shapes[0][0] + shapes[1][0] + shapes[2][0], shapes[0][1]),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1
+
+
+def _concatenate_26(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0] + shapes[1][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0] + shapes[2][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_27(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(shapes[0][0], 0), limit=(shapes[0][0] + shapes[1][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(shapes[0][0] + shapes[1][0], 0),
+        limit=(shapes[0][0] + shapes[1][0] + shapes[2][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_28(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0], shapes[0][1]),
+        strides=None,
+    )
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0] + shapes[1][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0] + shapes[2][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_29(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(shapes[0][0], 0), limit=(shapes[0][0] + shapes[1][0], shapes[0][1]), strides=None)
+    v2 = slice_p.impl(
+        xp, ct,
+        start=(shapes[0][0] + shapes[1][0], 0),
+        limit=(shapes[0][0] + shapes[1][0] + shapes[2][0], shapes[0][1]),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1, v2
+
+
+def _concatenate_30(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0], shapes[0][1]),
+        strides=None,
+    )
+    v2 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0] + shapes[1][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0] + shapes[2][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0, v1, v2
+
+
+def _concatenate_31(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][1] + shapes[1][1]),
+        limit=(shapes[0][0], shapes[0][1] + shapes[1][1] + shapes[2][1]),
+        strides=None,
+    )
+    return v0
+
+
+def _concatenate_32(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1] + shapes[1][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1] + shapes[2][1]),
+        strides=None,
+    )
+    return v0
+
+
+def _concatenate_33(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][1] + shapes[1][1]),
+        limit=(shapes[0][0], shapes[0][1] + shapes[1][1] + shapes[2][1]),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1
+
+
+def _concatenate_34(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1] + shapes[1][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1] + shapes[2][1]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_35(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, shapes[0][1]), limit=(shapes[0][0], shapes[0][1] + shapes[1][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][1] + shapes[1][1]),
+        limit=(shapes[0][0], shapes[0][1] + shapes[1][1] + shapes[2][1]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_36(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1]),
+        strides=None,
+    )
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1] + shapes[1][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1] + shapes[2][1]),
+        strides=None,
+    )
+    return v0, v1
+
+
+def _concatenate_37(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(0, shapes[0][1]), limit=(shapes[0][0], shapes[0][1] + shapes[1][1]), strides=None)
+    v2 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][1] + shapes[1][1]),
+        limit=(shapes[0][0], shapes[0][1] + shapes[1][1] + shapes[2][1]),
+        strides=None,
+    )
+    return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None), v1, v2
+
+
+def _concatenate_38(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1]),
+        strides=None,
+    )
+    v2 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1] + shapes[1][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1] + shapes[2][1]),
+        strides=None,
+    )
+    return v0, v1, v2
 
 
 def _roll_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
@@ -947,6 +1547,7 @@ FAMILIES = (
     "matrix_functions",
     "norms",
     "random_bits",
+    "sorting",
     "special_bessel",
     "special_gamma",
     "special_incomplete",
@@ -1091,17 +1692,17 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     stack_p: {
         "0- n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
-        "0- n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)),
+        "0- n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0)),
         "-1 n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1,)),
-        "-1 n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)),
+        "-1 n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1)),
         "01 n0,n0 axis=0": _stack_1,
         "01 n0,n0 axis=0 columns": _stack_2,
         "0-- n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0,)),
-        "0-- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 0)),
+        "0-- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 0)),
         "-1- n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1,)),
-        "-1- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 1)),
+        "-1- n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 1)),
         "--2 n0,n0,n0 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(2,)),
-        "--2 n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, 1009, 1), 2)),
+        "--2 n0,n0,n0 axis=0 columns": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), 2)),
         "01- n0,n0,n0 axis=0": _stack_1,
         "01- n0,n0,n0 axis=0 columns": _stack_2,
         "0-2 n0,n0,n0 axis=0": _stack_3,
@@ -1110,6 +1711,44 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-12 n0,n0,n0 axis=0 columns": _stack_6,
         "012 n0,n0,n0 axis=0": _stack_7,
         "012 n0,n0,n0 axis=0 columns": _stack_8,
+        "0- n1,n1 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1))),
+        "0- n1,n1 axis=0 columns": _stack_9,
+        "-1 n1,n1 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1))),
+        "-1 n1,n1 axis=0 columns": _stack_10,
+        "01 n1,n1 axis=0": _stack_11,
+        "01 n1,n1 axis=0 columns": _stack_12,
+        "00 n1,n1 axis=0": _stack_13,
+        "00 n1,n1 axis=0 columns": _stack_14,
+        "0- n1,n1 axis=1": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 0)),
+        "0- n1,n1 axis=1 columns": _stack_15,
+        "-1 n1,n1 axis=1": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 1)),
+        "-1 n1,n1 axis=1 columns": _stack_16,
+        "01 n1,n1 axis=1": _stack_17,
+        "01 n1,n1 axis=1 columns": _stack_18,
+        "00 n1,n1 axis=1": _stack_19,
+        "00 n1,n1 axis=1 columns": _stack_20,
+        "0-- n1,n1,n1 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(0, (0, shapes[0][0], 1))),
+        "0-- n1,n1,n1 axis=0 columns": _stack_9,
+        "-1- n1,n1,n1 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(1, (0, shapes[0][0], 1))),
+        "-1- n1,n1,n1 axis=0 columns": _stack_10,
+        "--2 n1,n1,n1 axis=0": lambda xp, ct, shapes: basic_index_p.impl(xp, ct, index=(2, (0, shapes[0][0], 1))),
+        "--2 n1,n1,n1 axis=0 columns": _stack_21,
+        "01- n1,n1,n1 axis=0": _stack_11,
+        "01- n1,n1,n1 axis=0 columns": _stack_12,
+        "0-2 n1,n1,n1 axis=0": _stack_22,
+        "0-2 n1,n1,n1 axis=0 columns": _stack_23,
+        "-12 n1,n1,n1 axis=0": _stack_24,
+        "-12 n1,n1,n1 axis=0 columns": _stack_25,
+        "012 n1,n1,n1 axis=0": _stack_26,
+        "012 n1,n1,n1 axis=0 columns": _stack_27,
+        "0- n2,n2 axis=0": _stack_28,
+        "0- n2,n2 axis=0 columns": _stack_29,
+        "-1 n2,n2 axis=0": _stack_30,
+        "-1 n2,n2 axis=0 columns": _stack_31,
+        "01 n2,n2 axis=0": _stack_32,
+        "01 n2,n2 axis=0 columns": _stack_33,
+        "00 n2,n2 axis=0": _stack_34,
+        "00 n2,n2 axis=0 columns": _stack_35,
     },
     select_p: {
         "-1- b,n,n!": lambda xp, ct, x: select_p.impl(xp, x, ct, 0.0),
@@ -1173,30 +1812,36 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n3,n1 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_43,
         "01 n3,n1 dimension_numbers=(((2,), (0,)), ((), ()))": _dot_general_44,
         "01 n3,n1 dimension_numbers=(((2,), (0,)), ((), ())) columns": _dot_general_45,
+        "00 n2,n2 dimension_numbers=(((1,), (0,)), ((), ()))": _dot_general_46,
+        "00 n2,n2 dimension_numbers=(((1,), (0,)), ((), ())) columns": _dot_general_47,
         "0- n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_21,
         "0- n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_22,
         "-1 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_8,
-        "-1 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_46,
-        "01 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_47,
-        "01 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_48,
-        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_49,
-        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_50,
-        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_51,
-        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_52,
-        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_53,
-        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_54,
+        "-1 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_48,
+        "01 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_49,
+        "01 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_50,
+        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_51,
+        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_52,
+        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_53,
+        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_54,
+        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_55,
+        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_56,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_1,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_1,
         "-1 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_2,
         "-1 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_3,
         "01 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_4,
         "01 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_5,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_55,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_56,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_57,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_58,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_59,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_60,
+        "00 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_6,
+        "00 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_7,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_57,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_58,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_59,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_60,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_61,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_62,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_63,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_64,
     },
     convert_p: {
         "0 float64 dtype=dtype('float64')": lambda xp, ct: ct,
@@ -1287,6 +1932,14 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axes=(1, 2) 00|100 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1,)),
         "0 n2 axes=(0, 1) 00|001": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(2,)),
         "0 n2 axes=(0, 1) 00|001 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(3,)),
+        "0 n2 axes=(1, 3) 00|1000": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0, 2)),
+        "0 n2 axes=(1, 3) 00|1000 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1, 3)),
+        "0 n2 axes=(1, 3) 00|0010": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(0, 2)),
+        "0 n2 axes=(1, 3) 00|0010 columns": lambda xp, ct, shapes, params: reduce_sum_p.impl(xp, ct, axes=(1, 3)),
+        "0 n4 axes=(0, 1, 2, 3) 0101|0000": _broadcast_in_dim_15,
+        "0 n4 axes=(0, 1, 2, 3) 0101|0000 columns": _broadcast_in_dim_16,
+        "0 n4 axes=(0, 1, 2, 3) 1010|0000": _broadcast_in_dim_17,
+        "0 n4 axes=(0, 1, 2, 3) 1010|0000 columns": _broadcast_in_dim_18,
     },
     reshape_p: {
         "0 n0": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=()),
@@ -1297,6 +1950,8 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 columns": _reshape_1,
         "0 n3": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=shapes[0]),
         "0 n3 columns": _reshape_2,
+        "0 n4": lambda xp, ct, shapes, params: reshape_p.impl(xp, ct, shape=shapes[0]),
+        "0 n4 columns": _reshape_3,
     },
     reduce_sum_p: {
         "0 n1 axes=(0,)": lambda xp, ct, shapes: broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=()),
@@ -1341,6 +1996,24 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n2 axis=0 reverse=True columns": lambda xp, ct, shapes: cumsum_p.impl(xp, ct, axis=1, reverse=False),
         "0 n2 axis=1 reverse=True": lambda xp, ct, shapes: cumsum_p.impl(xp, ct, axis=1, reverse=False),
         "0 n2 axis=1 reverse=True columns": lambda xp, ct, shapes: cumsum_p.impl(xp, ct, axis=2, reverse=False),
+    },
+    cumprod_p: {
+        "0 n1 axis=0 reverse=False": (_cumprod_1, _cumprod_2),
+        "0 n1 axis=0 reverse=False columns": (_cumprod_1, _cumprod_3),
+        "0 n2 axis=0 reverse=False": (_cumprod_1, _cumprod_2),
+        "0 n2 axis=0 reverse=False columns": (_cumprod_1, _cumprod_4),
+        "0 n2 axis=1 reverse=False": (_cumprod_5, _cumprod_6),
+        "0 n2 axis=1 reverse=False columns": (_cumprod_5, _cumprod_7),
+    },
+    reduce_prod_p: {
+        "0 n1 axes=(0,)": (_reduce_prod_1, _reduce_prod_2),
+        "0 n1 axes=(0,) columns": (_reduce_prod_1, _reduce_prod_3),
+        "0 n2 axes=(0,)": (_reduce_prod_1, _reduce_prod_4),
+        "0 n2 axes=(0,) columns": (_reduce_prod_1, _reduce_prod_5),
+        "0 n2 axes=(1,)": (_reduce_prod_6, _reduce_prod_7),
+        "0 n2 axes=(1,) columns": (_reduce_prod_6, _reduce_prod_8),
+        "0 n2 axes=(0, 1)": (_reduce_prod_9, _reduce_prod_10),
+        "0 n2 axes=(0, 1) columns": (_reduce_prod_9, _reduce_prod_11),
     },
     reduce_max_p: {
         "0 n1 axes=(0,)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0,)),
@@ -1416,25 +2089,57 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0- n2,n2 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
         "0- n2,n2 axis=0 columns": _concatenate_6,
         "-1 n2,n2 axis=0": _concatenate_7,
-        "01 n2,n2 axis=0": _concatenate_8,
+        "-1 n2,n2 axis=0 columns": _concatenate_8,
+        "01 n2,n2 axis=0": _concatenate_9,
+        "01 n2,n2 axis=0 columns": _concatenate_10,
         "0- n2,n2 axis=1": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
         "0- n2,n2 axis=1 columns": _concatenate_6,
-        "-1 n2,n2 axis=1": _concatenate_9,
-        "01 n2,n2 axis=1": _concatenate_10,
+        "-1 n2,n2 axis=1": _concatenate_11,
+        "-1 n2,n2 axis=1 columns": _concatenate_12,
+        "01 n2,n2 axis=1": _concatenate_13,
+        "01 n2,n2 axis=1 columns": _concatenate_14,
         "0-- n1,n1,n1 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None),
         "0-- n1,n1,n1 axis=0 columns": _concatenate_1,
         "-1- n1,n1,n1 axis=0": _concatenate_2,
         "-1- n1,n1,n1 axis=0 columns": _concatenate_3,
+        "--2 n1,n1,n1 axis=0": _concatenate_15,
+        "--2 n1,n1,n1 axis=0 columns": _concatenate_16,
         "01- n1,n1,n1 axis=0": _concatenate_4,
         "01- n1,n1,n1 axis=0 columns": _concatenate_5,
+        "0-2 n1,n1,n1 axis=0": _concatenate_17,
+        "0-2 n1,n1,n1 axis=0 columns": _concatenate_18,
+        "-12 n1,n1,n1 axis=0": _concatenate_19,
+        "-12 n1,n1,n1 axis=0 columns": _concatenate_20,
+        "012 n1,n1,n1 axis=0": _concatenate_21,
+        "012 n1,n1,n1 axis=0 columns": _concatenate_22,
         "0-- n2,n2,n2 axis=0": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
         "0-- n2,n2,n2 axis=0 columns": _concatenate_6,
         "-1- n2,n2,n2 axis=0": _concatenate_7,
-        "01- n2,n2,n2 axis=0": _concatenate_8,
+        "-1- n2,n2,n2 axis=0 columns": _concatenate_8,
+        "--2 n2,n2,n2 axis=0": _concatenate_23,
+        "--2 n2,n2,n2 axis=0 columns": _concatenate_24,
+        "01- n2,n2,n2 axis=0": _concatenate_9,
+        "01- n2,n2,n2 axis=0 columns": _concatenate_10,
+        "0-2 n2,n2,n2 axis=0": _concatenate_25,
+        "0-2 n2,n2,n2 axis=0 columns": _concatenate_26,
+        "-12 n2,n2,n2 axis=0": _concatenate_27,
+        "-12 n2,n2,n2 axis=0 columns": _concatenate_28,
+        "012 n2,n2,n2 axis=0": _concatenate_29,
+        "012 n2,n2,n2 axis=0 columns": _concatenate_30,
         "0-- n2,n2,n2 axis=1": lambda xp, ct, shapes: slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None),
         "0-- n2,n2,n2 axis=1 columns": _concatenate_6,
-        "-1- n2,n2,n2 axis=1": _concatenate_9,
-        "01- n2,n2,n2 axis=1": _concatenate_10,
+        "-1- n2,n2,n2 axis=1": _concatenate_11,
+        "-1- n2,n2,n2 axis=1 columns": _concatenate_12,
+        "--2 n2,n2,n2 axis=1": _concatenate_31,
+        "--2 n2,n2,n2 axis=1 columns": _concatenate_32,
+        "01- n2,n2,n2 axis=1": _concatenate_13,
+        "01- n2,n2,n2 axis=1 columns": _concatenate_14,
+        "0-2 n2,n2,n2 axis=1": _concatenate_33,
+        "0-2 n2,n2,n2 axis=1 columns": _concatenate_34,
+        "-12 n2,n2,n2 axis=1": _concatenate_35,
+        "-12 n2,n2,n2 axis=1 columns": _concatenate_36,
+        "012 n2,n2,n2 axis=1": _concatenate_37,
+        "012 n2,n2,n2 axis=1 columns": _concatenate_38,
     },
     rev_p: {
         "0 n1 axes=(0,)": lambda xp, ct, shapes: rev_p.impl(xp, ct, axes=(0,)),

@@ -89,6 +89,8 @@ SAMPLES: dict[str, list[Sample]] = {
         *[(x, {"shape": "abc", "axes": axes}) for x, axes in [("ab", (0, 1)), ("bc", (1, 2)), ("ac", (0, 2)), ("c", (2,))]],
         *[(x, {"shape": "abc", "axes": (0, 1, 2)}) for x in ("a1c", "ab1", "1bc", "11c", "a11")],
         *[("ab", {"shape": shape, "axes": axes}) for shape, axes in [("a1b", (0, 2)), ("1ab", (1, 2)), ("ab1", (0, 1))]],
+        *[("ab", {"shape": "1acb", "axes": (1, 3)}), ("ab", {"shape": "ca1b", "axes": (1, 3)})],
+        *[(x, {"shape": "abcd", "axes": (0, 1, 2, 3)}) for x in ("a1c1", "1b1d")],
     ],
     "cholesky": [("aa", {})],
     "concatenate": [
@@ -96,12 +98,13 @@ SAMPLES: dict[str, list[Sample]] = {
         for n in (2, 3)
         for x in ("*", "*b", "a*")
     ],
+    "cumprod": _CUMULATIVE,
     "cumsum": [*_CUMULATIVE, *[(x, {**p, "reverse": True}) for x, p in _CUMULATIVE]],
     "det": [("aa", {})],
     "dot_general": [
         _product("a", "a", 0, 0), _product("ab", "b", 1, 0), _product("a", "ab", 0, 0), _product("ab", "bc", 1, 0),
         _product("ab", "cb", 1, 1), _product("ba", "bc", 0, 0), _product("ba", "b", 0, 0), _product("abc", "cd", 2, 0),
-        _product("abc", "c", 2, 0),
+        _product("abc", "c", 2, 0), _product("aa", "aa", 1, 0),
         ("a b", {"dimension_numbers": (((), ()), ((), ()))}),
         ("abc acd", {"dimension_numbers": (((2,), (1,)), ((0,), (0,)))}),
         ("ab ab", {"dimension_numbers": (((0, 1), (0, 1)), ((), ()))}),
@@ -123,14 +126,22 @@ SAMPLES: dict[str, list[Sample]] = {
     "pad": [],
     "reduce_max": _reduction(),
     "reduce_min": _reduction(),
+    "reduce_prod": _reduction(2),
     "reduce_sum": _reduction(),
-    "reshape": [(x, {"shape": shape}) for x, shape in [("", "1"), ("a", "1a"), ("1", ""), ("ab", "ba"), ("abc", "bca")]],
+    "reshape": [
+        (x, {"shape": shape})
+        for x, shape in [("", "1"), ("a", "1a"), ("1", ""), ("ab", "ba"), ("abc", "bca"), ("abcd", "bcda")]
+    ],
     "rev": [("a", {"axes": (0,)}), ("ab", {"axes": (0,)}), ("ab", {"axes": (1,)}), ("ab", {"axes": (0, 1)})],
     "roll": [(x, {**p, "shift": 1}) for x, p in _ALONG],
     "softmax": _ALONG,
     "softmax_linear": [(f"{x} {x}", p) for x, p in _ALONG],
     "solve": [("aa ab", {})],
-    "stack": [(" ".join([x] * n), {"axis": axis}) for n in (2, 3) for x in ("", "a") for axis in range(len(x) + 1)],
+    "sort": _ALONG,
+    "stack": [
+        (" ".join([x] * n), {"axis": axis})
+        for x, n, axis in [("", 2, 0), ("", 3, 0), ("a", 2, 0), ("a", 2, 1), ("a", 3, 0), ("ab", 2, 0)]
+    ],
     "svd": [("ba", {"full_matrices": False}), ("aa", {"full_matrices": False})],
     "svdvals": [("ba", {}), ("aa", {})],
     "transpose": [("abc"[:n], {"perm": perm}) for n in (2, 3) for perm in itertools.permutations(range(n))][1:],
@@ -239,8 +250,8 @@ def _of_sample(
     for n in range(1, len(few) + 1):
         for chosen in itertools.combinations(few, n):
             patterns.append(tuple([i if i in chosen else None for i in range(len(operands))]))
-    of_vectors = operands[0] == "a" or is_elementwise(primitive) and classes[0] in "fc"
-    if of_vectors and len(operands) == 2 and operands[0] == operands[1]:
+    may_be_one = operands[0] in ("a", "aa", "ab") or is_elementwise(primitive) and classes[0] in "fc"
+    if may_be_one and len(operands) == 2 and operands[0] == operands[1]:
         patterns.append((0, 0))
     numbers = ["n" if c in "fc" else c for c in classes]
     kinds = "fc" if "n" in classes else "c" if "c" in classes else "f"
@@ -335,6 +346,16 @@ def _agreed(
 # -- the files
 
 
+
+def _broken(line: str) -> str:
+    """A line of a function, as several ones where it is the result of a long call."""
+    found = re.fullmatch(r"(\w+ = \w+\.impl\()(.*)\)", line)
+    if len(line) <= WIDEST - 4 or found is None:
+        return line
+    opened, inside = found.groups()
+    arguments = re.split(r", (?=\w+=)", inside)
+    return opened + "".join([f"\n        {a}," for a in arguments]) + "\n    )"
+
 def text_of_module(
     written: Sequence[TableLine],
     names: dict[Primitive, tuple[str, str]],
@@ -350,7 +371,7 @@ def text_of_module(
     def function(stem: str, parameters: Sequence[str], lines: Sequence[str]) -> str | None:
         """The name of a function of these lines; None if one of them is too long."""
         arguments = ", ".join([f"{p}: Any" for p in parameters])
-        source = f"({arguments}) -> Any:\n" + "".join([f"    {one}\n" for one in lines])
+        source = f"({arguments}) -> Any:\n" + "".join([f"    {_broken(one)}\n" for one in lines])
         if max(map(len, source.split("\n"))) > WIDEST or len(arguments) > WIDEST - 40:
             return None
         if source not in functions:
