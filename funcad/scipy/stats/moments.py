@@ -90,6 +90,13 @@ class _Standard:
                 fnp.where(there, part(k, mass, fnp.where(there, mass, 1.0)), 0.0), axis=0
             )
 
+        if own_distributions.is_written(self.theirs, "_get_support"):
+            name = f"scipy.stats.{family.name}"
+            raise TracerArrayConversionError(
+                f"the {what} of {name} is an integral whose ends its parameters move{where_am_i()}.\n"
+                f"Remedy: scipy.integrate.quad of a formula with {name}.pdf, between ends that you say."
+            )
+
         def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
             low, high = family._support(*args)
 
@@ -105,7 +112,8 @@ class _Standard:
             seen = own_distributions.integral(
                 lambda y, s: s * family.formulas["pdf"](y, *args), low, high, (1.0,), (1.0,)
             )
-            return fnp.where(fnp.isfinite(out) & (fnp.abs(seen - 1.0) < 1e-6), moved, np.nan)
+            good = fnp.isfinite(out) & (fnp.abs(seen - 1.0) < 1e-6)
+            return moved * fnp.where(good, 1.0, np.nan)  # a factor, which no transposition leaves out
 
         return with_rule(functools.partial(from_scipy, value), rule)(*self.parameters)
 
