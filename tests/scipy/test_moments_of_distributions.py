@@ -35,7 +35,11 @@ COMPILED = set(
     "dpareto_lognorm genhyperbolic geninvgauss kstwobign ksone kstwo landau ncf nct levy_stable skellam irwinhall "
     "studentized_range nchypergeom_fisher nchypergeom_wallenius zipfian".split()
 )
-MOVED = {"truncweibull_min", "tukeylambda"}  # the parameters move the ends of an integral
+# the parameters move the ends of an integral
+MOVED = set(
+    "genextreme genhalflogistic genpareto irwinhall kappa4 kstwo loguniform truncexpon truncnorm truncpareto "
+    "truncweibull_min tukeylambda".split()
+)
 NAN = {"rel_breitwigner", "rdist", "pearson3", "pareto", "vonmises"}
 
 
@@ -71,7 +75,7 @@ def test_derivatives_in_all_parameters(name: str) -> None:
             try:
                 found = grad(f)(value)
             except (errors.TracerArrayConversionError, TypeError):
-                assert name in COMPILED | MOVED
+                assert name in COMPILED | MOVED | NAN
                 continue
             if np.isnan(found) and name in NAN:
                 continue

@@ -90,12 +90,7 @@ class _Standard:
                 fnp.where(there, part(k, mass, fnp.where(there, mass, 1.0)), 0.0), axis=0
             )
 
-        if own_distributions.is_written(self.theirs, "_get_support"):
-            name = f"scipy.stats.{family.name}"
-            raise TracerArrayConversionError(
-                f"the {what} of {name} is an integral whose ends its parameters move{where_am_i()}.\n"
-                f"Remedy: scipy.integrate.quad of a formula with {name}.pdf, between ends that you say."
-            )
+        _refuse_moved_ends(family, what)
 
         def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
             low, high = family._support(*args)
@@ -165,6 +160,15 @@ class _Standard:
             + 4 * mean * third
             + 6 * mean * mean * variance
             + mean**4
+        )
+
+
+def _refuse_moved_ends(family: Any, what: str) -> None:
+    if own_distributions.is_written(scipy_function(f"stats.{family.name}"), "_get_support"):
+        name = f"scipy.stats.{family.name}"
+        raise TracerArrayConversionError(
+            f"the {what} of {name} is an integral whose ends its parameters move{where_am_i()}.\n"
+            f"Remedy: scipy.integrate.quad of a formula with {name}.pdf, between ends that you say."
         )
 
 
@@ -337,6 +341,8 @@ def expect(
         masses = fnp.where(kept, self.pmf(k, *args, **place), 0.0)
         total = fnp.sum(fnp.stack([f(v) for v in k]) * masses)
         return total / fnp.sum(masses) if conditional else total
+    if is_traced(args):
+        _refuse_moved_ends(self, "expectation")
     # in the standard variable, whose density knows nothing of loc and scale
     ends = [
         far if end is None else end for end, far in zip(self._support(*args), (-np.inf, np.inf))
