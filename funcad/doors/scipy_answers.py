@@ -22,7 +22,6 @@ from funcad.host.where import tracing, user_source
 from funcad.ir.trace import plain_values
 from funcad.memo import remembers
 from funcad.scipy.door import scipy_function
-from funcad.scipy.stats.family import MOMENTS
 
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
 
@@ -48,7 +47,7 @@ def distribution(name: str, original: Callable[..., Any]) -> Answer:
         if type(theirs) is not type(self) and getattr(theirs, "__dict__", None) is not self.__dict__:  # the user's own
             return original(self, *args, **kwargs)
         found = ours(f"scipy.stats.{self.name}")
-        if method not in MOMENTS and getattr(type(found), method, None) is None:
+        if method not in type(found)._later and getattr(type(found), method, None) is None:
             raise _missing(f"scipy.stats.{self.name}.{method}")
         return getattr(found, method)(*args, **kwargs)
 
@@ -369,8 +368,11 @@ def operator_dtype(name: str, original: Callable[..., Any]) -> Answer:
     """The dtype of a LinearOperator that says none: its product, which may close over traced values, tells."""
 
     def own(self: Any) -> None:
-        if self.dtype is None:
-            self.dtype = np.result_type(self._matvec(np.zeros(self.shape[-1], np.int8)))
+        found = self._matvec(np.zeros(self.shape[-1], np.int8)) if self.dtype is None else None
+        if any_traced([found]):
+            self.dtype = found.dtype
+        else:
+            original(self)
 
     return lambda args, kwargs: is_tracing(), own
 

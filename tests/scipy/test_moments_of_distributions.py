@@ -105,6 +105,12 @@ def test_in_every_transformation(what: str) -> None:
     assert hessian(f)(p) @ v == pytest.approx(bent, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
+def test_expectations_with_bad_parameters_are_nan() -> None:
+    assert np.isnan(funcad.value_and_grad(lambda s: stats.gamma(s).expect(lambda v: v))(-1.0)).all()
+    assert np.isnan(funcad.value_and_grad(lambda s: stats.norm(0.0, s).expect(lambda v: v * v))(-1.0)).all()
+
+
 def test_what_frames_the_moments() -> None:
     """Bad parameters give NaN, known ones SciPy's own; the support has no slope where it is infinite; draws are refused."""
     assert np.isnan(grad(lambda s: stats.gamma(s).mean())(-1.0))

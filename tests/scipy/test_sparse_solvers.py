@@ -335,3 +335,17 @@ def test_operators_that_close_over_traced_values():
     expected = funcad.grad(lambda t: np.linalg.solve(m + t * np.eye(N), B).sum())(0.5)
     assert funcad.grad(f)(0.5) == pytest.approx(expected, rel=1e-8)
     assert funcad.jit(funcad.grad(f))(0.5) == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_dtype_of_an_operator_that_says_none():
+    """It is asked for by a product, which may close over traced values, or be a list."""
+    plain = scipy.sparse.linalg.LinearOperator((2, 2), matvec=lambda v: [1, 2.5]).dtype
+    seen = []
+
+    def f(x):
+        seen.append(scipy.sparse.linalg.LinearOperator((2, 2), matvec=lambda v: [1, 2.5]).dtype)
+        seen.append(scipy.sparse.linalg.LinearOperator((2, 2), matvec=lambda v: x * v).dtype)
+        return np.sum(x)
+
+    funcad.grad(f)(np.ones(2, np.float32))
+    assert seen[:2] == [plain, np.float32]

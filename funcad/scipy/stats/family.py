@@ -262,13 +262,11 @@ class Named:
         return getattr(scipy_function(f"stats.{self.name}"), name)
 
 
-MOMENTS = frozenset("mean var std median stats moment entropy interval support rvs expect".split())
-
-
 class _Family(Named):
     """Distributions of numbers: the arguments of their methods."""
 
     location: tuple[str, ...] = ("loc", "scale")
+    _later = frozenset("mean var std median stats moment entropy interval support rvs expect".split())  # methods of moments.py
 
     def __init__(self, name: str, parameters: str = "", *, check: Callable[..., Any] | None = None):
         self.name = name
@@ -280,7 +278,7 @@ class _Family(Named):
         return super().__call__(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name in MOMENTS:
+        if name in self._later:
             return functools.partial(importlib.import_module("funcad.scipy.stats.moments").METHODS[name], self)
         return super().__getattr__(name)
 

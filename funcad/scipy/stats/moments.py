@@ -38,9 +38,15 @@ class _Standard:
         self.theirs = scipy_function(f"stats.{family.name}")
         self.form = lifted_object(self.theirs)
         self.found: dict[str, Any] = {}  # mean, variance, skewness, excess kurtosis
+        self.answers: dict[str, Any] = {}  # those that `_stats` has
 
     def asked(self, letter: str) -> Any:
         """What `_stats` has of this moment; None if it follows from raw ones, or has no formula that can be differentiated."""
+        if letter not in self.answers:
+            self.answers[letter] = self._answer(letter)
+        return self.answers[letter]
+
+    def _answer(self, letter: str) -> Any:
         if not is_traced(self.parameters):
             return self.theirs.stats(*self.parameters, moments=letter)
         options = {"moments": letter} if self.theirs._stats_has_moments else {}
@@ -179,7 +185,8 @@ def _method(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
         leading = _LEADING.get(name, 0)
         if not is_traced(args, kwargs):
             return getattr(scipy_function(f"stats.{self.name}"), name)(*args, **kwargs)
-        if self.name in own_distributions.COMPARED.split() and not is_compared("scipy"):
+        unlisted = hasattr(self, "theirs") and self.name not in own_distributions.COMPARED.split()
+        if unlisted or not is_compared("scipy"):
             label = f"scipy.stats.{self.name}"
             args, kwargs = (
                 tuple(through(label, list(args))),
@@ -354,9 +361,10 @@ def expect(
 
     def part(y: Any) -> Any:
         density = self.pdf(y, *args)
-        return fnp.where(density > 0, f(loc + scale * y) * density, 0.0)
+        return fnp.where(density == 0, 0.0, f(loc + scale * y) * density)  # NaN where a parameter is bad
 
     total = importlib.import_module("funcad.scipy.integrate").quad(part, low, high, **given)[0]
+    total = poisoned(total, fnp.asarray(scale) > 0)
     return total / (self.cdf(high, *args) - self.cdf(low, *args)) if conditional else total
 
 
