@@ -20,7 +20,6 @@ MOST = 9  # parameters of a function, without `self`, `*args` and `**kwargs`
 SHARED_CLASSES = {"Tracer": "jax.core.Tracer is the name of JAX's class", "Node": "autograd.tracer.Node is autograd's"}
 
 MANY_PARAMETERS = {
-    "backends/native/element_kernels.py emit_elementwise": LOOPS,
     "backends/native/kernels.py _emit_part": LOOPS,
     "control/budgeted_scan.py _backwards": LOOPS,
     "control/budgeted_while.py _backwards": LOOPS,

@@ -27,14 +27,16 @@ import numpy as np
 
 from funcad.backends.batches import thread_count
 from funcad.backends.buffers import LARGE, empty
+from funcad.backends.loops.element_loops import element_loops
 from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_call import BatchKernel
-from funcad.backends.native.element_kernels import analysed, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.exact_sums import emit_total
+from funcad.backends.native.nest_printer import Memory, NestPrinter
 from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.rows_call import RowsKernel
 from funcad.backends.native.wrapper import KernelArgument, Wanted, aligned, last_cache, readable
-from funcad.backends.plans.element_plan import Group, Layout, Unsupported, contiguous_strides, instructions, layout_of
+from funcad.backends.plans.element_plan import Group, Layout, Unsupported, analyse, contiguous_strides, instructions, layout_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.memo import Table
@@ -64,6 +66,17 @@ def _probe() -> str | None:
 
 
 target.probes.append(_probe)
+
+
+def analysed(jaxpr: Jaxpr) -> Group:
+    """`analyse`; raises Unsupported for dtypes without native code."""
+    group = analyse(jaxpr)
+    for dtype in group.dtypes:
+        if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.kind == "f" and dtype.itemsize not in (4, 8):
+            raise Unsupported(f"{dtype} has no native code")
+        if dtype.kind == "c" and dtype.itemsize not in (8, 16):
+            raise Unsupported(f"{dtype} has no native code")
+    return group
 
 
 def kernel_for(equation: Any) -> Callable[..., list[Any]]:
@@ -408,21 +421,24 @@ def _emit_part(
     n_in, ndim, outputs = len(group.jaxpr.inputs), len(modes[0]) if modes else 1, group.jaxpr.outputs
     numbers = _word(f, "%slots", n_in, "ptr")
     pointers = {i: _word(f, "%slots", i, "ptr") for i in sorted({i for i, _ in group.accesses})}
-    extents = [_word(f, numbers, EXTENTS + axis) for axis in range(ndim)]
-    strides = [
-        [_word(f, numbers, EXTENTS + ndim + k * ndim + axis) if mode == "s" else mode for axis, mode in enumerate(row)]
-        for k, row in enumerate(modes)
-    ]
+    names: dict[str, Any] = {f"e{axis}": _word(f, numbers, EXTENTS + axis) for axis in range(ndim)}
+    names |= {"begin": lo if hi else 0, "end": hi or names["e0"]}
+    for k, row in enumerate(modes):
+        for axis, mode in enumerate(row):
+            if mode == "s":
+                names[f"s{k}.{axis}"] = _word(f, numbers, EXTENTS + ndim + k * ndim + axis)
     totals = [k for k, v in enumerate(outputs) if v in group.sums]
     places = {k: _slot(f, group, k) for k in range(len(outputs)) if hi is None or k not in totals}
     if totals and hi is not None:
         number = f.put(f"udiv i64 {lo}, {_word(f, numbers, PART)}")
         first = f.put(f"mul i64 {number}, {len(totals)}")
         places |= {k: _bytes(f, "%arena", f.put(f"add i64 {first}, {j}")) for j, k in enumerate(totals)}
-    emit_elementwise(
-        f, group, host, lanes, unroll, modes, [pointers[i] for i, _ in group.accesses],
-        [places[k] for k in range(len(outputs))], extents, strides, lo, hi, nontemporal, far, over,
-    )  # fmt: skip
+    if over:
+        rest = f.put(f"urem i64 {f.put('sub i64 {end}, {begin}'.format(**names))}, {lanes * unroll}")
+        names["middle"] = f.put(f"sub i64 {names['end']}, {rest}")
+    memory = {("in", k): Memory(pointers[i]) for k, (i, _) in enumerate(group.accesses)}
+    memory |= {("out", k): Memory(place) for k, place in places.items()}
+    NestPrinter(f, host, lanes, memory, names).write(element_loops(group, modes, ndim, unroll, nontemporal, far, over))
     if nontemporal:  # other threads must see what was written past the caches
         if platform.machine().lower() in ("x86_64", "amd64", "i686", "i386"):
             f.do(f"call void {f.module.declare('llvm.x86.sse.sfence', 'void', [])}()")

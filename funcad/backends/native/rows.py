@@ -23,12 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.backends.loops.row_loops import MOST_ROWS, block_rows, row_bytes, row_loops
 from funcad.backends.native import ir
 from funcad.backends.native.lane_types import Lane
-from funcad.backends.native.rows_base import Base, OperandPlaces, block_rows, partial_bytes, row_bytes, scratch_bytes
-from funcad.backends.native.rows_narrow import NarrowRows, is_narrow
-from funcad.backends.native.rows_wide import WideRows
-from funcad.backends.native.target import Host
+from funcad.backends.native.nest_printer import Memory, NestPrinter
+from funcad.backends.native.target import Host, lanes_of
 from funcad.backends.plans.element_plan import Unsupported
 from funcad.backends.plans.row_plan import RowPlan, kind_of
 from funcad.ir.jaxpr import Equation, Jaxpr
@@ -38,6 +37,37 @@ CHUNK_BYTES = 1 << 18  # of full values that are worth a chunk of their own
 CHUNKS = 32  # at most
 ARENA = 1 << 25  # bytes of memory for all chunks together, which makes them fewer
 STACK = 1 << 16  # bytes of scratch memory that a function takes from the stack
+SLOT = MOST_ROWS * 16 + 64  # bytes of one row value of a block; not a power of two, which would collide in the cache
+SCALAR = 16  # bytes of one partial sum over everything
+
+
+class OperandPlaces(NamedTuple):
+    """Where a group finds its operands: LLVM values, or numbers where an integer is known."""
+
+    inputs: Sequence[tuple[str, Any]]  # pointer, bytes between rows (of full values)
+    outputs: Sequence[tuple[str, Any]]
+    columns: Any  # N
+    begin: Any
+    end: Any
+    block: Any  # `block_rows`
+    partials: str  # memory for the sums over the rows begin..end, `partial_bytes`
+    scratch: str  # memory for one block, `scratch_bytes`
+    nontemporal: bool = False  # do full results bypass the caches?
+
+
+def _padded(n: int) -> int:
+    return (n + 63) // 64 * 64
+
+
+def partial_bytes(plan: RowPlan) -> int:
+    """Memory that the sums over rows of one chunk need."""
+    sizes = [e.outputs[0].aval.dtype.itemsize for e in plan.columns]
+    return (SCALAR * len(plan.scalars) + 63) // 64 * 64 + _padded(plan.shape[1]) * sum(sizes)
+
+
+def scratch_bytes(plan: RowPlan, block: int) -> int:
+    """Memory that a block of rows needs besides the operands."""
+    return SLOT * len(plan.slots) + block * _padded(plan.shape[1]) * sum([v.aval.dtype.itemsize for v in plan.kept])
 
 
 def plan_rows(jaxpr: Jaxpr, shape: tuple[int, int]) -> RowPlan:
@@ -81,41 +111,63 @@ def sizes_of(plan: RowPlan) -> Sizes:
     return Sizes(block, chunk, -(-r // chunk), partial, scratch, on_stack)
 
 
+def printer_of(function: ir.Function, plan: RowPlan, host: Host, places: OperandPlaces) -> NestPrinter:
+    """A printer that knows the group's arrays: arguments, and the memory of blocks and of sums."""
+    every = [*plan.jaxpr.inputs, *[e.outputs[0] for e in plan.jaxpr.equations]]
+    printer = NestPrinter(function, host, lanes_of(host, [v.aval.dtype for v in every]), {}, {})
+    names, memory = printer.names, printer.memory
+    padded = function.put(f"and i64 {printer.add(63, places.columns)}, -64")
+    names |= {name: getattr(places, name) for name in ("begin", "end", "block", "columns")} | {"padded": padded}
+    for what, given in (("in", places.inputs), ("out", places.outputs)):
+        for k, (pointer, stride) in enumerate(given):
+            memory[what, k], names[f"{what} {k}"] = Memory(pointer), stride
+    for i in range(len(plan.scalars)):
+        memory["scalar", i] = Memory(printer.further(places.partials, SCALAR * i), True)
+    after, rows = (SCALAR * len(plan.scalars) + 63) // 64 * 64, 0
+    for i, q in enumerate(plan.columns):
+        memory["column", i] = Memory(printer.further(places.partials, printer.add(after, printer.times(padded, rows))), True)
+        rows += q.outputs[0].aval.dtype.itemsize
+    for v, i in plan.slots.items():
+        memory["slot", v] = Memory(printer.further(places.scratch, SLOT * i), True)
+    before = 0
+    for v in sorted(plan.kept, key=lambda v: plan.level[v]):
+        first = printer.times(printer.times(padded, places.block), before)
+        memory["kept", v] = Memory(printer.further(places.scratch, printer.add(SLOT * len(plan.slots), first)), True)
+        before += v.aval.dtype.itemsize
+    return printer
+
+
 def emit_rows(function: ir.Function, plan: RowPlan, host: Host, places: OperandPlaces) -> None:
     """Write the loops over the rows places.begin .. places.end; sums over them go to places.partials."""
-    (NarrowRows if is_narrow(plan, host) else WideRows)(function, plan, host, places).run()
+    printer = printer_of(function, plan, host, places)
+    printer.write(row_loops(plan, printer.lanes, places.nontemporal))
 
 
 def emit_finish(function: ir.Function, plan: RowPlan, host: Host, places: OperandPlaces, chunks: Any, stride: Any) -> None:
     """Write the sums over all rows to the outputs; places.partials holds those of the chunks, `stride` bytes apart."""
-    base = Base(function, plan, host, places, scalars=False)
-    e, one = base.e, base.one
+    printer = printer_of(function, plan, host, places)
 
-    def totals(equations: Sequence[Equation], place: Any, index: str) -> list[Lane]:
-        kinds = [kind_of(q) for q in equations]
-        first = [e.load(q.outputs[0].aval.dtype, place(places.partials, i), index) for i, q in enumerate(equations)]
-        if chunks == 1 or not equations:
-            return first
-        with function.loop(1, chunks, 1, base.carried(first)) as loop:
-            there = base.at(places.partials, base.times(loop.index, stride))
-            found = [
-                e.combine(kind, before, e.load(before.dtype, place(there, i), index))
-                for i, (kind, before) in enumerate(zip(kinds, base.rebuilt(first, loop.values)))
-            ]
-            loop.next(*[p for lane in found for p in lane.parts])
-        return base.rebuilt(first, loop.results)
+    def totals(e: Any, what: str, equations: Sequence[Equation], index: str) -> list[Lane]:
+        arrays = [(kind_of(q) or "", q.outputs[0].aval.dtype, printer.memory[what, i].pointer) for i, q in enumerate(equations)]
+        found = {i: e.load(dtype, pointer, index) for i, (_, dtype, pointer) in enumerate(arrays)}
+        if chunks != 1 and equations:
+            with printer.carried(1, chunks, 1, found, e) as chunk:
+                offset = printer.times(chunk, stride)
+                for i, (kind, dtype, pointer) in enumerate(arrays):
+                    found[i] = e.combine(kind, found[i], e.load(dtype, printer.further(pointer, offset), index))
+        return list(found.values())
 
-    for equation, found in zip(plan.scalars, totals(plan.scalars, base.scalar_place, "0")):
-        found = e.horizontal(kind_of(equation), found)
+    for equation, lane in zip(plan.scalars, totals(printer.one, "scalar", plan.scalars, "0")):
         for k in plan.outputs[equation.outputs[0]]:
-            one.store(found, places.outputs[k][0], "0")
+            printer.one.store(lane, places.outputs[k][0], "0")
     if not plan.columns:
         return
-    with function.loop(0, places.columns, base.lanes) as loop:
-        mask = e.mask(function.put(f"sub i64 {places.columns}, {loop.index}")) if plan.shape[1] % base.lanes else None
-        for equation, found in zip(plan.columns, totals(plan.columns, base.column_place, loop.index)):
+    e = printer.wide
+    with function.loop(0, places.columns, printer.lanes) as loop:
+        mask = e.mask(printer.less(places.columns, loop.index)) if plan.shape[1] % printer.lanes else None
+        for equation, lane in zip(plan.columns, totals(e, "column", plan.columns, loop.index)):
             for k in plan.outputs[equation.outputs[0]]:
-                e.store(found, places.outputs[k][0], loop.index, mask=mask)
+                e.store(lane, places.outputs[k][0], loop.index, mask=mask)
 
 
 def result_order(plan: RowPlan) -> list[int]:

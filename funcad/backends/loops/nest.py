@@ -1,0 +1,114 @@
+"""A loop nest as data: loops over indices, and in them statements about values.
+
+    [For("r", 0, "rows", ONES, [Load(g, At("gain", (("r", 8),))),
+                                For("c", 0, 100, VECTORS, [Load(x, At("x", (("r", 800), ("c", 8)))),
+                                                           Let(y, equation), Put(At("y", ...), y)])])]
+
+Idea: what is computed is one thing, and how it is looped over another. A statement names the values that it reads and the
+places in memory; a loop says how its index goes: step by step, vector by vector, some of them abreast, or written out.
+**A statement is written once for each combination of the open loops' steps abreast that its indices name.** So what does not
+depend on a loop is computed once, where it stands; a value that several rows share is loaded once for all of them; and a loop
+that is written out keeps each of its values apart. No statement says any of that.
+
+Whoever lowers a group (`row_loops.py`, `element_loops.py`) decides the order of the loops, what is kept where, and how many
+steps are abreast. Whoever prints (`native/nest_printer.py`) knows instructions and masks. Extents and distances are amounts: a
+number, a name that the printer knows, or a tuple, which is their product.
+
+Invariants: a value is computed before it is read, in the same loop or in one around it. A total belongs to the loop that opens
+it and can be read after it; loops inside carry it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from funcad.ir.jaxpr import Var
+
+ONES, VECTORS, WRITTEN = "one by one", "vector by vector", "written out"
+
+
+class At(NamedTuple):
+    """An element of an array: how many bytes it lies further for each step of an index."""
+
+    array: Any  # what the printer knows by this name
+    steps: tuple[tuple[str, Any], ...] = ()  # (index, amount)
+
+
+class Load(NamedTuple):
+    value: Var
+    at: At
+
+
+class Let(NamedTuple):
+    """The value of an equation of elements; a broadcast is its operand."""
+
+    value: Var
+    equation: Any
+
+
+class Put(NamedTuple):
+    at: At
+    value: Any
+    past: bool = False  # past the caches: whole vectors, aligned to them
+
+
+class Fold(NamedTuple):
+    """One more value for a total of an open loop, perhaps times another one."""
+
+    total: Var
+    value: Any
+    times: Any = None
+
+
+class Into(NamedTuple):
+    """One more value for a total in memory: of a loop further out than those that are jammed here."""
+
+    at: At
+    kind: str
+    value: Any
+    times: Any = None
+
+
+class Ask(NamedTuple):
+    """The caches should fetch what lies so many bytes from the value that is loaded from there."""
+
+    value: Var
+    at: At
+    ahead: Any  # amount
+
+
+class Total(NamedTuple):
+    """What a loop accumulates, by an atom."""
+
+    value: Var
+    kind: str
+    over: tuple[tuple[str, int], ...] = ()  # there is one for each step of these loops further in, which are written out
+    exact: bool = False  # keeps what a sum loses to rounding (Neumaier)
+    chain: bool = False  # one value after the other, not as many as are abreast
+
+
+class For(NamedTuple):
+    """The statements of `body` for each step of an index."""
+
+    index: str
+    begin: Any
+    end: Any
+    how: str
+    body: Sequence[Any]
+    ways: int = 1  # steps abreast; of a loop that is written out, all
+    totals: Sequence[Total] = ()  # those that it carries
+    extent: int | None = None  # how many steps there are, if that is known
+    overlap: bool = False  # at the end: whole vectors once more, back from the end, or a mask?
+    run: int = 0  # after so many steps the parts of the totals are added to those before; 0: never
+
+
+class Blocks(NamedTuple):
+    """For each so many steps of an index; in the body `rows` is how many there are of them."""
+
+    index: str
+    begin: Any
+    end: Any
+    size: Any
+    left: str
+    body: Sequence[Any]

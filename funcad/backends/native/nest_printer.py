@@ -1,0 +1,547 @@
+"""Loop nests (loops/nest.py) as LLVM text: `NestPrinter(function, host, lanes, memory, names).write(nest)`.
+
+Idea: a value has one `Lane` for each combination of steps abreast that it depends on (`combos`), a scalar where it does not
+depend on the index whose steps are lanes. What a loop needs of the loops around it, addresses and scalars on all lanes, is
+written in front of it. A total has a register for each vector abreast; they are added up where its loop ends, or after a run of
+steps, and then, if it is exact, with what was lost. So sums depend on extents and on the width of vectors only.
+
+Traps: lanes beyond the end hold zeros or, of padded memory, anything, and the vector that goes back from the end holds elements
+that were counted, so neither may reach a total. A sum begins with +0.0, as NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.backends.loops.nest import ONES, WRITTEN, Ask, At, Blocks, Fold, For, Into, Let, Load, Put, Total
+from funcad.backends.native import ir
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.exact_sums import across, added
+from funcad.backends.native.lane_memory import gather, scatter
+from funcad.backends.native.lane_types import Lane
+from funcad.backends.native.target import Host
+from funcad.backends.plans.element_plan import operand_dtypes
+from funcad.ir.jaxpr import Var
+from funcad.primitives.atoms import UFUNCS, idempotent
+
+BOOL = np.dtype(bool)
+LINE = 64  # bytes of a line of the caches
+Combo = tuple[tuple[str, int], ...]  # of open loops, outermost first: which of the steps abreast
+Masks = Callable[[int], str | None]  # by the vector abreast: its lanes; None: all
+
+
+class Memory(NamedTuple):
+    """Where an array is; `padded` to whole vectors, or are the lanes beyond an end somebody else's?"""
+
+    pointer: str
+    padded: bool = False
+
+
+class NestPrinter:
+    """Writes nests into a function; `names` are those of amounts: LLVM values or numbers."""
+
+    def __init__(self, function: ir.Function, host: Host, lanes: int, memory: dict[Any, Memory], names: dict[str, Any]):
+        self.f, self.lanes, self.memory, self.names = function, lanes, memory, dict(names)
+        self.one, self.wide = Emitter(function, 1, host), Emitter(function, lanes, host)
+        self.ways: dict[str, int] = {}  # of the open loops, outermost first
+        self.places: dict[tuple[str, int], str] = {}  # the value of an index
+        self.vector = ""  # the index whose steps are lanes
+        self.on: Masks = lambda way: None  # the lanes inside
+        self.fresh: Masks = self.on  # those that totals have not met
+        self.moved: str | None = None  # whether these vectors do not begin at a multiple of what is abreast
+        self.depends: dict[Var, frozenset[str]] = {}  # of the values that can be read: on which loops
+        self.scopes: list[list[Var]] = [[]]  # what was computed in each open loop
+        self.same: dict[Var, Any] = {}  # a broadcast: its operand
+        self.values: dict[tuple[Var, Combo], Lane] = {}
+        self.totals: dict[Var, Total] = {}  # those that are open
+        self.spread: dict[Var, frozenset[str]] = {}  # the loops for each of whose steps there is a total
+        self.states: dict[tuple[Var, Combo, bool], Lane] = {}  # a total so far, and (True) what it lost
+        self.across: set[Var] = set()  # those that are summed over lanes, too
+        self.overlap = False  # may vectors meet elements twice?
+        self.registers: dict[tuple[Var, Combo], Lane] = {}  # their parts
+
+    def write(self, body: Iterable[Any]) -> None:
+        for statement in body:
+            _WRITERS[type(statement)](self, statement)
+
+    # -- values
+
+    def combos(self, indices: Iterable[str]) -> list[Combo]:
+        """The combinations of steps abreast of the open loops among these."""
+        named = set(indices)
+        return list(product(*[[(i, w) for w in range(n)] for i, n in self.ways.items() if i in named]))
+
+    def defined(self, v: Var, indices: Iterable[str]) -> list[Combo]:
+        """A value that depends on these loops: the combinations for which it is to be computed."""
+        self.depends[v] = frozenset(indices)
+        self.scopes[-1].append(v)
+        return self.combos(indices)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What a loop computes is not known after it."""
+        self.scopes.append([])
+        yield
+        for v in self.scopes.pop():
+            self.depends.pop(v, None)
+
+    def emitter(self, indices: Iterable[str]) -> Emitter:
+        return self.wide if self.vector in indices else self.one
+
+    def atom(self, a: Any) -> Any:
+        """A variable or a literal, of which this may be a broadcast."""
+        while a in self.same if type(a) is Var else False:
+            a = self.same[a]
+        return a
+
+    def indices(self, *atoms: Any) -> frozenset[str]:
+        """The loops on which these depend."""
+        return frozenset().union(*[self.depends[a] for a in map(self.atom, atoms) if type(a) is Var])
+
+    def get(self, a: Any, combo: Combo, e: Emitter, dtype: Any) -> Lane:
+        a = self.atom(a)
+        if type(a) is not Var:
+            return e.literal(a.value, dtype)
+        lane = self.values[a, cut(combo, self.depends[a])]
+        return lane if e.lanes == 1 or self.vector in self.depends[a] else e.splat(lane)
+
+    # -- amounts and addresses
+
+    def amount(self, x: Any) -> Any:
+        """A number, or the LLVM value of a name or of a product."""
+        if type(x) is not tuple:
+            return self.names.get(x, x)
+        found: Any = 1
+        for factor in x:
+            found = self.times(found, self.amount(factor))
+        return found
+
+    def times(self, a: Any, b: Any) -> Any:
+        if type(a) is int and type(b) is int:
+            return a * b
+        a, b = (b, a) if type(a) is int else (a, b)
+        return a if b == 1 else 0 if b == 0 or a == "0" else self.f.put(f"mul i64 {a}, {b}")
+
+    def add(self, a: Any, b: Any) -> str:
+        return str(a) if b in (0, "0") else str(b) if a in (0, "0") else self.f.put(f"add i64 {b}, {a}")
+
+    def less(self, a: Any, b: Any) -> str:
+        return str(a) if b in (0, "0") else self.f.put(f"sub i64 {a}, {b}")
+
+    def least(self, a: Any, b: Any) -> str:
+        return self.f.intrinsic("llvm.smin.i64", "i64", ("i64", str(a)), ("i64", str(b)))
+
+    def further(self, pointer: str, offset: Any) -> str:
+        return pointer if offset in (0, "0") else self.f.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def address(self, at: At, combo: Combo, size: int) -> tuple[str, str, Any]:
+        """The pointer, the index of the first lane from there on, and the bytes between lanes (of a scalar its size)."""
+        pointer, ways, index, step = self.memory[at.array].pointer, dict(combo), "0", size
+        for i, amount in at.steps:
+            if (i, ways.get(i, 0)) in self.places:
+                place, by = self.places[i, ways.get(i, 0)], self.amount(amount)
+                if i == self.vector:
+                    step = by
+                if i == self.vector and by == size:
+                    index = place
+                else:
+                    pointer = self.further(pointer, self.times(place, by))
+        return pointer, index, step
+
+    def named(self, at: At) -> frozenset[str]:
+        return frozenset([i for i, _ in at.steps if i in self.ways])
+
+    def before(self, loop: For) -> None:
+        """In front of a loop: where the rows of its arrays begin, and scalars on all lanes."""
+        for s in loop.body:
+            for at in [x for x in s if type(x) is At]:
+                outer = At(at.array, tuple([step for step in at.steps if step[0] != loop.index]))
+                for combo in self.combos(self.named(outer)):
+                    self.address(outer, combo, 0)
+            for a in map(self.atom, s.equation.inputs if type(s) is Let else ()):
+                if type(a) is Var and a in self.depends and loop.how is not ONES:
+                    for combo in self.combos(self.depends[a]):
+                        self.wide.splat(self.values[a, combo])
+
+    # -- statements
+
+    def load(self, s: Load) -> None:
+        v, dtype = s.value, np.dtype(s.value.aval.dtype)
+        e = self.emitter(named := self.named(s.at))
+        for combo in self.defined(v, named):
+            pointer, index, step = self.address(s.at, combo, dtype.itemsize)
+            if step == dtype.itemsize:
+                self.values[v, combo] = e.load(dtype, pointer, index, mask=self.mask(s.at, combo))
+            else:
+                self.values[v, combo] = gather(e, dtype, pointer, step)
+
+    def mask(self, at: At, combo: Combo) -> str | None:
+        """The lanes that are the array's own."""
+        way = dict(combo).get(self.vector)
+        return None if way is None or self.memory[at.array].padded else self.on(way)
+
+    def let(self, s: Let) -> None:
+        equation, v = s.equation, s.value
+        if equation.primitive.name == "broadcast_in_dim":
+            self.same[v] = equation.inputs[0]
+            return
+        named = self.indices(*equation.inputs) & self.ways.keys()
+        e, dtypes = self.emitter(named), operand_dtypes(equation)
+        for combo in self.defined(v, named):
+            self.values[v, combo] = e.apply(equation, [self.get(a, combo, e, t) for a, t in zip(equation.inputs, dtypes)])
+
+    def put(self, s: Put) -> None:
+        if not s.past or self.moved is None:
+            self.stored(s, s.past)
+            return
+        for condition, past in ((self.moved, False), (self.f.put(f"xor i1 {self.moved}, true"), True)):
+            with self.f.when(condition):
+                self.stored(s, past)
+
+    def stored(self, s: Put, past: bool) -> None:
+        dtype, named = np.dtype(s.value.aval.dtype), self.named(s.at)
+        e = self.emitter(named)
+        for combo in self.combos(named):
+            pointer, index, step = self.address(s.at, combo, dtype.itemsize)
+            lane = self.get(s.value, combo, e, dtype)
+            if step == dtype.itemsize:
+                e.store(lane, pointer, index, mask=self.mask(s.at, combo), nontemporal=past)
+            else:
+                scatter(e, lane, pointer, step)
+
+    def ask(self, s: Ask) -> None:
+        size, ahead = s.value.aval.dtype.itemsize, self.amount(s.ahead)
+        target = self.f.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+        for combo in self.combos(self.named(s.at)):
+            if dict(combo)[self.vector] * self.lanes * size % LINE == 0:
+                pointer, index, _ = self.address(s.at, combo, size)
+                place = self.further(self.further(pointer, ahead), self.times(index, size))
+                self.f.do(f"call void {target}(ptr {place}, i32 0, i32 {3 if type(ahead) is int else 2}, i32 1)")
+
+    # -- totals
+
+    def product(self, e: Emitter, a: Lane, b: Lane, total: Lane) -> Lane:
+        """total + a * b, in one instruction where the processor has it: contractions may round either way."""
+        if a.dtype.kind != "f" or not e.fused:
+            return e.add(total, e.mul(a, b))
+        return Lane(a.dtype, (e.intrinsic("fma", a.dtype, a.name, b.name, total.name),))
+
+    def fold(self, s: Fold) -> None:
+        """A step of a total; both factors of a product lose the lanes outside, where one may be infinite."""
+        total, e, dtype = self.totals[s.total], self.emitter(self.ways), np.dtype(s.total.aval.dtype)
+        for combo in self.combos(self.ways):
+            key = s.total, cut(combo, self.spread[s.total])
+            lanes = [self.get(a, combo, e, dtype) for a in (s.value, s.times) if a is not None]
+            mask = self.fresh(dict(combo)[self.vector]) if s.total in self.across and not self.again(total) else None
+            if mask is not None:
+                lanes = [e.select(Lane(BOOL, (mask,)), x, e.identity(total.kind, dtype)) for x in lanes]
+            before = self.registers.get(key)
+            if s.times is not None:
+                self.registers[key] = self.product(e, *lanes, before or e.identity("add", dtype))
+            else:
+                self.registers[key] = lanes[0] if before is None else e.combine(total.kind, before, lanes[0])
+
+    def again(self, total: Total) -> bool:
+        """May it meet elements twice?"""
+        return self.overlap and idempotent(UFUNCS[total.kind])
+
+    def into(self, s: Into) -> None:
+        """The steps abreast that do not name the place are added up first."""
+        named, dtype = self.named(s.at), np.dtype(s.value.aval.dtype)
+        e, atoms = self.emitter(named), [a for a in (s.value, s.times) if a is not None]
+        for combo in self.combos(named):
+            pointer, index, _ = self.address(s.at, combo, dtype.itemsize)
+            total, terms = e.load(dtype, pointer, index), []
+            for whole in self.combos(self.indices(*atoms) | named):
+                if set(combo) <= set(whole):
+                    lanes = [self.get(a, whole, e, dtype) for a in atoms]
+                    if s.times is None:
+                        terms += lanes
+                    else:
+                        total = self.product(e, *lanes, total)
+            if terms:
+                total = e.combine(s.kind, total, tree(e, s.kind, terms))
+            e.store(total, pointer, index)
+
+    # -- loops
+
+    def loop(self, s: For) -> None:
+        if s.how == WRITTEN:
+            self.written(s)
+            return
+        opened = [t for t in s.totals if t.value not in self.totals]
+        for t in opened:
+            self.open(t)
+        self.before(s)
+        (self.ones if s.how == ONES else self.masked if not s.overlap else self.overlapping)(s)
+        for t in opened:
+            self.close(t)
+
+    def open(self, t: Total) -> None:
+        self.totals[t.value], self.spread[t.value] = t, frozenset([*self.ways, *[i for i, _ in t.over]])
+        self.across.add(t.value)
+        dtype = np.dtype(t.value.aval.dtype)
+        for combo in self.combos(self.ways):
+            for inner in product(*[[(i, w) for w in range(n)] for i, n in t.over]):
+                self.states[t.value, combo + inner, False] = self.wide.identity(t.kind, dtype)
+                if self.exact(t):
+                    self.states[t.value, combo + inner, True] = self.wide.literal(0, dtype)
+
+    @staticmethod
+    def exact(t: Total) -> bool:
+        return t.exact and t.value.aval.dtype.kind in "fc"
+
+    def close(self, t: Total) -> None:
+        """A total becomes a value: the sum of the lanes."""
+        v, e = t.value, self.wide
+        found = {combo: lane for (u, combo, lost), lane in self.states.items() if u is v and not lost}
+        if self.exact(t):
+            scalars = [across(e, lane, self.states[v, combo, True]) for combo, lane in found.items()]
+        else:
+            scalars = side_by_side(e, t.kind, list(found.values()))
+        self.values.update({(v, combo): lane for combo, lane in zip(found, scalars)})
+        self.defined(v, self.spread.pop(v))
+        for key in [key for key in self.states if key[0] is v]:
+            del self.states[key]
+        del self.totals[v]
+        self.across.discard(v)
+
+    def written(self, s: For) -> None:
+        """All steps; a total has a lane for each of them, or is added up one after the other."""
+        for t in s.totals:
+            self.totals[t.value], self.spread[t.value] = t, frozenset(self.ways if t.chain else [*self.ways, s.index])
+        with self.opened(s.index, [str(w) for w in range(s.ways)]):
+            self.write(s.body)
+        e = self.emitter(self.ways)
+        for t in s.totals:
+            for combo in self.defined(t.value, self.ways):
+                keys = [combo] if t.chain else [(*combo, (s.index, w)) for w in range(s.ways)]
+                lane = tree(e, t.kind, [self.registers.pop((t.value, key)) for key in keys])
+                if t.kind == "add" and not t.chain:
+                    lane = e.combine("add", e.identity("add", t.value.aval.dtype), lane)
+                self.values[t.value, combo] = lane
+            del self.totals[t.value], self.spread[t.value]
+
+    def ones(self, s: For) -> None:
+        """Step by step; those abreast begin in as many places: memory is read faster by several streams than by one."""
+        begin, end = self.amount(s.begin), self.amount(s.end)
+        first = begin
+        if s.ways > 1:
+            apart = self.f.put(f"udiv i64 {self.less(end, begin)}, {s.ways}")
+            starts = [self.add(begin, self.times(apart, w)) for w in range(s.ways + 1)]
+            first = starts.pop()
+            with self.carried(0, apart, 1, self.states) as i, self.opened(s.index, [self.add(b, i) for b in starts]):
+                self.write(s.body)
+        if s.ways == 1 or s.extent is None or s.extent % s.ways:
+            with self.carried(first, end, 1, self.states) as i, self.opened(s.index, [i]):
+                self.write(s.body)
+
+    def blocks(self, s: Blocks) -> None:
+        begin, end, size = self.amount(s.begin), self.amount(s.end), self.amount(s.size)
+        with self.f.loop(begin, end, size) as loop, self.scope():
+            self.places[s.index, 0] = loop.index
+            self.names[s.left] = self.least(self.less(end, loop.index), size)
+            self.write(s.body)
+            loop.next()
+        del self.places[s.index, 0], self.names[s.left]
+
+    @contextmanager
+    def opened(self, index: str, places: Sequence[str]) -> Iterator[None]:
+        """Where a loop's steps abreast are."""
+        self.ways[index] = len(places)
+        self.places.update({(index, w): place for w, place in enumerate(places)})
+        yield
+        del self.ways[index]
+        for w in range(len(places)):
+            del self.places[index, w]
+
+    @contextmanager
+    def carried(self, begin: Any, end: Any, step: int, lanes: dict[Any, Lane], e: Emitter | None = None) -> Iterator[str]:
+        """A loop whose steps change these lanes, which are vectors unless `e` says otherwise."""
+        e = e or self.wide
+        kinds = [e.register(e.part(lane.dtype)) for lane in lanes.values() for _ in lane.parts]
+
+        def renew(names: Sequence[str]) -> None:
+            rest = iter(names)
+            for key, lane in lanes.items():
+                lanes[key] = Lane(lane.dtype, tuple([next(rest) for _ in lane.parts]))
+
+        parts = lambda: [p for lane in lanes.values() for p in lane.parts]
+        with self.f.loop(begin, end, step, list(zip(kinds, parts()))) as loop, self.scope():
+            renew(loop.values)
+            yield loop.index
+            loop.next(*parts())
+        renew(loop.results)
+
+    # -- vectors
+
+    def masked(self, s: For) -> None:
+        """Steps of whole vectors; then what is left, the last vector masked. An unknown number is masked all the time."""
+        begin, end, n = self.amount(s.begin), self.amount(s.end), s.extent
+        self.overlap, self.moved = False, None
+        inside: Masks = lambda way: self.wide.mask(self.less(end, self.places[s.index, way]))
+        if n is None:
+            self.turns(s, begin, end, 1, inside)
+            return
+        step = self.lanes * s.ways
+        whole = end if n % step == 0 else self.times(self.f.put(f"udiv i64 {end}, {step}"), step)
+        if n >= step and s.run and n > s.run * step:
+            with self.carried(begin, whole, s.run * step, self.states) as first:
+                stop = self.least(self.add(s.run * step, first), whole)
+                self.turns(s, first, stop, s.ways, apart=True)
+        elif n >= step:
+            self.turns(s, begin, whole, s.ways)
+        if n % step:
+            tail = inside if n % self.lanes else None
+            if n // self.lanes % s.ways:
+                self.turns(s, whole, end, 1, tail)
+            else:
+                self.started(s, 1, False)
+                self.turn(s, whole, 1, tail)
+                self.settled(s, 1, False)
+
+    def overlapping(self, s: For) -> None:
+        """Steps of whole vectors, the last of which goes back from the end."""
+        f, width = self.f, self.lanes * s.ways
+        begin, end = self.amount(s.begin), self.amount(s.end)
+        n, last = self.less(end, begin), self.less(end, width)
+        whole, rest = f.put(f"udiv i64 {n}, {width}"), f.put(f"urem i64 {n}, {width}")
+        more = f.put(f"zext i1 {f.put(f'icmp ne i64 {rest}, 0')} to i64")
+        steps = self.add(whole, more)
+        self.overlap = True
+        place = lambda step: self.least(self.add(begin, self.times(step, width)), last)
+        if not s.run:
+            self.turns(s, 0, steps, s.ways, place=place)
+            return
+        runs = self.add(f.put(f"udiv i64 {self.add(s.run - 1, whole)}, {s.run}"), more)
+        with self.carried(0, runs, 1, self.states) as run:  # of whole steps; the last has what is left
+            first = self.least(self.times(run, s.run), whole)
+            at_end = f.put(f"icmp eq i64 {first}, {whole}")
+            stop = f.put(f"select i1 {at_end}, i64 {steps}, i64 {self.least(self.add(s.run, first), whole)}")
+            met = f.put(f"select i1 {at_end}, i64 {self.less(width, rest)}, i64 0")
+            masks = [self.beyond(met, w * self.lanes) for w in range(s.ways)]
+            self.turns(s, first, stop, s.ways, fresh=masks.__getitem__, place=place, apart=True)
+
+    def beyond(self, first: str, offset: int) -> str:
+        """The mask of the lanes whose number, counted from `offset`, is at least `first`."""
+        if self.lanes == 1:
+            return self.f.put(f"icmp sle i64 {first}, {offset}")
+        numbers = ", ".join([f"i32 {offset + i}" for i in range(self.lanes)])
+        limit = self.wide.broadcast("i32", self.f.put(f"trunc i64 {first} to i32"))
+        return self.f.put(f"icmp sge <{self.lanes} x i32> <{numbers}>, {limit}")
+
+    def turns(
+        self,
+        s: For,
+        begin: Any,
+        end: Any,
+        ways: int,
+        on: Masks | None = None,
+        fresh: Masks | None = None,
+        place: Callable[[str], str] | None = None,
+        apart: bool = False,
+    ) -> None:
+        """A loop over steps of so many vectors; with `place` over numbers of steps, of which it says where they begin."""
+        self.started(s, ways, apart)
+        with self.carried(begin, end, 1 if place else self.lanes * ways, self.registers) as i:
+            self.turn(s, place(i) if place else i, ways, on, fresh)
+        self.settled(s, ways, apart)
+
+    def turn(self, s: For, first: str, ways: int, on: Masks | None, fresh: Masks | None = None) -> None:
+        all_on: Masks = lambda way: None
+        self.vector, self.on, self.fresh = s.index, on or all_on, fresh or on or all_on
+        past = self.overlap and any([type(x) is Put and x.past for x in s.body])
+        self.moved = self.f.put(f"icmp ne i64 {self.f.put(f'urem i64 {first}, {self.lanes * ways}')}, 0") if past else None
+        with self.opened(s.index, [self.add(w * self.lanes, first) for w in range(ways)]):
+            self.write(s.body)
+        self.vector, self.on, self.fresh = "", all_on, all_on
+
+    def parts(self, s: For, ways: int) -> Iterator[tuple[Total, Combo, list[Combo]]]:
+        """The totals that a loop carries, and the combinations of their registers."""
+        carried = {t.value for t in s.totals}
+        for v, combo, lost in list(self.states):
+            if v in carried and not lost:
+                inner = {i for i, _ in self.totals[v].over}
+                outer = tuple([p for p in combo if p[0] not in inner])
+                yield self.totals[v], combo, [(*outer, (s.index, w), *combo[len(outer) :]) for w in range(ways)]
+
+    def started(self, s: For, ways: int, apart: bool) -> None:
+        """The registers begin with the totals so far or, `apart`, with nothing."""
+        for t, combo, keys in self.parts(s, ways):
+            for w, key in enumerate(keys):
+                nothing = self.wide.identity(t.kind, t.value.aval.dtype)
+                self.registers[t.value, key] = nothing if w or apart else self.states[t.value, combo, False]
+            self.spread[t.value] |= {s.index}
+
+    def settled(self, s: For, ways: int, apart: bool) -> None:
+        """The registers are added up: to the totals, or they are the totals."""
+        e = self.wide
+        for t, combo, keys in self.parts(s, ways):
+            v, key = t.value, (t.value, combo, False)
+            lane = tree(e, t.kind, [self.registers.pop((v, k)) for k in keys])
+            if not apart:
+                self.states[key] = lane
+            elif self.exact(t):
+                self.states[key], self.states[v, combo, True] = added(e, self.states[key], self.states[v, combo, True], lane)
+            else:
+                self.states[key] = e.combine(t.kind, self.states[key], lane)
+            self.spread[v] -= {s.index}
+
+
+def cut(combo: Combo, indices: Iterable[str]) -> Combo:
+    return tuple([p for p in combo if p[0] in indices])
+
+
+def tree(e: Emitter, kind: str, lanes: list[Lane]) -> Lane:
+    """The lanes combined in pairs."""
+    while len(lanes) > 1:
+        pairs = [e.combine(kind, a, b) for a, b in zip(lanes[::2], lanes[1::2])]
+        lanes = pairs + lanes[2 * len(pairs) :]
+    return lanes[0]
+
+
+def side_by_side(e: Emitter, kind: str, lanes: list[Lane]) -> list[Lane]:
+    """The elements of each of these vectors combined, as scalars.
+
+    Vectors lie side by side in one, as soon as there is room, and are halved together.
+    """
+    count, size, f = len(lanes), e.lanes, e.function
+
+    def shuffled(dtype: Any, a: str, b: str, width: int, order: list[int]) -> str:
+        vector = f"<{width} x {e.element(dtype)}>"
+        if len(order) == 1:
+            return f.put(f"extractelement {vector} {a}, i64 {order[0]}")
+        places = ", ".join([f"i32 {i}" for i in order])
+        return f.put(f"shufflevector {vector} {a}, {vector} {b}, <{len(order)} x i32> <{places}>")
+
+    if count & (count - 1) or count > e.lanes:
+        return [e.horizontal(kind, lane) for lane in lanes]
+    while size > 1:
+        several = len(lanes) > 1
+        inputs = [lanes[i : i + 2] for i in range(0, len(lanes), 2)] if several else [[lanes[0], lanes[0]]]
+        groups = (2 * e.lanes // size) if several else count
+        picked = [[g * size + half + i for g in range(groups) for i in range(size // 2)] for half in (0, size // 2)]
+        wide, width, found = Emitter(f, groups * size // 2, e.host), e.lanes if several else groups * size, []
+        for a, b in inputs:
+            halves = [[shuffled(a.dtype, p, q, width, order) for p, q in zip(a.parts, b.parts)] for order in picked]
+            found.append(wide.combine(kind, *[Lane(a.dtype, tuple(parts)) for parts in halves]))
+        lanes, size = found, size // 2
+    together = Emitter(f, count, e.host)
+    return [together.extract(lanes[0], i) for i in range(count)]
+
+
+_WRITERS: dict[type, Callable[[NestPrinter, Any], None]] = {
+    Load: NestPrinter.load,
+    Let: NestPrinter.let,
+    Put: NestPrinter.put,
+    Ask: NestPrinter.ask,
+    Fold: NestPrinter.fold,
+    Into: NestPrinter.into,
+    For: NestPrinter.loop,
+    Blocks: NestPrinter.blocks,
+}
