@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native import ir
+from funcad.backends.native import ir, squares
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.target import Host, lanes_of
@@ -67,13 +67,15 @@ class BatchLoop(Example):
             for v, layout in self.layouts.items():
                 if layout == "first":
                     shape = v.aval.shape[1:]
-                    values[v] = array_of(self.read(v.aval.dtype, self.pointers[v], first, prod(shape)), shape)
+                    values[v] = array_of(self.read(v, first), shape)
                 elif layout == "last":
                     values[v] = self.read_last(v, first)
             for equation in self.jaxpr.equations:
                 values[equation.outputs[0]] = self.value(equation, values)
             for o, pointer in zip(self.jaxpr.outputs, self.outputs):
-                self.write(list(values[o].flat), pointer, first)
+                lanes = list(values[o].flat)
+                step = len(lanes) * o.aval.dtype.itemsize
+                squares.write(self.e, lanes, self.row(pointer, first, step), step)
             loop.next()
 
     # -- numbers of one example
@@ -101,107 +103,18 @@ class BatchLoop(Example):
 
     # -- memory
 
-    def read(self, dtype: np.dtype, pointer: str, first: str, count: int) -> list[Lane]:
-        """`count` numbers of each example from `first` on, one lane for each."""
-        found: list[str] = [""] * count
-        for start, width in _pieces(count, self.lanes):
-            kind = f"<{width} x {_memory(self.e, dtype)}>" if width > 1 else _memory(self.e, dtype)
-            if count == 1:
-                return [self.e.load(dtype, pointer, first)]
-            rows = []
-            for i in range(self.lanes):
-                address = self.address(dtype, pointer, first, count, start + i * count)
-                rows.append(self.f.load(f"load {kind}, ptr {address}, align {dtype.itemsize}"))
-            found[start : start + width] = self.turned(self.joined(rows, dtype, width), dtype)
-        if dtype.kind == "b":
-            vector = f"<{self.lanes} x i8>"
-            found = [self.f.put(f"icmp ne {vector} {name}, zeroinitializer") for name in found]
-        return [Lane(dtype, (name,)) for name in found]
+    def row(self, pointer: str, first: str, step: int) -> str:
+        """Where the numbers of an example lie."""
+        return self.f.put(f"getelementptr i8, ptr {pointer}, i64 {self.f.put(f'mul i64 {first}, {step}')}")
+
+    def read(self, v: Var, first: str) -> list[Lane]:
+        """The numbers of each example from `first` on, one lane for each."""
+        count, dtype = prod(v.aval.shape[1:]), v.aval.dtype
+        step = count * dtype.itemsize
+        return squares.read(self.e, dtype, self.row(self.pointers[v], first, step), step, count)
 
     def read_last(self, v: Var, first: str) -> np.ndarray:
         """The numbers of an array with the batch as its last axis: as they lie."""
         *shape, size = v.aval.shape
         places = [self.f.put(f"add i64 {first}, {k * size}") for k in range(prod(shape))]
         return array_of([self.e.load(v.aval.dtype, self.pointers[v], place) for place in places], tuple(shape))
-
-    def write(self, lanes: list[Lane], pointer: str, first: str) -> None:
-        """The numbers of the examples from `first` on."""
-        count, dtype = len(lanes), lanes[0].dtype
-        if count == 1:
-            self.e.store(lanes[0], pointer, first)
-            return
-        names = [lane.name for lane in lanes]
-        if dtype.kind == "b":
-            names = [self.f.put(f"zext <{self.lanes} x i1> {name} to <{self.lanes} x i8>") for name in names]
-        element = _memory(self.e, dtype)
-        for start, width in _pieces(count, self.lanes):
-            vectors = self.turned(names[start : start + width], dtype)
-            for i in range(self.lanes):
-                part = [f"i32 {i // width * width + k}" for k in range(width)]
-                whole = f"<{self.lanes} x {element}> {vectors[i % width]}"
-                row = vectors[i % width]
-                if width < self.lanes:
-                    row = self.f.put(
-                        f"shufflevector {whole}, <{self.lanes} x {element}> poison, <{width} x i32> <{', '.join(part)}>"
-                    )
-                address = self.address(dtype, pointer, first, count, start + i * count)
-                self.f.do(f"store <{width} x {element}> {row}, ptr {address}, align {dtype.itemsize}")
-
-    def address(self, dtype: np.dtype, pointer: str, first: str, count: int, offset: int) -> str:
-        base = self.f.put(f"mul i64 {first}, {count * dtype.itemsize}")
-        base = self.f.put(f"getelementptr i8, ptr {pointer}, i64 {base}")
-        return self.f.put(f"getelementptr i8, ptr {base}, i64 {offset * dtype.itemsize}") if offset else base
-
-    def joined(self, rows: list[str], dtype: np.dtype, width: int) -> list[str]:
-        """Pieces of `width` numbers of each example as full vectors: number j has examples j, j + width, ..."""
-        element = _memory(self.e, dtype)
-        groups = [rows[j::width] for j in range(width)]
-        while len(groups[0]) > 1:
-            own = self.lanes // len(groups[0])
-            numbers = ", ".join([f"i32 {k}" for k in range(2 * own)])
-            vector = f"<{own} x {element}>"
-            groups = [
-                [
-                    self.f.put(f"shufflevector {vector} {a}, {vector} {b}, <{2 * own} x i32> <{numbers}>")
-                    for a, b in zip(group[::2], group[1::2])
-                ]
-                for group in groups
-            ]
-        return [group[0] for group in groups]
-
-    def turned(self, vectors: list[str], dtype: np.dtype) -> list[str]:
-        """The squares in w vectors transposed: place j of square s of vector i goes to place i of square s of vector j."""
-        width, vectors = len(vectors), list(vectors)
-        vector = f"<{self.lanes} x {_memory(self.e, dtype)}>"
-        half = 1
-        while half < width:
-            orders = []
-            for side in (0, half):
-                places = [
-                    base + side + k + other * self.lanes
-                    for base in range(0, self.lanes, 2 * half)
-                    for other in (0, 1)
-                    for k in range(half)
-                ]
-                orders.append(", ".join([f"i32 {p}" for p in places]))
-            for i in range(width):
-                if not i & half:
-                    a, b = vectors[i], vectors[i + half]
-                    vectors[i], vectors[i + half] = (
-                        self.f.put(f"shufflevector {vector} {a}, {vector} {b}, <{self.lanes} x i32> <{order}>")
-                        for order in orders
-                    )
-            half *= 2
-        return vectors
-
-
-def _memory(e: Emitter, dtype: np.dtype) -> str:
-    return "i8" if dtype.kind == "b" else e.element(dtype)
-
-
-def _pieces(count: int, lanes: int) -> list[tuple[int, int]]:
-    """(first number, how many) of the squares that cover an example; the last may overlap the one before it."""
-    width = 1
-    while 2 * width <= min(count, lanes):
-        width *= 2
-    return [(min(start, count - width), width) for start in range(0, count, width)]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.loops.nest import ONES, WRITTEN, Ask, At, Blocks, Fold, For, Into, Let, Load, Put, Total
-from funcad.backends.native import ir
+from funcad.backends.native import ir, squares
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.exact_sums import across, added
 from funcad.backends.native.lane_memory import gather, scatter
@@ -173,12 +173,23 @@ class NestPrinter:
     def load(self, s: Load) -> None:
         v, dtype = s.value, np.dtype(s.value.aval.dtype)
         e = self.emitter(named := self.named(s.at))
-        for combo in self.defined(v, named):
+        combos = self.defined(v, named)
+        if self.square(s.at, dtype):
+            pointer, _, step = self.address(s.at, combos[0], dtype.itemsize)
+            self.values.update({(v, c): x for c, x in zip(combos, squares.read(e, dtype, pointer, step, len(combos)))})
+            return
+        for combo in combos:
             pointer, index, step = self.address(s.at, combo, dtype.itemsize)
             if step == dtype.itemsize:
                 self.values[v, combo] = e.load(dtype, pointer, index, mask=self.mask(s.at, combo))
             else:
                 self.values[v, combo] = gather(e, dtype, pointer, step)
+
+    def square(self, at: At, dtype: np.dtype) -> bool:
+        """Adjacent elements of the rows that are lanes, in a loop that is written out?"""
+        steps = dict(at.steps)
+        adjacent = [i for i, step in steps.items() if i in self.ways and i != self.vector and step == dtype.itemsize]
+        return self.vector in steps and steps[self.vector] != dtype.itemsize and len(adjacent) == 1 and dtype.kind != "c"
 
     def mask(self, at: At, combo: Combo) -> str | None:
         """The lanes that are the array's own."""
@@ -206,6 +217,11 @@ class NestPrinter:
     def stored(self, s: Put, past: bool) -> None:
         dtype, named = np.dtype(s.value.aval.dtype), self.named(s.at)
         e = self.emitter(named)
+        if self.square(s.at, dtype):
+            combos = self.combos(named)
+            pointer, _, step = self.address(s.at, combos[0], dtype.itemsize)
+            squares.write(e, [self.get(s.value, combo, e, dtype) for combo in combos], pointer, step)
+            return
         for combo in self.combos(named):
             pointer, index, step = self.address(s.at, combo, dtype.itemsize)
             lane = self.get(s.value, combo, e, dtype)
