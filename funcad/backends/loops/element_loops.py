@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from funcad.backends.loops.nest import ONES, VECTORS, Ask, At, Fold, For, Let, Load, Put, Total
+from funcad.backends.loops.nest import BACK, ONES, VECTORS, Ask, At, Constant, Fold, For, Load, Put, Total, element
 from funcad.backends.plans.element_plan import Group
 from funcad.ir.jaxpr import Literal, Var
 
@@ -37,7 +37,7 @@ def element_loops(
 
     `modes`: for each access a letter per axis: "0" the same element along it, "1" adjacent elements, "s" a stride. `past`:
     results that bypass the caches. With `ahead` operands are asked for before they are needed. `over`: results may be written
-    over what is read, element by element, so each is computed once; of one axis, up to `middle` in vectors, without sums.
+    over what is read, element by element, so each is computed once; of one axis, without sums.
     """
     names = [f"i{axis}" for axis in range(ndim)]
     level: dict[Var, int] = {}  # how many of the loops, from outside, a value depends on
@@ -51,29 +51,27 @@ def element_loops(
         level[v] = 1 + max([axis for axis, mode in enumerate(modes[k]) if mode != "0"], default=-1)
         at = access(k, v.aval.dtype.itemsize)
         if ahead and not over and modes[k][-1] == "1":
-            bodies[ndim].append(Ask(v, at, AHEAD))
-        bodies[level[v]].append(Load(v, at))
+            bodies[ndim].append(Ask(at, v.aval.dtype.itemsize, AHEAD))
+        bodies[level[v]].append(Load(v, v.aval.dtype, at))
     for equation in group.equations:
         (out,) = equation.outputs
         level[out] = max([level[a] for a in equation.inputs if type(a) is not Literal], default=0)
-        bodies[level[out]].append(Let(out, equation))
+        bodies[level[out]].append(element(equation))
     for k, v in enumerate(group.jaxpr.outputs):
         if v not in group.sums:
             size = v.aval.dtype.itemsize
             steps = [(name, (*[f"e{a}" for a in range(axis + 1, ndim)], size)) for axis, name in enumerate(names[:-1])]
             at = At(("out", k), (*steps, (names[-1], size)))
-            bodies[ndim].append(Put(at, v, k in past and not over))
-    totals = [Total(v, kind, exact=kind == "add") for v, (kind, _) in group.sums.items()]
-    bodies[ndim] += [Fold(v, a) for v, (_, a) in group.sums.items()]
+            bodies[ndim].append(Put(at, v, v.aval.dtype, k in past and not over))
+    totals = [Total(v, v.aval.dtype, kind, exact=kind == "add") for v, (kind, _) in group.sums.items()]
+    bodies[ndim] += [Fold(v, Constant(a.value, v.aval.dtype) if type(a) is Literal else a) for v, (_, a) in group.sums.items()]
     ends = ["end", *[f"e{axis}" for axis in range(1, ndim)]]
-    if over:
-        vectors = For(names[0], "begin", "middle", VECTORS, bodies[1], unroll, overlap=True)
-        return [*bodies[0], vectors, For(names[0], "middle", "end", ONES, bodies[1])]
     nest: list[Any] = []
     for axis in reversed(range(ndim)):
-        last, begin, body = axis == ndim - 1, "begin" if axis == 0 else 0, bodies[axis + 1] + nest
-        if last:
-            nest = [For(names[axis], begin, ends[axis], VECTORS, body, unroll, totals, None, True, RUN if group.counted else 0)]
+        begin, body, run = "begin" if axis == 0 else 0, bodies[axis + 1] + nest, RUN if group.counted else 0
+        if axis == ndim - 1:
+            rest = ONES if over else BACK
+            nest = [For(names[axis], begin, ends[axis], VECTORS, body, unroll, totals, rest=rest, run=run)]
         else:
             nest = [For(names[axis], begin, ends[axis], ONES, body, totals=totals)]
-    return [*bodies[0], *nest, *[Put(At(("out", k)), v) for k, v in enumerate(group.jaxpr.outputs) if v in group.sums]]
+    return [*bodies[0], *nest, *[Put(At(("out", k)), v, v.aval.dtype) for k, v in enumerate(group.jaxpr.outputs) if v in group.sums]]

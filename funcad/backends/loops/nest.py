@@ -1,8 +1,9 @@
 """A loop nest as data: loops over indices, and in them statements about values.
 
-    [For("r", 0, "rows", ONES, [Load(g, At("gain", (("r", 8),))),
-                                For("c", 0, 100, VECTORS, [Load(x, At("x", (("r", 800), ("c", 8)))),
-                                                           Let(y, equation), Put(At("y", ...), y)])])]
+    [For("r", 0, "rows", ONES, [Load("g", F64, At("gain", (("r", 8),))),
+                                For("c", 0, 100, VECTORS, [Load("x", F64, At("x", (("r", 800), ("c", 8)))),
+                                                           Let(("y",), ("x", "g"), lambda e, xs: [e.mul(*xs)]),
+                                                           Put(At("y", (("r", 800), ("c", 8))), "y")])])]
 
 Idea: what is computed is one thing, and how it is looped over another. A statement names the values that it reads and the
 places in memory; a loop says how its index goes: step by step, vector by vector, some of them abreast, or written out.
@@ -10,9 +11,10 @@ places in memory; a loop says how its index goes: step by step, vector by vector
 depend on a loop is computed once, where it stands; a value that several rows share is loaded once for all of them; and a loop
 that is written out keeps each of its values apart. No statement says any of that.
 
-Whoever lowers a group (`row_loops.py`, `element_loops.py`) decides the order of the loops, what is kept where, and how many
-steps are abreast. Whoever prints (`native/nest_printer.py`) knows instructions and masks. Extents and distances are amounts: a
-number, a name that the printer knows, or a tuple, which is their product.
+Whoever lowers a group or an operation (`row_loops.py`, `element_loops.py`, `reductions.py`) decides the order of the loops, what is
+kept where, and how many steps are abreast. Whoever prints (`native/nest_printer.py`) knows instructions and masks. A value is
+whatever may be a key. Extents and distances are amounts: a number, a name that the printer knows, or a tuple, which is their
+product.
 
 Invariants: a value is computed before it is read, in the same loop or in one around it. A total belongs to the loop that opens
 it and can be read after it; loops inside carry it on.
@@ -20,12 +22,16 @@ it and can be read after it; loops inside carry it on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from funcad.ir.jaxpr import Var
+import numpy as np
 
-ONES, VECTORS, WRITTEN = "one by one", "vector by vector", "written out"
+from funcad.backends.plans.element_plan import operand_dtypes
+from funcad.ir.jaxpr import Literal
+
+ONES, VECTORS, WRITTEN = "one by one", "vector by vector", "written out"  # how a loop goes
+MASKED, BACK = "masked", "back from the end"  # what becomes of less than a vector; or it is done ONES
 
 
 class At(NamedTuple):
@@ -35,53 +41,70 @@ class At(NamedTuple):
     steps: tuple[tuple[str, Any], ...] = ()  # (index, amount)
 
 
+class Constant(NamedTuple):
+    value: Any
+    dtype: np.dtype
+
+
 class Load(NamedTuple):
-    value: Var
+    value: Any
+    dtype: np.dtype
     at: At
 
 
 class Let(NamedTuple):
-    """The value of an equation of elements; a broadcast is its operand."""
+    """Values that are computed element by element: `write(emitter, lanes of the operands)` gives their lanes."""
 
-    value: Var
-    equation: Any
+    values: tuple[Any, ...]
+    operands: tuple[Any, ...]
+    write: Callable[[Any, list[Any]], Sequence[Any]]
+
+
+class Same(NamedTuple):
+    """Another name of a value: a broadcast."""
+
+    value: Any
+    operand: Any
 
 
 class Put(NamedTuple):
     at: At
     value: Any
+    dtype: np.dtype
     past: bool = False  # past the caches: whole vectors, aligned to them
 
 
 class Fold(NamedTuple):
     """One more value for a total of an open loop, perhaps times another one."""
 
-    total: Var
+    total: Any
     value: Any
     times: Any = None
 
 
 class Into(NamedTuple):
-    """One more value for a total in memory: of a loop further out than those that are jammed here."""
+    """One more value for a total in memory: of a loop further out than those whose steps are abreast here."""
 
     at: At
+    dtype: np.dtype
     kind: str
     value: Any
     times: Any = None
 
 
 class Ask(NamedTuple):
-    """The caches should fetch what lies so many bytes from the value that is loaded from there."""
+    """The caches should fetch what lies so many bytes from an element."""
 
-    value: Var
     at: At
+    size: int
     ahead: Any  # amount
 
 
 class Total(NamedTuple):
     """What a loop accumulates, by an atom."""
 
-    value: Var
+    value: Any
+    dtype: np.dtype
     kind: str
     over: tuple[tuple[str, int], ...] = ()  # there is one for each step of these loops further in, which are written out
     exact: bool = False  # keeps what a sum loses to rounding (Neumaier)
@@ -98,13 +121,13 @@ class For(NamedTuple):
     body: Sequence[Any]
     ways: int = 1  # steps abreast; of a loop that is written out, all
     totals: Sequence[Total] = ()  # those that it carries
-    extent: int | None = None  # how many steps there are, if that is known
-    overlap: bool = False  # at the end: whole vectors once more, back from the end, or a mask?
+    extent: int | None = None  # how many steps there are, from 0 on, if that is known
+    rest: str = MASKED  # of a loop of vectors
     run: int = 0  # after so many steps the parts of the totals are added to those before; 0: never
 
 
 class Blocks(NamedTuple):
-    """For each so many steps of an index; in the body `rows` is how many there are of them."""
+    """For each so many steps of an index; `left` is the name of how many there are of them."""
 
     index: str
     begin: Any
@@ -112,3 +135,18 @@ class Blocks(NamedTuple):
     size: Any
     left: str
     body: Sequence[Any]
+
+
+def element(equation: Any) -> Let | Same:
+    """The value of an equation of elements."""
+    (out,), atoms = equation.outputs, equation.inputs
+    given = [Constant(a.value, dtype) if type(a) is Literal else a for a, dtype in zip(atoms, _dtypes(equation))]
+    if equation.primitive.name == "broadcast_in_dim":
+        return Same(out, given[0])
+    return Let((out,), tuple(given), lambda e, lanes: [e.apply(equation, lanes)])
+
+
+def _dtypes(equation: Any) -> Sequence[np.dtype]:
+    if equation.primitive.name == "broadcast_in_dim":
+        return [equation.outputs[0].aval.dtype]
+    return operand_dtypes(equation)

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.backends.loops.nest import ONES, VECTORS, WRITTEN, Ask, At, Blocks, Fold, For, Into, Let, Load, Put, Total
+from funcad.backends.loops.nest import BACK, ONES, VECTORS, WRITTEN
+from funcad.backends.loops.nest import Ask, At, Blocks, Constant, Fold, For, Into, Load, Put, Total, element
 from funcad.backends.plans.element_plan import instructions
 from funcad.backends.plans.element_writer import identity_of
 from funcad.backends.plans.row_plan import RowPlan, kind_of, variables
-from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.ir.jaxpr import Equation, Var
 
 MOST_ROWS = 128  # in a block
 CACHE = 1 << 16  # bytes of full values that a block of rows should not exceed
@@ -74,6 +75,14 @@ def _place(array: Any, v: Var, kind: str) -> At:
     return At(array, (*rows.get(kind, ()), *((("c", size),) if kind in ("full", "column") else ())))
 
 
+def _load(v: Var, at: At) -> Load:
+    return Load(v, v.aval.dtype, at)
+
+
+def _put(at: At, v: Var, past: bool = False) -> Put:
+    return Put(at, v, v.aval.dtype, past)
+
+
 def _sum(plan: RowPlan, equation: Equation) -> At:
     """Where a sum over rows is."""
     if equation in plan.scalars:
@@ -82,13 +91,19 @@ def _sum(plan: RowPlan, equation: Equation) -> At:
 
 
 def _total(equation: Equation, over: tuple = (), chain: bool = False) -> Total:
-    return Total(equation.outputs[0], kind_of(equation) or "", over, chain=chain)
+    (out,) = equation.outputs
+    return Total(out, out.aval.dtype, kind_of(equation) or "", over, chain=chain)
 
 
-def _nothing(equation: Equation) -> Literal:
+def _into(plan: RowPlan, equation: Equation, *values: Any) -> Into:
+    """A step of a sum over rows."""
+    return Into(_sum(plan, equation), equation.outputs[0].aval.dtype, kind_of(equation) or "", *values)
+
+
+def _cleared(plan: RowPlan, equation: Equation) -> Put:
     """What a sum over rows begins with."""
     dtype = equation.outputs[0].aval.dtype
-    return Literal(dtype.type(identity_of(kind_of(equation) or "", dtype)))
+    return Put(_sum(plan, equation), Constant(identity_of(kind_of(equation) or "", dtype), dtype), dtype)
 
 
 class Wide:
@@ -101,10 +116,10 @@ class Wide:
 
     def nest(self) -> list[Any]:
         plan = self.plan
-        first: list[Any] = [Load(v, at) for v, at in self.given.items() if plan.kind[v] == "scalar"]
-        first += [Put(_sum(plan, q), _nothing(q)) for q in plan.scalars]
+        first: list[Any] = [_load(v, at) for v, at in self.given.items() if plan.kind[v] == "scalar"]
+        first += [_cleared(plan, q) for q in plan.scalars]
         if plan.columns:
-            first.append(For("c", 0, "columns", VECTORS, [Put(_sum(plan, q), _nothing(q)) for q in plan.columns]))
+            first.append(For("c", 0, "columns", VECTORS, [_cleared(plan, q) for q in plan.columns]))
         body = [s for number in range(len(plan.phases)) for s in (*self.row_phase(number), *self.full_phase(number))]
         return [*first, Blocks("b", "begin", "end", "block", "rows", body)]
 
@@ -119,7 +134,7 @@ class Wide:
 
     def stores(self, v: Var) -> list[Put]:
         kind = self.plan.kind[v]
-        return [Put(_place(("out", k), v, kind), v, self.nontemporal and kind == "full") for k in self.plan.outputs[v]]
+        return [_put(_place(("out", k), v, kind), v, self.nontemporal and kind == "full") for k in self.plan.outputs[v]]
 
     # -- phases
 
@@ -132,15 +147,15 @@ class Wide:
             for v in atoms:
                 if type(v) is Var and plan.kind[v] == "row" and v not in known:
                     known.add(v)
-                    body.append(Load(v, self.row(v)))
+                    body.append(_load(v, self.row(v)))
 
         for equation in phase.rows:
             (out,) = equation.outputs
             need(equation.inputs)
             known.add(out)
-            body.append(Let(out, equation))
+            body.append(element(equation))
             if out in plan.slots:
-                body.append(Put(self.row(out), out))
+                body.append(_put(self.row(out), out))
         for v in plan.outputs:
             if plan.kind[v] == "row" and plan.level[v] == number:
                 need([v])
@@ -150,29 +165,29 @@ class Wide:
             body.append(Fold(equation.outputs[0], equation.inputs[0]))
         if not body:
             return []
-        after = [Into(_sum(plan, q), kind_of(q) or "", q.outputs[0]) for q in phase.scalars]
+        after = [_into(plan, q, q.outputs[0]) for q in phase.scalars]
         return [For("r", 0, "rows", VECTORS, body, totals=list(map(_total, phase.scalars))), *after]
 
     def full_phase(self, number: int) -> list[Any]:
         plan, phase = self.plan, self.plan.phases[number]
         if not phase.sinks:
             return []
-        outside: list[Any] = [Load(v, self.row(v)) for v in plan.row_operands(number)]
+        outside: list[Any] = [_load(v, self.row(v)) for v in plan.row_operands(number)]
         inside: list[Any] = []
         for v in plan.needed(phase, number):
             (inside if plan.by_column[v] else outside).extend(self.value(v, number))
         totals, after = [], []
         for sink in phase.sinks:
             if sink.kind == "keep":
-                inside.append(Put(self.kept(sink.var), sink.var))
+                inside.append(_put(self.kept(sink.var), sink.var))
             elif sink.kind == "output":
                 inside += self.stores(sink.var)
             elif sink.kind == "column":
-                inside.append(Into(_sum(plan, sink.equation), kind_of(sink.equation) or "", *factors(sink.equation)))
+                inside.append(_into(plan, sink.equation, *factors(sink.equation)))
             else:
                 totals.append(_total(sink.equation))
                 inside.append(Fold(sink.var, *factors(sink.equation)))
-                after.append(Put(self.row(sink.var), sink.var))
+                after.append(_put(self.row(sink.var), sink.var))
         rows, vectors = self.abreast(number)
         (r, n), run = plan.shape, TILE // (vectors * self.lanes)
         along = For("c", 0, "columns", VECTORS, inside, vectors, totals, n, run=run if n > TILE else 0)
@@ -182,14 +197,14 @@ class Wide:
         """A full or column value of a phase."""
         plan = self.plan
         if plan.loaded(v, number):
-            return [Load(v, self.kept(v))]
+            return [_load(v, self.kept(v))]
         if v in plan.maker:
-            return [Let(v, plan.maker[v])]
-        found: list[Any] = [Load(v, self.given[v])]
+            return [element(plan.maker[v])]
+        found: list[Any] = [_load(v, self.given[v])]
         if plan.kind[v] == "full":
             self.read[v] = self.read.get(v, 0) + 1
             if self.read[v] == 2 and plan.weight(number) > BUSY:
-                found.insert(0, Ask(v, self.given[v], ("block", f"in {plan.jaxpr.inputs.index(v)}")))
+                found.insert(0, Ask(self.given[v], v.aval.dtype.itemsize, ("block", f"in {plan.jaxpr.inputs.index(v)}")))
         return found
 
     def abreast(self, number: int) -> tuple[int, int]:
@@ -226,20 +241,20 @@ def narrow(plan: RowPlan) -> list[Any]:
         """For each column, if it is a value of columns."""
         return For("c", 0, n, WRITTEN, [statement], n, totals) if kind in ("full", "column") else statement
 
-    once = [each(kinds[v], Load(v, at)) for v, at in given.items() if kinds[v] in ("scalar", "column")]
-    body = [each(kinds[v], Load(v, at)) for v, at in given.items() if kinds[v] in ("full", "row")]
+    once = [each(kinds[v], _load(v, at)) for v, at in given.items() if kinds[v] in ("scalar", "column")]
+    body = [each(kinds[v], _load(v, at)) for v, at in given.items() if kinds[v] in ("full", "row")]
     for equation in plan.jaxpr.equations:
         (out,) = equation.outputs
         if kind_of(equation) is None:
-            body.append(each(kinds[out], Let(out, equation)))
+            body.append(each(kinds[out], element(equation)))
             continue
         term, times = factors(equation)
         own = [_total(equation, chain=times is not None)] if kinds[out] == "row" else []
         body.append(each(kinds[term], Fold(out, term, times), own))
     for v, places in plan.outputs.items():
         if kinds[v] in ("full", "row"):
-            body += [each(kinds[v], Put(_place(("out", k), v, kinds[v]), v)) for k in places]
+            body += [each(kinds[v], _put(_place(("out", k), v, kinds[v]), v)) for k in places]
     totals = [*map(_total, plan.scalars), *[_total(q, (("c", n),)) for q in plan.columns]]
-    rows = For("r", "begin", "end", VECTORS, body, totals=totals, overlap=True, run=RUN)
+    rows = For("r", "begin", "end", VECTORS, body, totals=totals, rest=BACK, run=RUN)
     sums = [("scalar", q) for q in plan.scalars] + [("column", q) for q in plan.columns]
-    return [*once, rows, *[each(what, Put(_sum(plan, q), q.outputs[0])) for what, q in sums]]
+    return [*once, rows, *[each(what, _put(_sum(plan, q), q.outputs[0])) for what, q in sums]]

@@ -433,9 +433,6 @@ def _emit_part(
         number = f.put(f"udiv i64 {lo}, {_word(f, numbers, PART)}")
         first = f.put(f"mul i64 {number}, {len(totals)}")
         places |= {k: _bytes(f, "%arena", f.put(f"add i64 {first}, {j}")) for j, k in enumerate(totals)}
-    if over:
-        rest = f.put(f"urem i64 {f.put('sub i64 {end}, {begin}'.format(**names))}, {lanes * unroll}")
-        names["middle"] = f.put(f"sub i64 {names['end']}, {rest}")
     memory = {("in", k): Memory(pointers[i]) for k, (i, _) in enumerate(group.accesses)}
     memory |= {("out", k): Memory(place) for k, place in places.items()}
     NestPrinter(f, host, lanes, memory, names).write(element_loops(group, modes, ndim, unroll, nontemporal, far, over))

@@ -18,15 +18,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.loops.nest import ONES, WRITTEN, Ask, At, Blocks, Fold, For, Into, Let, Load, Put, Total
+from funcad.backends.loops.nest import BACK, MASKED, ONES, WRITTEN
+from funcad.backends.loops.nest import Ask, At, Blocks, Constant, Fold, For, Into, Let, Load, Put, Same, Total
 from funcad.backends.native import ir, squares
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.exact_sums import across, added
 from funcad.backends.native.lane_memory import gather, scatter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.target import Host
-from funcad.backends.plans.element_plan import operand_dtypes
-from funcad.ir.jaxpr import Var
 from funcad.primitives.atoms import UFUNCS, idempotent
 
 BOOL = np.dtype(bool)
@@ -54,16 +53,16 @@ class NestPrinter:
         self.on: Masks = lambda way: None  # the lanes inside
         self.fresh: Masks = self.on  # those that totals have not met
         self.moved: str | None = None  # whether these vectors do not begin at a multiple of what is abreast
-        self.depends: dict[Var, frozenset[str]] = {}  # of the values that can be read: on which loops
-        self.scopes: list[list[Var]] = [[]]  # what was computed in each open loop
-        self.same: dict[Var, Any] = {}  # a broadcast: its operand
-        self.values: dict[tuple[Var, Combo], Lane] = {}
-        self.totals: dict[Var, Total] = {}  # those that are open
-        self.spread: dict[Var, frozenset[str]] = {}  # the loops for each of whose steps there is a total
-        self.states: dict[tuple[Var, Combo, bool], Lane] = {}  # a total so far, and (True) what it lost
-        self.across: set[Var] = set()  # those that are summed over lanes, too
-        self.overlap = False  # may vectors meet elements twice?
-        self.registers: dict[tuple[Var, Combo], Lane] = {}  # their parts
+        self.depends: dict[Any, frozenset[str]] = {}  # of the values that can be read: on which loops
+        self.scopes: list[list[Any]] = [[]]  # what was computed in each open loop
+        self.same: dict[Any, Any] = {}  # other names
+        self.values: dict[tuple[Any, Combo], Lane] = {}
+        self.totals: dict[Any, Total] = {}  # those that are open
+        self.spread: dict[Any, frozenset[str]] = {}  # the loops for each of whose steps there is a total
+        self.states: dict[tuple[Any, Combo, bool], Lane] = {}  # a total so far, and (True) what it lost
+        self.across: set[Any] = set()  # those that are summed over lanes, too
+        self.again = False  # may vectors meet elements twice?
+        self.registers: dict[tuple[Any, Combo], Lane] = {}  # the parts of totals
 
     def write(self, body: Iterable[Any]) -> None:
         for statement in body:
@@ -76,7 +75,7 @@ class NestPrinter:
         named = set(indices)
         return list(product(*[[(i, w) for w in range(n)] for i, n in self.ways.items() if i in named]))
 
-    def defined(self, v: Var, indices: Iterable[str]) -> list[Combo]:
+    def defined(self, v: Any, indices: Iterable[str]) -> list[Combo]:
         """A value that depends on these loops: the combinations for which it is to be computed."""
         self.depends[v] = frozenset(indices)
         self.scopes[-1].append(v)
@@ -93,20 +92,20 @@ class NestPrinter:
     def emitter(self, indices: Iterable[str]) -> Emitter:
         return self.wide if self.vector in indices else self.one
 
-    def atom(self, a: Any) -> Any:
-        """A variable or a literal, of which this may be a broadcast."""
-        while a in self.same if type(a) is Var else False:
+    def known(self, a: Any) -> Any:
+        """A value or a constant, of which this may be another name."""
+        while a in self.same:
             a = self.same[a]
         return a
 
-    def indices(self, *atoms: Any) -> frozenset[str]:
+    def indices(self, *operands: Any) -> frozenset[str]:
         """The loops on which these depend."""
-        return frozenset().union(*[self.depends[a] for a in map(self.atom, atoms) if type(a) is Var])
+        return frozenset().union(*[self.depends[a] for a in map(self.known, operands) if type(a) is not Constant])
 
-    def get(self, a: Any, combo: Combo, e: Emitter, dtype: Any) -> Lane:
-        a = self.atom(a)
-        if type(a) is not Var:
-            return e.literal(a.value, dtype)
+    def get(self, a: Any, combo: Combo, e: Emitter) -> Lane:
+        a = self.known(a)
+        if type(a) is Constant:
+            return e.literal(a.value, a.dtype)
         lane = self.values[a, cut(combo, self.depends[a])]
         return lane if e.lanes == 1 or self.vector in self.depends[a] else e.splat(lane)
 
@@ -131,10 +130,15 @@ class NestPrinter:
         return str(a) if b in (0, "0") else str(b) if a in (0, "0") else self.f.put(f"add i64 {b}, {a}")
 
     def less(self, a: Any, b: Any) -> str:
+        """a - b"""
         return str(a) if b in (0, "0") else self.f.put(f"sub i64 {a}, {b}")
 
     def least(self, a: Any, b: Any) -> str:
         return self.f.intrinsic("llvm.smin.i64", "i64", ("i64", str(a)), ("i64", str(b)))
+
+    def down(self, a: Any, step: int) -> Any:
+        """The greatest multiple of a step that is not greater."""
+        return a // step * step if type(a) is int else self.times(self.f.put(f"udiv i64 {a}, {step}"), step)
 
     def further(self, pointer: str, offset: Any) -> str:
         return pointer if offset in (0, "0") else self.f.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
@@ -163,15 +167,15 @@ class NestPrinter:
                 outer = At(at.array, tuple([step for step in at.steps if step[0] != loop.index]))
                 for combo in self.combos(self.named(outer)):
                     self.address(outer, combo, 0)
-            for a in map(self.atom, s.equation.inputs if type(s) is Let else ()):
-                if type(a) is Var and a in self.depends and loop.how is not ONES:
+            for a in map(self.known, s.operands if type(s) is Let and loop.how != ONES else ()):
+                if a in self.depends:
                     for combo in self.combos(self.depends[a]):
                         self.wide.splat(self.values[a, combo])
 
     # -- statements
 
     def load(self, s: Load) -> None:
-        v, dtype = s.value, np.dtype(s.value.aval.dtype)
+        v, dtype = s.value, s.dtype
         e = self.emitter(named := self.named(s.at))
         combos = self.defined(v, named)
         if self.square(s.at, dtype):
@@ -197,14 +201,16 @@ class NestPrinter:
         return None if way is None or self.memory[at.array].padded else self.on(way)
 
     def let(self, s: Let) -> None:
-        equation, v = s.equation, s.value
-        if equation.primitive.name == "broadcast_in_dim":
-            self.same[v] = equation.inputs[0]
-            return
-        named = self.indices(*equation.inputs) & self.ways.keys()
-        e, dtypes = self.emitter(named), operand_dtypes(equation)
-        for combo in self.defined(v, named):
-            self.values[v, combo] = e.apply(equation, [self.get(a, combo, e, t) for a, t in zip(equation.inputs, dtypes)])
+        named = self.indices(*s.operands) & self.ways.keys()
+        e = self.emitter(named)
+        for combo in self.combos(named):
+            lanes = s.write(e, [self.get(a, combo, e) for a in s.operands])
+            self.values.update({(v, combo): lane for v, lane in zip(s.values, lanes)})
+        for v in s.values:
+            self.defined(v, named)
+
+    def renamed(self, s: Same) -> None:
+        self.same[s.value] = s.operand
 
     def put(self, s: Put) -> None:
         if not s.past or self.moved is None:
@@ -215,23 +221,23 @@ class NestPrinter:
                 self.stored(s, past)
 
     def stored(self, s: Put, past: bool) -> None:
-        dtype, named = np.dtype(s.value.aval.dtype), self.named(s.at)
+        dtype, named = s.dtype, self.named(s.at)
         e = self.emitter(named)
         if self.square(s.at, dtype):
             combos = self.combos(named)
             pointer, _, step = self.address(s.at, combos[0], dtype.itemsize)
-            squares.write(e, [self.get(s.value, combo, e, dtype) for combo in combos], pointer, step)
+            squares.write(e, [self.get(s.value, combo, e) for combo in combos], pointer, step)
             return
         for combo in self.combos(named):
             pointer, index, step = self.address(s.at, combo, dtype.itemsize)
-            lane = self.get(s.value, combo, e, dtype)
+            lane = self.get(s.value, combo, e)
             if step == dtype.itemsize:
                 e.store(lane, pointer, index, mask=self.mask(s.at, combo), nontemporal=past)
             else:
                 scatter(e, lane, pointer, step)
 
     def ask(self, s: Ask) -> None:
-        size, ahead = s.value.aval.dtype.itemsize, self.amount(s.ahead)
+        size, ahead = s.size, self.amount(s.ahead)
         target = self.f.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
         for combo in self.combos(self.named(s.at)):
             if dict(combo)[self.vector] * self.lanes * size % LINE == 0:
@@ -249,33 +255,30 @@ class NestPrinter:
 
     def fold(self, s: Fold) -> None:
         """A step of a total; both factors of a product lose the lanes outside, where one may be infinite."""
-        total, e, dtype = self.totals[s.total], self.emitter(self.ways), np.dtype(s.total.aval.dtype)
+        total, e = self.totals[s.total], self.emitter(self.ways)
+        masked = s.total in self.across and not (self.again and idempotent(UFUNCS[total.kind]))
         for combo in self.combos(self.ways):
             key = s.total, cut(combo, self.spread[s.total])
-            lanes = [self.get(a, combo, e, dtype) for a in (s.value, s.times) if a is not None]
-            mask = self.fresh(dict(combo)[self.vector]) if s.total in self.across and not self.again(total) else None
+            lanes = [self.get(a, combo, e) for a in (s.value, s.times) if a is not None]
+            mask = self.fresh(dict(combo)[self.vector]) if masked and self.vector else None
             if mask is not None:
-                lanes = [e.select(Lane(BOOL, (mask,)), x, e.identity(total.kind, dtype)) for x in lanes]
+                lanes = [e.select(Lane(BOOL, (mask,)), x, e.identity(total.kind, total.dtype)) for x in lanes]
             before = self.registers.get(key)
             if s.times is not None:
-                self.registers[key] = self.product(e, *lanes, before or e.identity("add", dtype))
+                self.registers[key] = self.product(e, *lanes, before or e.identity("add", total.dtype))
             else:
                 self.registers[key] = lanes[0] if before is None else e.combine(total.kind, before, lanes[0])
 
-    def again(self, total: Total) -> bool:
-        """May it meet elements twice?"""
-        return self.overlap and idempotent(UFUNCS[total.kind])
-
     def into(self, s: Into) -> None:
         """The steps abreast that do not name the place are added up first."""
-        named, dtype = self.named(s.at), np.dtype(s.value.aval.dtype)
-        e, atoms = self.emitter(named), [a for a in (s.value, s.times) if a is not None]
+        named = self.named(s.at)
+        e, operands = self.emitter(named), [a for a in (s.value, s.times) if a is not None]
         for combo in self.combos(named):
-            pointer, index, _ = self.address(s.at, combo, dtype.itemsize)
-            total, terms = e.load(dtype, pointer, index), []
-            for whole in self.combos(self.indices(*atoms) | named):
+            pointer, index, _ = self.address(s.at, combo, s.dtype.itemsize)
+            total, terms = e.load(s.dtype, pointer, index), []
+            for whole in self.combos(self.indices(*operands) | named):
                 if set(combo) <= set(whole):
-                    lanes = [self.get(a, whole, e, dtype) for a in atoms]
+                    lanes = [self.get(a, whole, e) for a in operands]
                     if s.times is None:
                         terms += lanes
                     else:
@@ -294,35 +297,36 @@ class NestPrinter:
         for t in opened:
             self.open(t)
         self.before(s)
-        (self.ones if s.how == ONES else self.masked if not s.overlap else self.overlapping)(s)
+        (self.ones if s.how == ONES else self.vectors)(s)
         for t in opened:
             self.close(t)
 
     def open(self, t: Total) -> None:
+        """A total begins with nothing; it is one for each lane, if the loop is within one of vectors."""
         self.totals[t.value], self.spread[t.value] = t, frozenset([*self.ways, *[i for i, _ in t.over]])
-        self.across.add(t.value)
-        dtype = np.dtype(t.value.aval.dtype)
+        if not self.vector:
+            self.across.add(t.value)
         for combo in self.combos(self.ways):
             for inner in product(*[[(i, w) for w in range(n)] for i, n in t.over]):
-                self.states[t.value, combo + inner, False] = self.wide.identity(t.kind, dtype)
+                self.states[t.value, combo + inner, False] = self.wide.identity(t.kind, t.dtype)
                 if self.exact(t):
-                    self.states[t.value, combo + inner, True] = self.wide.literal(0, dtype)
+                    self.states[t.value, combo + inner, True] = self.wide.literal(0, t.dtype)
 
     @staticmethod
     def exact(t: Total) -> bool:
-        return t.exact and t.value.aval.dtype.kind in "fc"
+        return t.exact and t.dtype.kind in "fc"
 
     def close(self, t: Total) -> None:
         """A total becomes a value: the sum of the lanes."""
         v, e = t.value, self.wide
-        found = {combo: lane for (u, combo, lost), lane in self.states.items() if u is v and not lost}
+        found = {combo: lane for (u, combo, lost), lane in self.states.items() if u == v and not lost}
         if self.exact(t):
-            scalars = [across(e, lane, self.states[v, combo, True]) for combo, lane in found.items()]
+            lanes = [across(e, lane, self.states[v, combo, True]) for combo, lane in found.items()]
         else:
-            scalars = side_by_side(e, t.kind, list(found.values()))
-        self.values.update({(v, combo): lane for combo, lane in zip(found, scalars)})
+            lanes = side_by_side(e, t.kind, list(found.values())) if v in self.across else list(found.values())
+        self.values.update({(v, combo): lane for combo, lane in zip(found, lanes)})
         self.defined(v, self.spread.pop(v))
-        for key in [key for key in self.states if key[0] is v]:
+        for key in [key for key in self.states if key[0] == v]:
             del self.states[key]
         del self.totals[v]
         self.across.discard(v)
@@ -339,7 +343,7 @@ class NestPrinter:
                 keys = [combo] if t.chain else [(*combo, (s.index, w)) for w in range(s.ways)]
                 lane = tree(e, t.kind, [self.registers.pop((t.value, key)) for key in keys])
                 if t.kind == "add" and not t.chain:
-                    lane = e.combine("add", e.identity("add", t.value.aval.dtype), lane)
+                    lane = e.combine("add", e.identity("add", t.dtype), lane)
                 self.values[t.value, combo] = lane
             del self.totals[t.value], self.spread[t.value]
 
@@ -354,8 +358,16 @@ class NestPrinter:
             with self.carried(0, apart, 1, self.states) as i, self.opened(s.index, [self.add(b, i) for b in starts]):
                 self.write(s.body)
         if s.ways == 1 or s.extent is None or s.extent % s.ways:
-            with self.carried(first, end, 1, self.states) as i, self.opened(s.index, [i]):
-                self.write(s.body)
+            self.single(s, first, end)
+
+    def single(self, s: For, first: Any, end: Any) -> None:
+        """One step after the other; what is added up here is the total itself."""
+        own = [x.total for x in s.body if type(x) is Fold]
+        with self.carried(first, end, 1, self.states) as i, self.opened(s.index, [i]):
+            mine = {key: lane for key, lane in self.states.items() if key[0] in own}
+            self.registers.update({key[:2]: lane for key, lane in mine.items()})
+            self.write(s.body)
+            self.states.update({key: self.registers.pop(key[:2]) for key in mine})
 
     def blocks(self, s: Blocks) -> None:
         begin, end, size = self.amount(s.begin), self.amount(s.end), self.amount(s.size)
@@ -396,43 +408,61 @@ class NestPrinter:
 
     # -- vectors
 
-    def masked(self, s: For) -> None:
-        """Steps of whole vectors; then what is left, the last vector masked. An unknown number is masked all the time."""
-        begin, end, n = self.amount(s.begin), self.amount(s.end), s.extent
-        self.overlap, self.moved = False, None
+    def vectors(self, s: For) -> None:
+        """Whole vectors, several abreast; then what is left."""
+        begin, end = self.amount(s.begin), self.amount(s.end)
+        self.again, self.moved = s.rest == BACK, None
         inside: Masks = lambda way: self.wide.mask(self.less(end, self.places[s.index, way]))
-        if n is None:
+        if s.extent is not None:
+            self.counted(s, end, s.extent, inside)
+        elif s.rest == MASKED:
             self.turns(s, begin, end, 1, inside)
-            return
-        step = self.lanes * s.ways
-        whole = end if n % step == 0 else self.times(self.f.put(f"udiv i64 {end}, {step}"), step)
-        if n >= step and s.run and n > s.run * step:
-            with self.carried(begin, whole, s.run * step, self.states) as first:
-                stop = self.least(self.add(s.run * step, first), whole)
-                self.turns(s, first, stop, s.ways, apart=True)
-        elif n >= step:
-            self.turns(s, begin, whole, s.ways)
-        if n % step:
-            tail = inside if n % self.lanes else None
-            if n // self.lanes % s.ways:
-                self.turns(s, whole, end, 1, tail)
-            else:
-                self.started(s, 1, False)
-                self.turn(s, whole, 1, tail)
-                self.settled(s, 1, False)
+        elif s.rest == BACK:
+            self.back(s, begin, end)
+        else:
+            middle = self.less(end, self.f.put(f"urem i64 {self.less(end, begin)}, {self.lanes * s.ways}"))
+            self.turns(s, begin, middle, s.ways)
+            self.single(s, middle, end)
 
-    def overlapping(self, s: For) -> None:
+    def counted(self, s: For, end: Any, n: int, inside: Masks) -> None:
+        """Of n steps; the code depends on whether they are whole vectors, and is as short as it can be."""
+        lanes, step = self.lanes, self.lanes * s.ways
+        adds = bool({t.value for t in s.totals} & self.across)
+        back = s.rest == BACK and not adds
+        if back and -(-n // lanes) <= s.ways:
+            self.turn(s, [str(min(i, n - lanes)) for i in range(0, n, lanes)])
+            return
+        whole = end if n % step == 0 else self.down(end, step)
+        if n >= step and s.run and n > s.run * step:
+            with self.carried(0, whole, s.run * step, self.states) as first:
+                self.turns(s, first, self.least(self.add(s.run * step, first), whole), s.ways, apart=True)
+        elif n >= step and not (back and s.ways == 1):
+            self.turns(s, 0, whole, s.ways)
+        if back and n % step:
+            first = 0 if s.ways == 1 else whole
+            self.turns(s, first, end, 1, place=(lambda i: self.least(i, n - lanes)) if n % lanes else None)
+        elif s.rest == MASKED and n % step:
+            self.turns(s, whole, end, 1, inside if n % lanes else None, alone=n % step <= lanes)
+        elif n % step:
+            vectors = self.down(end, lanes)
+            if n % step >= lanes:
+                self.turns(s, whole, vectors, 1, alone=n % step < 2 * lanes)
+            if n % lanes and s.rest == BACK:
+                met = self.beyond(str(lanes - n % lanes), 0)
+                self.turns(s, n - lanes, n, 1, fresh=lambda way: met, alone=True)
+            elif n % lanes:
+                self.single(s, vectors, end)
+
+    def back(self, s: For, begin: Any, end: Any) -> None:
         """Steps of whole vectors, the last of which goes back from the end."""
         f, width = self.f, self.lanes * s.ways
-        begin, end = self.amount(s.begin), self.amount(s.end)
         n, last = self.less(end, begin), self.less(end, width)
         whole, rest = f.put(f"udiv i64 {n}, {width}"), f.put(f"urem i64 {n}, {width}")
         more = f.put(f"zext i1 {f.put(f'icmp ne i64 {rest}, 0')} to i64")
         steps = self.add(whole, more)
-        self.overlap = True
         place = lambda step: self.least(self.add(begin, self.times(step, width)), last)
         if not s.run:
-            self.turns(s, 0, steps, s.ways, place=place)
+            self.turns(s, 0, steps, s.ways, place=place, step=1)
             return
         runs = self.add(f.put(f"udiv i64 {self.add(s.run - 1, whole)}, {s.run}"), more)
         with self.carried(0, runs, 1, self.states) as run:  # of whole steps; the last has what is left
@@ -441,7 +471,7 @@ class NestPrinter:
             stop = f.put(f"select i1 {at_end}, i64 {steps}, i64 {self.least(self.add(s.run, first), whole)}")
             met = f.put(f"select i1 {at_end}, i64 {self.less(width, rest)}, i64 0")
             masks = [self.beyond(met, w * self.lanes) for w in range(s.ways)]
-            self.turns(s, first, stop, s.ways, fresh=masks.__getitem__, place=place, apart=True)
+            self.turns(s, first, stop, s.ways, fresh=masks.__getitem__, place=place, step=1, apart=True)
 
     def beyond(self, first: str, offset: int) -> str:
         """The mask of the lanes whose number, counted from `offset`, is at least `first`."""
@@ -460,22 +490,30 @@ class NestPrinter:
         on: Masks | None = None,
         fresh: Masks | None = None,
         place: Callable[[str], str] | None = None,
+        step: int = 0,
         apart: bool = False,
+        alone: bool = False,
     ) -> None:
-        """A loop over steps of so many vectors; with `place` over numbers of steps, of which it says where they begin."""
+        """A loop over steps of so many vectors, or one that is `alone`; `place` says where a step is, if not at its index."""
         self.started(s, ways, apart)
-        with self.carried(begin, end, 1 if place else self.lanes * ways, self.registers) as i:
-            self.turn(s, place(i) if place else i, ways, on, fresh)
+        step = step or self.lanes * ways
+        places = lambda first: [self.add(w * self.lanes, first) for w in range(ways)]
+        if alone or type(begin) is type(end) is int and end - begin == step:
+            self.turn(s, places(str(begin)), on, fresh)
+        else:
+            with self.carried(begin, end, step, self.registers) as i:
+                self.turn(s, places(place(i) if place else i), on, fresh)
         self.settled(s, ways, apart)
 
-    def turn(self, s: For, first: str, ways: int, on: Masks | None, fresh: Masks | None = None) -> None:
-        all_on: Masks = lambda way: None
-        self.vector, self.on, self.fresh = s.index, on or all_on, fresh or on or all_on
-        past = self.overlap and any([type(x) is Put and x.past for x in s.body])
-        self.moved = self.f.put(f"icmp ne i64 {self.f.put(f'urem i64 {first}, {self.lanes * ways}')}, 0") if past else None
-        with self.opened(s.index, [self.add(w * self.lanes, first) for w in range(ways)]):
+    def turn(self, s: For, places: Sequence[str], on: Masks | None = None, fresh: Masks | None = None) -> None:
+        every: Masks = lambda way: None
+        self.vector, self.on, self.fresh = s.index, on or every, fresh or on or every
+        past = self.again and any([type(x) is Put and x.past for x in s.body])
+        width = self.lanes * len(places)
+        self.moved = self.f.put(f"icmp ne i64 {self.f.put(f'urem i64 {places[0]}, {width}')}, 0") if past else None
+        with self.opened(s.index, places):
             self.write(s.body)
-        self.vector, self.on, self.fresh = "", all_on, all_on
+        self.vector, self.on, self.fresh = "", every, every
 
     def parts(self, s: For, ways: int) -> Iterator[tuple[Total, Combo, list[Combo]]]:
         """The totals that a loop carries, and the combinations of their registers."""
@@ -490,7 +528,7 @@ class NestPrinter:
         """The registers begin with the totals so far or, `apart`, with nothing."""
         for t, combo, keys in self.parts(s, ways):
             for w, key in enumerate(keys):
-                nothing = self.wide.identity(t.kind, t.value.aval.dtype)
+                nothing = self.wide.identity(t.kind, t.dtype)
                 self.registers[t.value, key] = nothing if w or apart else self.states[t.value, combo, False]
             self.spread[t.value] |= {s.index}
 
@@ -554,6 +592,7 @@ def side_by_side(e: Emitter, kind: str, lanes: list[Lane]) -> list[Lane]:
 _WRITERS: dict[type, Callable[[NestPrinter, Any], None]] = {
     Load: NestPrinter.load,
     Let: NestPrinter.let,
+    Same: NestPrinter.renamed,
     Put: NestPrinter.put,
     Ask: NestPrinter.ask,
     Fold: NestPrinter.fold,
