@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from funcad.backends.loops.nest import BACK, ONES, VECTORS, Ask, At, Constant, Fold, For, Load, Put, Total, element
+from funcad.backends.loops.nest import BACK, ONES, VECTORS, Ask, At, Constant, Fold, For, Load, Put, Total, element, nested
 from funcad.backends.plans.element_plan import Group
 from funcad.ir.jaxpr import Literal, Var
 
@@ -65,13 +65,9 @@ def element_loops(
             bodies[ndim].append(Put(at, v, v.aval.dtype, k in past and not over))
     totals = [Total(v, v.aval.dtype, kind, exact=kind == "add") for v, (kind, _) in group.sums.items()]
     bodies[ndim] += [Fold(v, Constant(a.value, v.aval.dtype) if type(a) is Literal else a) for v, (_, a) in group.sums.items()]
-    ends = ["end", *[f"e{axis}" for axis in range(1, ndim)]]
-    nest: list[Any] = []
-    for axis in reversed(range(ndim)):
-        begin, body, run = "begin" if axis == 0 else 0, bodies[axis + 1] + nest, RUN if group.counted else 0
-        if axis == ndim - 1:
-            rest = ONES if over else BACK
-            nest = [For(names[axis], begin, ends[axis], VECTORS, body, unroll, totals, rest=rest, run=run)]
-        else:
-            nest = [For(names[axis], begin, ends[axis], ONES, body, totals=totals)]
-    return [*bodies[0], *nest, *[Put(At(("out", k)), v, v.aval.dtype) for k, v in enumerate(group.jaxpr.outputs) if v in group.sums]]
+    ends, rest = ["end", *[f"e{axis}" for axis in range(1, ndim)]], ONES if over else BACK
+    loops = [For(name, 0, end, ONES, (), totals=totals) for name, end in zip(names[:-1], ends)]
+    loops.append(For(names[-1], 0, ends[-1], VECTORS, (), unroll, totals, rest=rest, run=RUN if group.counted else 0))
+    loops[0] = loops[0]._replace(begin="begin")
+    sums = [Put(At(("out", k)), v, v.aval.dtype) for k, v in enumerate(group.jaxpr.outputs) if v in group.sums]
+    return nested(loops, bodies, [sums])

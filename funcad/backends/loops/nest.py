@@ -11,10 +11,10 @@ places in memory; a loop says how its index goes: step by step, vector by vector
 depend on a loop is computed once, where it stands; a value that several rows share is loaded once for all of them; and a loop
 that is written out keeps each of its values apart. No statement says any of that.
 
-Whoever lowers a group or an operation (`row_loops.py`, `element_loops.py`, `reductions.py`) decides the order of the loops, what is
-kept where, and how many steps are abreast. Whoever prints (`native/nest_printer.py`) knows instructions and masks. A value is
-whatever may be a key. Extents and distances are amounts: a number, a name that the printer knows, or a tuple, which is their
-product.
+Whoever lowers a group or an operation (`row_loops.py`, `element_loops.py`, `native/program_reduce.py`) decides the order of the
+loops, what is kept where, and how many steps are abreast. Whoever prints (`native/nest_printer.py`) knows instructions and
+masks. A value is whatever may be a key. Extents and distances are amounts: a number, a name that the printer knows, or a tuple,
+which is their product.
 
 Invariants: a value is computed before it is read, in the same loop or in one around it. A total belongs to the loop that opens
 it and can be read after it; loops inside carry it on.
@@ -150,3 +150,12 @@ def _dtypes(equation: Any) -> Sequence[np.dtype]:
     if equation.primitive.name == "broadcast_in_dim":
         return [equation.outputs[0].aval.dtype]
     return operand_dtypes(equation)
+
+
+def nested(loops: Sequence[For], bodies: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]] = ()) -> list[Any]:
+    """Loops inside one another: `bodies[k]` is what stands in k of them, in front of the next one, `after[k]` behind it."""
+    inside: list[Any] = []
+    behind = [*after, *[()] * (len(loops) + 1 - len(after))]
+    for k in reversed(range(len(loops))):
+        inside = [loops[k]._replace(body=[*bodies[k + 1], *inside, *behind[k + 1]])]
+    return [*bodies[0], *inside, *behind[0]]

@@ -16,8 +16,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.backends.loops.nest import BACK, ONES, VECTORS, WRITTEN
-from funcad.backends.loops.nest import Ask, At, Blocks, Constant, Fold, For, Into, Load, Put, Total, element
+from funcad.backends.loops.nest import (
+    BACK,
+    ONES,
+    VECTORS,
+    WRITTEN,
+    Ask,
+    At,
+    Blocks,
+    Constant,
+    Fold,
+    For,
+    Into,
+    Load,
+    Put,
+    Total,
+    element,
+)
 from funcad.backends.plans.element_plan import instructions
 from funcad.backends.plans.element_writer import identity_of
 from funcad.backends.plans.row_plan import RowPlan, kind_of, variables

@@ -124,54 +124,27 @@ def _gather(e: Any, dtype: np.dtype, pointer: str, index: str, stride: int | str
     return Lane(dtype, tuple(parts))
 
 
-# -- lanes that are so many bytes apart
-
-
-def _apart(e: Any, dtype: np.dtype, pointer: str, step: Any) -> tuple[str, str, str, str]:
-    """Vector type, that of the addresses, the intrinsics' suffix, and the addresses; real elements, as memory has them."""
-    n, (kind, _) = e.lanes, _memory(dtype)
-    numbers = ", ".join([f"i64 {i}" for i in range(n)])
-    offsets = e.put(f"mul <{n} x i64> <{numbers}>, {e.broadcast('i64', str(step))}")
-    places = e.put(f"getelementptr i8, ptr {pointer}, <{n} x i64> {offsets}")
-    return f"<{n} x {kind}>", f"<{n} x ptr>", f"v{n}{_short(kind)}.v{n}p0", places
-
-
 def gather(e: Any, dtype: np.dtype, pointer: str, step: Any) -> Lane:
-    """The elements at a pointer and so many bytes further each; LLVM takes single loads where the processor gathers slowly."""
+    """The elements at a pointer and so many bytes further each."""
+    found = [e.one.load(dtype, _further(e, pointer, step, i), "0").parts for i in range(e.lanes)]
     if e.lanes == 1:
-        return load(e, dtype, pointer, "0")
-    if dtype.kind == "c":
-        found = [e.one.load(dtype, _further(e, pointer, step, i), "0").parts for i in range(e.lanes)]
-        vector, element = e.register(dtype), element_of(dtype)
-        parts = ["poison", "poison"]
-        for i, pair in enumerate(found):
-            parts = [e.put(f"insertelement {vector} {v}, {element} {p}, i64 {i}") for v, p in zip(parts, pair)]
-        return Lane(dtype, tuple(parts))
-    vector, pointers, suffix, places = _apart(e, dtype, pointer, step)
-    ones = f"<{e.lanes} x i1>"
-    name = e.module.declare(f"llvm.masked.gather.{suffix}", vector, [pointers, "i32", ones, vector])
-    every = e.constant("i1", "true")
-    value = e.function.load(
-        f"call {vector} {name}({pointers} {places}, i32 {_memory(dtype)[1]}, {ones} {every}, {vector} zeroinitializer)"
-    )
-    return _from_memory(e, dtype, value)
+        return Lane(dtype, found[0])
+    vector, element = e.register(dtype), element_of(dtype)
+    lanes = ["poison"] * len(found[0])
+    for i, parts in enumerate(found):
+        lanes = [e.put(f"insertelement {vector} {v}, {element} {p}, i64 {i}") for v, p in zip(lanes, parts)]
+    return Lane(dtype, tuple(lanes))
 
 
 def scatter(e: Any, lane: Lane, pointer: str, step: Any) -> None:
     """Write the lanes so many bytes apart."""
-    dtype = lane.dtype
-    if e.lanes == 1 or dtype.kind == "c":
-        for i in range(e.lanes):
-            e.one.store(e.extract(lane, i), _further(e, pointer, step, i), "0")
-        return
-    vector, pointers, suffix, places = _apart(e, dtype, pointer, step)
-    value = e.put(f"zext {e.vector('i1')} {lane.name} to {vector}") if dtype.kind == "b" else lane.name
-    ones, every = f"<{e.lanes} x i1>", e.constant("i1", "true")
-    name = e.module.declare(f"llvm.masked.scatter.{suffix}", "void", [vector, pointers, "i32", ones])
-    e.function.do(f"call void {name}({vector} {value}, {pointers} {places}, i32 {_memory(dtype)[1]}, {ones} {every})")
+    for i in range(e.lanes):
+        e.one.store(e.extract(lane, i), _further(e, pointer, step, i), "0")
 
 
 def _further(e: Any, pointer: str, step: Any, i: int) -> str:
+    if i == 0:
+        return pointer
     offset = step * i if is_a(step, int) else e.put(f"mul i64 {step}, {i}")
     return e.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 

@@ -18,8 +18,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.loops.nest import BACK, MASKED, ONES, WRITTEN
-from funcad.backends.loops.nest import Ask, At, Blocks, Constant, Fold, For, Into, Let, Load, Put, Same, Total
+from funcad.backends.loops.nest import (
+    BACK,
+    MASKED,
+    ONES,
+    WRITTEN,
+    Ask,
+    At,
+    Blocks,
+    Constant,
+    Fold,
+    For,
+    Into,
+    Let,
+    Load,
+    Put,
+    Same,
+    Total,
+)
 from funcad.backends.native import ir, squares
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.exact_sums import across, added
@@ -39,6 +55,7 @@ class Memory(NamedTuple):
 
     pointer: str
     padded: bool = False
+    offset: int = 0  # bytes, added last: views of one array share what is added to its pointer
 
 
 class NestPrinter:
@@ -49,6 +66,7 @@ class NestPrinter:
         self.one, self.wide = Emitter(function, 1, host), Emitter(function, lanes, host)
         self.ways: dict[str, int] = {}  # of the open loops, outermost first
         self.places: dict[tuple[str, int], str] = {}  # the value of an index
+        self.in_full: set[str] = set()  # those that are written out
         self.vector = ""  # the index whose steps are lanes
         self.on: Masks = lambda way: None  # the lanes inside
         self.fresh: Masks = self.on  # those that totals have not met
@@ -80,6 +98,10 @@ class NestPrinter:
         self.depends[v] = frozenset(indices)
         self.scopes[-1].append(v)
         return self.combos(indices)
+
+    def given(self, v: Any, lane: Lane) -> None:
+        """A scalar that is known before the nest."""
+        self.depends[v], self.values[v, ()] = frozenset(), lane
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -145,7 +167,8 @@ class NestPrinter:
 
     def address(self, at: At, combo: Combo, size: int) -> tuple[str, str, Any]:
         """The pointer, the index of the first lane from there on, and the bytes between lanes (of a scalar its size)."""
-        pointer, ways, index, step = self.memory[at.array].pointer, dict(combo), "0", size
+        memory = self.memory[at.array]
+        pointer, ways, index, step = memory.pointer, dict(combo), "0", size
         for i, amount in at.steps:
             if (i, ways.get(i, 0)) in self.places:
                 place, by = self.places[i, ways.get(i, 0)], self.amount(amount)
@@ -155,7 +178,7 @@ class NestPrinter:
                     index = place
                 else:
                     pointer = self.further(pointer, self.times(place, by))
-        return pointer, index, step
+        return self.further(pointer, memory.offset), index, step
 
     def named(self, at: At) -> frozenset[str]:
         return frozenset([i for i, _ in at.steps if i in self.ways])
@@ -192,8 +215,8 @@ class NestPrinter:
     def square(self, at: At, dtype: np.dtype) -> bool:
         """Adjacent elements of the rows that are lanes, in a loop that is written out?"""
         steps = dict(at.steps)
-        adjacent = [i for i, step in steps.items() if i in self.ways and i != self.vector and step == dtype.itemsize]
-        return self.vector in steps and steps[self.vector] != dtype.itemsize and len(adjacent) == 1 and dtype.kind != "c"
+        rows = steps.get(self.vector, dtype.itemsize) != dtype.itemsize and self.ways[self.vector] == 1 and dtype.kind != "c"
+        return rows and [step for i, step in steps.items() if i in self.in_full] == [dtype.itemsize]
 
     def mask(self, at: At, combo: Combo) -> str | None:
         """The lanes that are the array's own."""
@@ -335,8 +358,10 @@ class NestPrinter:
         """All steps; a total has a lane for each of them, or is added up one after the other."""
         for t in s.totals:
             self.totals[t.value], self.spread[t.value] = t, frozenset(self.ways if t.chain else [*self.ways, s.index])
+        self.in_full.add(s.index)
         with self.opened(s.index, [str(w) for w in range(s.ways)]):
             self.write(s.body)
+        self.in_full.discard(s.index)
         e = self.emitter(self.ways)
         for t in s.totals:
             for combo in self.defined(t.value, self.ways):
@@ -436,20 +461,21 @@ class NestPrinter:
         if n >= step and s.run and n > s.run * step:
             with self.carried(0, whole, s.run * step, self.states) as first:
                 self.turns(s, first, self.least(self.add(s.run * step, first), whole), s.ways, apart=True)
-        elif n >= step and not (back and s.ways == 1):
+        elif n >= step and not back:
             self.turns(s, 0, whole, s.ways)
-        if back and n % step:
-            first = 0 if s.ways == 1 else whole
+        if back:
+            first = whole if s.ways > 1 else 0
+            self.turns(s, 0, first, s.ways)
             self.turns(s, first, end, 1, place=(lambda i: self.least(i, n - lanes)) if n % lanes else None)
         elif s.rest == MASKED and n % step:
-            self.turns(s, whole, end, 1, inside if n % lanes else None, alone=n % step <= lanes)
+            self.turns(s, whole, end if n % step > lanes else None, 1, inside if n % lanes else None)
         elif n % step:
             vectors = self.down(end, lanes)
             if n % step >= lanes:
-                self.turns(s, whole, vectors, 1, alone=n % step < 2 * lanes)
+                self.turns(s, whole, vectors if n % step >= 2 * lanes else None, 1)
             if n % lanes and s.rest == BACK:
                 met = self.beyond(str(lanes - n % lanes), 0)
-                self.turns(s, n - lanes, n, 1, fresh=lambda way: met, alone=True)
+                self.turns(s, n - lanes, None, 1, fresh=lambda way: met)
             elif n % lanes:
                 self.single(s, vectors, end)
 
@@ -460,9 +486,10 @@ class NestPrinter:
         whole, rest = f.put(f"udiv i64 {n}, {width}"), f.put(f"urem i64 {n}, {width}")
         more = f.put(f"zext i1 {f.put(f'icmp ne i64 {rest}, 0')} to i64")
         steps = self.add(whole, more)
-        place = lambda step: self.least(self.add(begin, self.times(step, width)), last)
+        place = lambda i: self.least(i, last)
+        at = lambda step: self.add(begin, self.times(step, width))
         if not s.run:
-            self.turns(s, 0, steps, s.ways, place=place, step=1)
+            self.turns(s, begin, at(steps), s.ways, place=place)
             return
         runs = self.add(f.put(f"udiv i64 {self.add(s.run - 1, whole)}, {s.run}"), more)
         with self.carried(0, runs, 1, self.states) as run:  # of whole steps; the last has what is left
@@ -471,7 +498,7 @@ class NestPrinter:
             stop = f.put(f"select i1 {at_end}, i64 {steps}, i64 {self.least(self.add(s.run, first), whole)}")
             met = f.put(f"select i1 {at_end}, i64 {self.less(width, rest)}, i64 0")
             masks = [self.beyond(met, w * self.lanes) for w in range(s.ways)]
-            self.turns(s, first, stop, s.ways, fresh=masks.__getitem__, place=place, step=1, apart=True)
+            self.turns(s, at(first), at(stop), s.ways, fresh=masks.__getitem__, place=place, apart=True)
 
     def beyond(self, first: str, offset: int) -> str:
         """The mask of the lanes whose number, counted from `offset`, is at least `first`."""
@@ -490,15 +517,15 @@ class NestPrinter:
         on: Masks | None = None,
         fresh: Masks | None = None,
         place: Callable[[str], str] | None = None,
-        step: int = 0,
         apart: bool = False,
-        alone: bool = False,
     ) -> None:
-        """A loop over steps of so many vectors, or one that is `alone`; `place` says where a step is, if not at its index."""
-        self.started(s, ways, apart)
-        step = step or self.lanes * ways
+        """A loop over steps of so many vectors, without an end one step; `place` says where a step is, if not at its index."""
+        step = self.lanes * ways
         places = lambda first: [self.add(w * self.lanes, first) for w in range(ways)]
-        if alone or type(begin) is type(end) is int and end - begin == step:
+        if type(begin) is type(end) is int and begin == end:
+            return
+        self.started(s, ways, apart)
+        if end is None or type(begin) is type(end) is int and end - begin == step:
             self.turn(s, places(str(begin)), on, fresh)
         else:
             with self.carried(begin, end, step, self.registers) as i:

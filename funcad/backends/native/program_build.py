@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.loops.nest import BACK, ONES, VECTORS, At, For, Let, Load, Put, nested
 from funcad.backends.native import program_pieces
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
+from funcad.backends.native.nest_printer import Memory, NestPrinter
 from funcad.backends.native.program_values import Arena, Buffer, Pieces, Splat, View, contiguous_strides, same_place
 from funcad.backends.native.target import lanes_of
 from funcad.backends.plans.element_plan import Unsupported
@@ -180,48 +182,54 @@ class Build:
             program_pieces.nest(self, shape, inputs, outputs, body)
             return
         views = [v for v in (*inputs, *outputs) if type(v) is View]
-        axes = merged_axes(shape, [v.strides for v in views])
-        extent = axes[-1][0] if axes else 1
-        lanes = 1
-        while 2 * lanes <= min(extent, lanes_of(self.host, [v.dtype for v in (*inputs, *outputs)])):
-            lanes *= 2
-        with self.over(axes[:-1]) as indices:
-            shifted = [
-                self.moved(v, [(name, axis[1][k]) for name, axis in zip(indices, axes)]) for k, v in enumerate(views)
-            ]
-            strides = axes[-1][1] if axes else (0,) * len(views)
+        axes = merged_axes(shape, [v.strides for v in views]) or [(1, (0,) * len(views))]
+        places = [(v, [steps[k] for _, steps in axes]) for k, v in enumerate(views)]
+        self.sweep(axes, inputs, places, outputs, body, exact)
 
-            def at(e: Emitter, index: str) -> None:
-                loaded: list[Any] = []
-                there = iter(zip(shifted, strides))
-                for value in inputs:
-                    if type(value) is View:
-                        view, stride = next(there)
-                        loaded.append(self._load(e, view, index, stride))
-                    else:
-                        loaded.append(e.splat(value.lane))
-                for lane, (view, stride) in zip(body(e, loaded), there):
-                    where = index if stride == 1 else self.sum_of([(index, stride)])
-                    e.store(lane, self.pointer(view), where, stride)
+    def sweep(
+        self,
+        axes: Sequence[tuple[int, Any]],
+        inputs: Sequence[Any],
+        places: Sequence[tuple[Any, Sequence[int]]],
+        outputs: Sequence[Any],
+        body: Callable[[Emitter, list], Sequence[Lane]],
+        exact: bool = False,
+    ) -> None:
+        """The loops of `nest`; `places`: view or pointer, and strides, of the inputs that are no constants, and of outputs."""
+        extent = axes[-1][0]
+        loops = [For(f"i{k}", 0, n, ONES, ()) for k, (n, _) in enumerate(axes[:-1])]
+        loops.append(For("c", 0, extent, VECTORS, (), rest=ONES if exact else BACK, extent=extent))
+        lanes = self.lanes_of(extent, [v.dtype for v in (*inputs, *outputs)])
+        printer, bodies, operands = self.loads(lanes, loops, inputs, places)
+        results = [("out", k) for k in range(len(outputs))]
+        bodies[-1].append(Let(tuple(results), operands, body))
+        for key, v, (place, strides) in zip(results, outputs, places[len(places) - len(outputs) :]):
+            printer.memory[key] = memory_of(place)
+            steps = [(loop.index, s * v.dtype.itemsize) for loop, s in zip(loops, strides)]
+            bodies[-1].append(Put(At(key, tuple(steps)), key, v.dtype))
+        printer.write(nested(loops, bodies))
 
-            if extent == lanes:
-                at(self.emitter(lanes), "0")
-                return
-            rest = extent % lanes if exact else 0
-            with self.f.loop(0, extent - rest, lanes) as loop:
-                index = loop.index
-                if extent % lanes and not exact:
-                    index = self.least(index, extent - lanes)
-                at(self.emitter(lanes), index)
-                loop.next()
-            if rest:
-                with self.f.loop(extent - rest, extent) as loop:
-                    at(self.one, loop.index)
-                    loop.next()
+    def lanes_of(self, extent: int, dtypes: Sequence[np.dtype]) -> int:
+        """The greatest vectors that fit."""
+        return 1 << (min(extent, lanes_of(self.host, dtypes)).bit_length() - 1)
 
-    def _load(self, e: Emitter, view: View, index: str, stride: int) -> Lane:
-        where = index if stride == 1 else self.sum_of([(index, stride)])
-        return e.load(view.dtype, self.pointer(view), where, stride)
+    def loads(
+        self, lanes: int, loops: Sequence[For], inputs: Sequence[Any], places: Sequence[tuple[Any, Sequence[int]]]
+    ) -> tuple[NestPrinter, list[list[Any]], tuple[Any, ...]]:
+        """A printer, what is loaded in how many of the loops, and the names of the inputs."""
+        printer = NestPrinter(self.f, self.host, lanes, {}, {})
+        bodies: list[list[Any]] = [[] for _ in range(len(loops) + 1)]
+        names, there = tuple([("in", k) for k in range(len(inputs))]), iter(places)
+        for name, v in zip(names, inputs):
+            if type(v) is Splat:
+                printer.given(name, v.lane)
+                continue
+            place, strides = next(there)
+            printer.memory[name] = memory_of(place)
+            steps = [(loop.index, s * v.dtype.itemsize) for loop, s in zip(loops, strides) if s]
+            level = max([k + 1 for k, s in enumerate(strides) if s], default=0)
+            bodies[level].append(Load(name, v.dtype, At(name, tuple(steps))))
+        return printer, bodies, names
 
     def least(self, index: str, limit: Any) -> str:
         return self.f.put(f"select i1 {self.f.put(f'icmp slt i64 {index}, {limit}')}, i64 {index}, i64 {limit}")
@@ -248,6 +256,11 @@ class Build:
         target = self.f.load("load ptr, ptr %asking")
         answer = self.f.load(f"call i32 {target}(ptr %context)")
         self.leave_if(self.f.put(f"icmp ne i32 {answer}, 0"), 2)
+
+
+def memory_of(place: Any) -> Memory:
+    """Of a view, or of what begins at a pointer."""
+    return Memory(place.pointer, offset=place.offset * place.dtype.itemsize) if type(place) is View else Memory(place)
 
 
 def merged_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> list[tuple[int, tuple[int, ...]]]:

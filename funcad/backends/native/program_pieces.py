@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_values import Pieces, Splat, View, indexed, reshaped, spread, transposed
-from funcad.backends.native.target import lanes_of
 
 MOST = 16  # pieces of one array
 WIDE = 16  # elements of the widest piece's rows, at least, or whole vectors are not worth the cuts
@@ -225,7 +223,6 @@ def nest(build: Any, shape: tuple, inputs: Sequence[Any], outputs: Sequence[Any]
     if 0 in shape:
         return
     operands, extents = _operands(shape, (*inputs, *outputs))
-    most = lanes_of(build.host, [x.dtype for x in (*inputs, *outputs)])
     segments = segments_of(operands, extents[-1])
     rows = _rows(build, operands, segments)
 
@@ -237,30 +234,12 @@ def nest(build: Any, shape: tuple, inputs: Sequence[Any], outputs: Sequence[Any]
                 there.append(cells[0][1])
             else:
                 step = next((steps[-1] for _, v, steps in cells if type(v) is View), 1)
-                there.append((_address(build, rows, cells, 0, indices, a), 1 if b - a == 1 else step))
-
-        def at(e: Emitter, index: str) -> None:
-            of = iter(there)
-            loaded = []
-            for value in inputs:
-                source = value if type(value) is Splat else next(of)
-                if type(source) is Splat:
-                    loaded.append(e.splat(source.lane))
-                else:
-                    loaded.append(e.load(value.dtype, source[0], build.sum_of([(index, source[1])]), source[1]))
-            for lane, (pointer, step) in zip(body(e, loaded), of):
-                e.store(lane, pointer, build.sum_of([(index, step)]), step)
-
-        lanes = 1
-        while 2 * lanes <= min(b - a, most):
-            lanes *= 2
-        if b - a == lanes:
-            with build.f._scope():
-                at(build.emitter(lanes), "0")
-            return
-        with build.f.loop(0, b - a, lanes) as loop:
-            at(build.emitter(lanes), build.least(loop.index, b - a - lanes) if (b - a) % lanes else loop.index)
-            loop.next()
+                there.append((_address(build, rows, cells, 0, indices, a), (1 if b - a == 1 else step,)))
+        rest = iter(there)
+        sources = [value if type(value) is Splat else next(rest) for value in inputs]
+        given = [x if type(x) is Splat else value for x, value in zip(sources, inputs)]
+        places = [x for x in (*sources, *rest) if type(x) is not Splat]
+        build.sweep([(b - a, None)], given, places, outputs, body)
 
     with build.over([(n, None) for n in extents[:-1]]) as indices:
         for a, b in segments:

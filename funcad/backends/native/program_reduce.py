@@ -13,170 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.loops.nest import BACK, ONES, VECTORS, At, Fold, For, Let, Put, Total, nested
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
-from funcad.backends.native.program_build import Build, merged_axes
+from funcad.backends.native.program_build import Build, memory_of, merged_axes
 from funcad.backends.native.program_values import Splat, View, spread
-from funcad.backends.native.target import lanes_of
 from funcad.backends.plans.element_plan import Unsupported
 
-AT_ONCE = 4  # accumulators
-SHORT = 4  # vectors that are reduced without a loop
+AT_ONCE = 4  # accumulators, or vectors that are reduced without a loop
 Body = Callable[[Emitter, list], Lane]
-
-
-class _Reduction:
-    """One reduction under construction: the inputs' axes split into those that stay and those that go."""
-
-    def __init__(self, build: Build, kind: str, dtype: np.dtype, inputs: Sequence[Any], body: Body):
-        self.build = build
-        self.f = build.f
-        self.kind = kind
-        self.dtype = dtype
-        self.inputs = list(inputs)
-        self.body = body
-        self.views = [v for v in inputs if type(v) is View]
-
-    def element(self, e: Emitter, views: Sequence[View], index: str, strides: Sequence[int]) -> Lane:
-        there = iter(zip(views, strides))
-        lanes: list[Any] = []
-        for value in self.inputs:
-            if type(value) is View:
-                view, stride = next(there)
-                where = index if stride == 1 else self.build.sum_of([(index, stride)])
-                lanes.append(e.load(view.dtype, self.build.pointer(view), where, stride))
-            else:
-                lanes.append(e.splat(value.lane))
-        return self.body(e, lanes)
-
-    def carried_loop(
-        self, axes: Sequence[tuple[int, Any]], views: Sequence[View], accumulators: list[Lane], e: Emitter, inside: Any
-    ) -> list[Lane]:
-        """Nested loops over reduced axes that carry the accumulators; `inside(views, accumulators)` at the bottom."""
-        if not axes:
-            return inside(views, accumulators)
-        extent, strides = axes[0]
-        with self.f.loop(0, extent, carried=_flat(e, accumulators)) as loop:
-            shifted = [self.build.moved(v, [(loop.index, s)]) for v, s in zip(views, strides)]
-            found = self.carried_loop(axes[1:], shifted, _lanes(accumulators, loop.values), e, inside)
-            loop.next(*[p for lane in found for p in lane.parts])
-        return _lanes(accumulators, loop.results)
-
-    def along(self, views: Sequence[View], gone: Sequence[tuple[int, Any]]) -> Lane:
-        """The scalar that all elements at these axes reduce to, vectors running along the last one."""
-        build, f, one = self.build, self.f, self.build.one
-        if not gone:
-            x = self.element(one, views, "0", [0] * len(views))
-            return one.combine(self.kind, x, one.identity(self.kind, self.dtype))
-        extent, strides = gone[-1]
-        lanes = 1
-        while 2 * lanes <= min(extent, lanes_of(build.host, [self.dtype, *[v.dtype for v in self.inputs]])):
-            lanes *= 2
-        if len(gone) == 1 and extent <= SHORT * lanes:
-            return self.short(views, extent, strides, lanes)
-        e = build.emitter(lanes)
-        many = AT_ONCE if extent >= 2 * AT_ONCE * lanes else 1
-        whole = extent - extent % (many * lanes)
-        vectors = extent - extent % lanes
-        start = [e.identity(self.kind, self.dtype)] * many
-        rest = one.identity(self.kind, self.dtype)
-
-        def line(views: Sequence[View], state: list[Lane]) -> list[Lane]:
-            sums, tail = state[:-1], state[-1]
-            with f.loop(0, whole, many * lanes, carried=_flat(e, sums)) as loop:
-                found = []
-                for k, total in enumerate(_lanes(sums, loop.values)):
-                    index = loop.index if k == 0 else f.put(f"add i64 {loop.index}, {k * lanes}")
-                    found.append(e.combine(self.kind, total, self.element(e, views, index, strides)))
-                loop.next(*[p for lane in found for p in lane.parts])
-            sums = _lanes(sums, loop.results)
-            if vectors > whole:
-                sums[:1] = rest_of_line(e, whole, vectors, sums[:1], views)
-            if extent > vectors:
-                (tail,) = rest_of_line(one, vectors, extent, [tail], views)
-            return [*sums, tail]
-
-        def rest_of_line(e: Emitter, first: int, last: int, state: list[Lane], views: Sequence[View]) -> list[Lane]:
-            with f.loop(first, last, e.lanes, carried=_flat(e, state)) as loop:
-                x = self.element(e, views, loop.index, strides)
-                loop.next(*e.combine(self.kind, _lanes(state, loop.values)[0], x).parts)
-            return _lanes(state, loop.results)
-
-        kinds = [e] * many + [one]
-        *sums, tail = self._nested(gone[:-1], views, [*start, rest], kinds, line)
-        while len(sums) > 1:
-            sums = [e.combine(self.kind, a, b) for a, b in zip(sums[::2], sums[1::2])]
-        result = e.horizontal(self.kind, sums[0])
-        return result if extent == vectors else one.combine(self.kind, result, tail)
-
-    def short(self, views: Sequence[View], extent: int, strides: Sequence[int], lanes: int) -> Lane:
-        """A few elements along one axis, without a loop: vectors, then halves of vectors for what is left."""
-        build, start = self.build, 0
-        total: Lane | None = None
-        while lanes:
-            e = build.emitter(lanes)
-            part: Lane | None = None
-            while extent - start >= lanes:
-                x = self.element(e, views, str(start), strides)
-                part = x if part is None else e.combine(self.kind, part, x)
-                start += lanes
-            if part is not None:
-                scalar = e.horizontal(self.kind, part)
-                total = scalar if total is None else build.one.combine(self.kind, total, scalar)
-            lanes //= 2
-        assert total is not None
-        return build.one.combine(self.kind, total, build.one.identity(self.kind, self.dtype))
-
-    def _nested(self, axes: Any, views: Any, state: list[Lane], kinds: Sequence[Emitter], inside: Any) -> list[Lane]:
-        if not axes:
-            return inside(views, state)  # type: ignore[no-any-return]
-        extent, strides = axes[0]
-        carried = [(e.register(e.part(lane.dtype)), p) for lane, e in zip(state, kinds) for p in lane.parts]
-        with self.f.loop(0, extent, carried=carried) as loop:
-            shifted = [self.build.moved(v, [(loop.index, s)]) for v, s in zip(views, strides)]
-            found = self._nested(axes[1:], shifted, _lanes(state, loop.values), kinds, inside)
-            loop.next(*[p for lane in found for p in lane.parts])
-        return _lanes(state, loop.results)
-
-    def across(
-        self, views: Sequence[View], gone: Sequence[Any], extent: int, strides: Sequence[int], target: View, step: int
-    ) -> None:
-        """Results along an axis of this extent that stays: each lane is one."""
-        build, f = self.build, self.f
-        lanes = 1
-        while 2 * lanes <= min(extent, lanes_of(build.host, [self.dtype, *[v.dtype for v in self.inputs]])):
-            lanes *= 2
-        e = build.emitter(lanes)
-
-        def block(places: Sequence[str]) -> None:
-            def inside(views: Sequence[View], state: list[Lane]) -> list[Lane]:
-                return [e.combine(self.kind, a, self.element(e, views, i, strides)) for a, i in zip(state, places)]
-
-            start = [e.identity(self.kind, self.dtype)] * len(places)
-            for lane, place in zip(self.carried_loop(gone, views, start, e, inside), places):
-                e.store(lane, build.pointer(target), build.sum_of([(place, step)]), step)
-
-        if extent <= AT_ONCE * lanes:  # all at once; the last vector ends with the row
-            block([str(min(i, extent - lanes)) for i in range(0, extent, lanes)])
-            return
-        whole = extent - extent % (AT_ONCE * lanes)
-        with f.loop(0, whole, AT_ONCE * lanes) as loop:
-            block([loop.index, *[f.put(f"add i64 {loop.index}, {k * lanes}") for k in range(1, AT_ONCE)]])
-            loop.next()
-        if whole < extent:
-            with f.loop(whole, extent, lanes) as loop:
-                block([build.least(loop.index, extent - lanes) if extent % lanes else loop.index])
-                loop.next()
-
-
-def _flat(e: Emitter, lanes: Sequence[Lane]) -> list[tuple[str, str]]:
-    return [(e.register(e.part(lane.dtype)), p) for lane in lanes for p in lane.parts]
-
-
-def _lanes(like: Sequence[Lane], names: Sequence[str]) -> list[Lane]:
-    """Lanes of the same dtypes with other names."""
-    it = iter(names)
-    return [Lane(lane.dtype, tuple([next(it) for _ in lane.parts])) for lane in like]
 
 
 def _unit(axis: tuple[int, Sequence[int]]) -> int:
@@ -199,7 +44,6 @@ def reduce(
         assert target is not None
         build.nest(shape, inputs, [target], lambda e, lanes: [body(e, lanes)])
         return None
-    work = _Reduction(build, kind, dtype, inputs, body)
     size = prod([shape[a] for a in axes])
     stay = [i for i in range(len(shape)) if i not in axes]
     if size == 0 or not all(shape[i] for i in stay):
@@ -209,25 +53,33 @@ def reduce(
         assert target is not None
         build.copy(Splat(empty, dtype, target.shape), target)
         return None
-    gone = merged_axes([shape[i] for i in axes], [[v.strides[i] for i in axes] for v in work.views])
-    if not stay:
-        return work.along(work.views, gone)
-    assert target is not None
-    kept = merged_axes(
-        [shape[i] for i in stay], [*[[v.strides[i] for i in stay] for v in work.views], target.strides]
-    )
-    lanes_stay = bool(kept) and (not gone or _unit(kept[-1]) >= _unit(gone[-1]) and kept[-1][0] > 1)
-    outer = kept[:-1] if lanes_stay else kept
-    with build.over(outer) as indices:
-        steps = [[(name, axis[1][k]) for name, axis in zip(indices, outer)] for k in range(len(work.views))]
-        shifted = [build.moved(v, s) for v, s in zip(work.views, steps)]
-        place = build.moved(target, [(name, axis[1][-1]) for name, axis in zip(indices, outer)])
-        if lanes_stay:
-            extent, strides = kept[-1]
-            work.across(shifted, gone, extent, strides[:-1], place, strides[-1])
-        else:
-            build.one.store(work.along(shifted, gone), build.pointer(place), "0")
-    return None
+    views = [v for v in inputs if type(v) is View]
+    own = [] if target is None else [target]
+    none = [(0,) * len(axes)] * len(own)
+    gone = merged_axes([shape[i] for i in axes], [*[[v.strides[i] for i in axes] for v in views], *none])
+    gone = gone or [(1, (0,) * (len(views) + len(own)))]
+    kept = merged_axes([shape[i] for i in stay], [*[[v.strides[i] for i in stay] for v in views], *[v.strides for v in own]])
+    across = bool(kept) and (gone[-1][0] == 1 or _unit(kept[-1]) >= _unit(gone[-1]) and kept[-1][0] > 1)
+    total = Total("total", dtype, kind)
+    ones = lambda name, axes, **more: [For(f"{name}{k}", 0, n, ONES, (), **more) for k, (n, _) in enumerate(axes)]
+    n = (kept if across else gone)[-1][0]
+    lanes = build.lanes_of(n, [dtype, *[v.dtype for v in inputs]])
+    along = For("c", 0, n, VECTORS, (), rest=BACK, extent=n)
+    if across:
+        loops = [*ones("i", kept[:-1]), along._replace(ways=AT_ONCE), *ones("g", gone, totals=[total])]
+    else:
+        ways = n // lanes if n < (AT_ONCE + 1) * lanes else AT_ONCE if n >= 2 * AT_ONCE * lanes else 1
+        loops = [*ones("i", kept), *ones("g", gone[:-1], totals=[total]), along._replace(totals=[total], ways=ways)]
+    places = [(v, [steps[k] for _, steps in (*kept, *gone)]) for k, v in enumerate([*views, *own])]
+    printer, bodies, operands = build.loads(lanes, loops, inputs, places)
+    bodies[-1] += [Let(("x",), operands, lambda e, lanes: [body(e, lanes)]), Fold("total", "x")]
+    after: list[list[Any]] = [[] for _ in bodies]
+    if target is not None:
+        printer.memory["target"] = memory_of(target)
+        steps = [(loop.index, s * dtype.itemsize) for loop, s in zip(loops, places[-1][1][: len(kept)])]
+        after[len(kept)].append(Put(At("target", tuple(steps)), "total", dtype))
+    printer.write(nested(loops, bodies, after))
+    return printer.get("total", (), build.one) if target is None else None
 
 
 def position(build: Build, kind: str, value: Any, axis: int, target: View | None) -> Lane | None:
