@@ -299,3 +299,11 @@ def test_a_division_is_kept_rather_than_done_again() -> None:
     jaxpr = g.jaxpr(g.do(ar.sub, scaled, g.full(g.along(reduce_sum_p, scaled))))
     assert list(plan_rows(jaxpr, (6, 16)).kept) == [scaled]
     check(jaxpr, (6, 16), arguments(jaxpr, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("columns", [9, 10, 33])
+def test_a_product_with_a_computed_vector_is_not_infinite_beyond_the_end(columns: int) -> None:
+    g = Group(50, columns, "f8")
+    x, v = g.input("full"), g.input("column")
+    jaxpr = g.jaxpr(g.dot(x, g.do(ar.div, 1.0, v)))
+    check(jaxpr, (50, columns), arguments(jaxpr, np.random.default_rng(0)))

@@ -285,7 +285,8 @@ class NestPrinter:
             lanes = [self.get(a, combo, e) for a in (s.value, s.times) if a is not None]
             mask = self.fresh(dict(combo)[self.vector]) if masked and self.vector else None
             if mask is not None:
-                lanes = [e.select(Lane(BOOL, (mask,)), x, e.identity(total.kind, total.dtype)) for x in lanes]
+                nothing = e.identity(total.kind, total.dtype)
+                lanes = [e.select(Lane(BOOL, (mask,)), x, nothing) for x in lanes]
             before = self.registers.get(key)
             if s.times is not None:
                 self.registers[key] = self.product(e, *lanes, before or e.identity("add", total.dtype))
@@ -380,8 +381,9 @@ class NestPrinter:
             apart = self.f.put(f"udiv i64 {self.less(end, begin)}, {s.ways}")
             starts = [self.add(begin, self.times(apart, w)) for w in range(s.ways + 1)]
             first = starts.pop()
-            with self.carried(0, apart, 1, self.states) as i, self.opened(s.index, [self.add(b, i) for b in starts]):
-                self.write(s.body)
+            with self.carried(0, apart, 1, self.states) as i:
+                with self.opened(s.index, [self.add(b, i) for b in starts]):
+                    self.write(s.body)
         if s.ways == 1 or s.extent is None or s.extent % s.ways:
             self.single(s, first, end)
 

@@ -59,10 +59,15 @@ def _padded(n: int) -> int:
     return (n + 63) // 64 * 64
 
 
+def _scalars(plan: RowPlan) -> int:
+    """Memory of the sums over everything."""
+    return _padded(SCALAR * len(plan.scalars))
+
+
 def partial_bytes(plan: RowPlan) -> int:
     """Memory that the sums over rows of one chunk need."""
     sizes = [e.outputs[0].aval.dtype.itemsize for e in plan.columns]
-    return (SCALAR * len(plan.scalars) + 63) // 64 * 64 + _padded(plan.shape[1]) * sum(sizes)
+    return _scalars(plan) + _padded(plan.shape[1]) * sum(sizes)
 
 
 def scratch_bytes(plan: RowPlan, block: int) -> int:
@@ -117,22 +122,26 @@ def printer_of(function: ir.Function, plan: RowPlan, host: Host, places: Operand
     printer = NestPrinter(function, host, lanes_of(host, [v.aval.dtype for v in every]), {}, {})
     names, memory = printer.names, printer.memory
     padded = function.put(f"and i64 {printer.add(63, places.columns)}, -64")
-    names |= {name: getattr(places, name) for name in ("begin", "end", "block", "columns")} | {"padded": padded}
+    names |= {name: getattr(places, name) for name in ("begin", "end", "block", "columns")}
+    names["padded"] = padded
     for what, given in (("in", places.inputs), ("out", places.outputs)):
         for k, (pointer, stride) in enumerate(given):
             memory[what, k], names[f"{what} {k}"] = Memory(pointer), stride
+
+    def own(pointer: str, offset: Any, more: Any = 0) -> Memory:
+        return Memory(printer.further(pointer, printer.add(offset, more)), True)
+
     for i in range(len(plan.scalars)):
-        memory["scalar", i] = Memory(printer.further(places.partials, SCALAR * i), True)
-    after, rows = (SCALAR * len(plan.scalars) + 63) // 64 * 64, 0
-    for i, q in enumerate(plan.columns):
-        memory["column", i] = Memory(printer.further(places.partials, printer.add(after, printer.times(padded, rows))), True)
-        rows += q.outputs[0].aval.dtype.itemsize
-    for v, i in plan.slots.items():
-        memory["slot", v] = Memory(printer.further(places.scratch, SLOT * i), True)
+        memory["scalar", i] = own(places.partials, SCALAR * i)
     before = 0
+    for i, q in enumerate(plan.columns):
+        memory["column", i] = own(places.partials, _scalars(plan), printer.times(padded, before))
+        before += q.outputs[0].aval.dtype.itemsize
+    for v, i in plan.slots.items():
+        memory["slot", v] = own(places.scratch, SLOT * i)
+    before, rows = 0, printer.times(padded, places.block)
     for v in sorted(plan.kept, key=lambda v: plan.level[v]):
-        first = printer.times(printer.times(padded, places.block), before)
-        memory["kept", v] = Memory(printer.further(places.scratch, printer.add(SLOT * len(plan.slots), first)), True)
+        memory["kept", v] = own(places.scratch, SLOT * len(plan.slots), printer.times(rows, before))
         before += v.aval.dtype.itemsize
     return printer
 
@@ -148,13 +157,15 @@ def emit_finish(function: ir.Function, plan: RowPlan, host: Host, places: Operan
     printer = printer_of(function, plan, host, places)
 
     def totals(e: Any, what: str, equations: Sequence[Equation], index: str) -> list[Lane]:
-        arrays = [(kind_of(q) or "", q.outputs[0].aval.dtype, printer.memory[what, i].pointer) for i, q in enumerate(equations)]
-        found = {i: e.load(dtype, pointer, index) for i, (_, dtype, pointer) in enumerate(arrays)}
+        pointers = [printer.memory[what, i].pointer for i in range(len(equations))]
+        dtypes = [q.outputs[0].aval.dtype for q in equations]
+        found = {i: e.load(dtype, pointer, index) for i, (dtype, pointer) in enumerate(zip(dtypes, pointers))}
         if chunks != 1 and equations:
             with printer.carried(1, chunks, 1, found, e) as chunk:
                 offset = printer.times(chunk, stride)
-                for i, (kind, dtype, pointer) in enumerate(arrays):
-                    found[i] = e.combine(kind, found[i], e.load(dtype, printer.further(pointer, offset), index))
+                for i, equation in enumerate(equations):
+                    term = e.load(dtypes[i], printer.further(pointers[i], offset), index)
+                    found[i] = e.combine(kind_of(equation) or "", found[i], term)
         return list(found.values())
 
     for equation, lane in zip(plan.scalars, totals(printer.one, "scalar", plan.scalars, "0")):
