@@ -540,7 +540,7 @@ class NestPrinter:
         past = self.again and any([type(x) is Put and x.past for x in s.body])
         width = self.lanes * len(places)
         self.moved = self.f.put(f"icmp ne i64 {self.f.put(f'urem i64 {places[0]}, {width}')}, 0") if past else None
-        with self.opened(s.index, places):
+        with self.scope(), self.opened(s.index, places):
             self.write(s.body)
         self.vector, self.on, self.fresh = "", every, every
 
