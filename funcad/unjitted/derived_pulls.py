@@ -19,10 +19,10 @@ from funcad.host.where import state, user_source
 from funcad.ir.aval import Atom, LiteralAval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
+from funcad.ir.primitive import CALM
 from funcad.ir.trace import AbstractTrace, bind
 from funcad.ir.tracer import Tracer, value_key
 from funcad.masks.masked_rules import rule_of
-from funcad.masks.masks import CALM
 from funcad.memo import compared_by
 from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.shape import broadcast_to

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, used_inputs
-from funcad.ir.primitive import Primitive
-from funcad.masks.masks import CALM, reach_of
+from funcad.ir.primitive import CALM, Primitive
+from funcad.masks.masks import reach_of
 from funcad.unjitted.derived_pulls import DerivedPull, derived
 from funcad.unjitted.kinds import example
 from funcad.unjitted.pulls import FIRST, LETTERS, Traced, Unprintable, is_elementwise, number, plain

@@ -21,11 +21,16 @@ from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import GENERATED
 from funcad.ir.aval import SCALAR_AVALS, LiteralAval, StackAval, aval_of
+from funcad.ir.jaxpr import Var
+from funcad.ir.primitive import CALM
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import compared_by, remembers, table
 from funcad.primitives.families import add, reduce_sum
 from funcad.primitives.shape import broadcast_to, reshape
-from funcad.unjitted.pulls import BY_ONES, FIRST, WrittenAhead, is_elementwise, ones_of, reads_of, recording, written_ahead
+
+from funcad.unjitted.pulls import (  # isort: skip
+    BY_ONES, FIRST, WrittenAhead, is_elementwise, ones_of, own_rule, reads_of, recording, written_ahead,
+)
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
 loop = OnDemand("funcad.primitives.loop")
@@ -269,7 +274,31 @@ class WrittenPull(Pull):
         return self.linear().tangents(kept, ts)
 
 
-compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
+class LinearPull(WrittenPull):
+    """Of an operation that is linear in its one traced operand, the first: its own transpose, which needs no table.
+
+    Elements that are read are added where they were, in one buffer.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, rule: tuple, pattern: tuple, avals: list):
+        primitive, params, x = rule[0], rule[4], Var(avals[0])
+        begins = primitive.reach not in CALM or primitive.needs is not None
+
+        def transposed(xp: Any, ct: Any, *others: Any) -> Any:
+            return primitive.transpose(ct, x, *others, **params)[0]
+
+        found = WrittenAhead(transposed, tuple(range(1, len(avals))), begins, None)
+        super().__init__(found, rule, pattern, avals, (), 1, False)
+        if primitive.adds is not None:
+            self.run = lambda cts, ct, numbers, kept: add_read(cts, ct, numbers[0], primitive, x, kept, params)
+
+    def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
+        return self._adding(self.function, m), False
+
+
+compared_by[WrittenPull] = compared_by[LinearPull] = lambda pull: (pull.function, pull.sources, pull.bound)
 
 
 def example(aval: Any) -> Any:
@@ -384,7 +413,7 @@ def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:
 def _ahead(rule: tuple, wide: bool) -> Any:
     """The pull of a table, if it reads no more than the rule would keep; None: it is to be derived."""
     primitive, primals, rows, outs, params, shape = rule
-    if primitive.multiple or primitive.adds is not None or shape is not None:
+    if primitive.multiple or shape is not None:
         return None
     first: dict[Any, int] = {}
     pattern = tuple([None if row is None else first.setdefault(row, i) for i, row in enumerate(rows)])
@@ -398,9 +427,11 @@ def _ahead(rule: tuple, wide: bool) -> Any:
         if any([row is not None and a.shape != aval_of(outs[0]).shape for row, a in zip(rows, avals)]):
             return None
     ones = ones_of([a.shape for a in avals] + [aval_of(o).shape for o in outs]) if primitive in BY_ONES else ()
-    found = written_ahead(primitive, pattern, avals, params, ones)
+    found = None if primitive.adds is not None else written_ahead(primitive, pattern, avals, params, ones)
     if found is None:
-        return None
+        linear = primitive.adds is not None or primitive.structural and primitive.emit is None
+        alone = pattern[0] == 0 and not any([row is not None for row in pattern[1:]]) and own_rule(primitive.jvp)
+        return LinearPull(rule, pattern, avals) if linear and alone else None
     # what NumPy computes of Python's numbers has 64 bits
     if found.first is not None and any([a.weak for a in avals]) and aval_of(outs[0]).dtype.char not in "dD":
         return None

@@ -111,10 +111,10 @@ def _table_of(primitive: Primitive) -> dict[str, Any] | None:
                 _tables.put(family, import_module(f"funcad.primitives.pulls_{family}").PULLS)
             if primitive in _tables.get(family, ()):
                 found = _tables[family][primitive]
-    return found if _own_rule(primitive.jvp) else None
+    return found if own_rule(primitive.jvp) else None
 
 
-def _own_rule(jvp: Any) -> bool:
+def own_rule(jvp: Any) -> bool:
     """Is it a rule of funcad's? Another one was put into its place."""
     while type(jvp) is partial:
         jvp = jvp.func
