@@ -195,6 +195,15 @@ slice_p = structural(
 )
 
 
+def move_axis(x: Any, source: int, destination: int) -> Any:
+    if source == destination:
+        return x
+    ndim = len(aval_of(x).shape)
+    order = [i for i in range(ndim) if i != source]
+    order.insert(destination, source)
+    return transpose(x, perm=tuple(order))
+
+
 def _pad_impl(xp: Any, x: Any, *, low: tuple, high: tuple, interior: tuple) -> Any:
     shape = _padded_shape(x.shape, low, high, interior)
     out = xp.zeros(shape, x.dtype)
