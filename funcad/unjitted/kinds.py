@@ -193,7 +193,7 @@ class _WrittenPart:
 class WrittenPull(Pull):
     """A pull that a table has; the linear part of its rule is derived where masks or linear programs ask for it."""
 
-    __slots__ = ("function", "bound", "rule", "kind", "recorded", "by_rule")
+    __slots__ = ("function", "bound", "rule", "kind", "recorded", "by_rule", "answers")
 
     def __init__(self, found: WrittenAhead, rule: tuple, pattern: tuple, avals: list, ones: tuple, m: int, wide: bool):
         primitive, primals, rows, outs, params, _ = rule
@@ -211,6 +211,7 @@ class WrittenPull(Pull):
         self.kind: Any = pattern, ones, found.reads
         self.recorded: Any = None
         self.by_rule: Any = None
+        self.answers: Any = []
         self.run = self._adding(found.function, m)
 
     def _adding(self, function: Any, m: int, many: int = 0) -> Any:
@@ -239,7 +240,7 @@ class WrittenPull(Pull):
             examples = [like[i] for i in alike]  # rules look whether two are one
             rule = primitive, examples, rows, [example(a) for a in outs], params, None
             keeps = None if self.part else self.sources
-            found = self.by_rule = derived_pulls.derived([], rule, self.wide, keeps)
+            found = self.by_rule = derived_pulls.derived(self.answers, rule, self.wide, keeps)
             found.free = self.free
         return self.by_rule
 
@@ -374,8 +375,10 @@ def pull_of(
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:
             found = node.ways[answer] = of(derived_pulls.derived(answers, rule, bool(wide)))
-            if isinstance(found, Pull):
-                found.asked = True
+        if isinstance(found, Pull) and not found.asked:
+            found.asked = True
+            if isinstance(found, WrittenPull):
+                found.answers = answers
         node = found
     if not node:
         return node, []
@@ -435,7 +438,12 @@ def _ahead(rule: tuple, wide: bool) -> Any:
     # what NumPy computes of Python's numbers has 64 bits
     if found.first is not None and any([a.weak for a in avals]) and aval_of(outs[0]).dtype.char not in "dD":
         return None
-    return WrittenPull(found, rule, pattern, avals, ones, len(first), wide)
+    pull = WrittenPull(found, rule, pattern, avals, ones, len(first), wide)
+    if not found.asks:
+        return pull
+    question = RuleQuestion(pull.part, -1)
+    question.ways[True], question.free, pull.part = pull, pull.free, None
+    return question
 
 
 def kind_of(x: Any) -> Any:

@@ -57,6 +57,7 @@ class WrittenAhead(NamedTuple):
     reads: tuple  # operands (i), results (~i), what is computed `first` (FIRST + i), and then "shapes" or "params"
     begins: bool
     first: Any  # `first(xp, *reads)`, where the operation stands: what the row keeps in the place of operands; or None
+    asks: bool = False  # does it hold only where the last value of `first` is true everywhere?
 
 
 def written_ahead(
@@ -94,11 +95,11 @@ def _looked_up(
             key = key_of_kind(primitive, pattern, of, ranks, params, ones) + COLUMNS * columns
         except Unprintable:
             return None
-        for mark in ("", "!"):
+        for mark in ("", "!", "!?"):
             found = kinds.get(key + mark)
             if found is not None:
                 first, function = found if type(found) is tuple else (None, found)
-                return WrittenAhead(function, reads_of(function, 2), mark == "!", first)
+                return WrittenAhead(function, reads_of(function, 2), mark != "", first, mark == "!?")
     return None
 
 

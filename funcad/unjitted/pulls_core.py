@@ -26,12 +26,16 @@ copysign_p = arithmetic.copysign
 div_p = arithmetic.div
 exact_pow_p = arithmetic.exact_pow_p
 exponent_p = arithmetic.exponent
+fmax_p = arithmetic.fmax
+fmin_p = arithmetic.fmin
 fmod_p = arithmetic.fmod
 heaviside_p = arithmetic.heaviside
 hypot_p = arithmetic.hypot
 integer_pow_p = arithmetic.integer_pow_p
 ldexp_p = arithmetic.ldexp
 mantissa_p = arithmetic.mantissa
+maximum_p = arithmetic.maximum
+minimum_p = arithmetic.minimum
 mod_p = arithmetic.mod
 mul_p = arithmetic.mul
 neg_p = arithmetic.neg
@@ -50,6 +54,8 @@ and_p = comparison.and_
 eq_p = comparison.eq
 ge_p = comparison.ge
 gt_p = comparison.gt
+lt_p = comparison.lt
+ne_p = comparison.ne
 or_p = comparison.or_
 select_p = comparison.select
 dot_general_p = contraction.dot_general_p
@@ -196,6 +202,44 @@ def _hypot_2(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
 def _hypot_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v1 = turn_p.impl(xp, x, out) * ct
     return v1 + v1
+
+
+def _maximum_1(xp: Any, x: Any, y: Any) -> Any:
+    v0 = gt_p.impl(xp, x, y)
+    v1 = lt_p.impl(xp, x, y)
+    return v0, v1, or_p.impl(xp, v0, v1)
+
+
+def _maximum_2(xp: Any, ct: Any, k1: Any) -> Any:
+    return select_p.impl(xp, k1, 0.0, ct)
+
+
+def _maximum_3(xp: Any, x: Any, y: Any) -> Any:
+    v0 = lt_p.impl(xp, x, y)
+    v1 = gt_p.impl(xp, x, y)
+    return v0, v1, or_p.impl(xp, v0, v1)
+
+
+def _fmax_1(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = ne_p.impl(xp, x, y)
+    v1 = eq_p.impl(xp, out, x)
+    v2 = and_p.impl(xp, v1, v0)
+    v3 = eq_p.impl(xp, out, y)
+    v4 = and_p.impl(xp, v3, v0)
+    return v0, v1, v2, v3, v4, or_p.impl(xp, v2, v4)
+
+
+def _fmax_2(xp: Any, ct: Any, k4: Any) -> Any:
+    return select_p.impl(xp, k4, 0.0, ct)
+
+
+def _fmax_3(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = ne_p.impl(xp, y, x)
+    v1 = eq_p.impl(xp, out, y)
+    v2 = and_p.impl(xp, v1, v0)
+    v3 = eq_p.impl(xp, out, x)
+    v4 = and_p.impl(xp, v3, v0)
+    return v0, v1, v2, v3, v4, or_p.impl(xp, v2, v4)
 
 
 def _clamp_1(xp: Any, x: Any, y: Any, z: Any) -> Any:
@@ -1792,6 +1836,22 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": (lambda xp, x, y, out: xp.rint((x - out) / y), lambda xp, ct, k0: k0 * (-ct)),
         "01 n,n": (lambda xp, x, y, out: xp.rint((x - out) / y), lambda xp, ct, k0: (ct, k0 * (-ct))),
         "00 n,n": (lambda xp, x, out: xp.rint((x - out) / x), lambda xp, ct, k0: ct + (k0 * (-ct))),
+    },
+    maximum_p: {
+        "0- n,n!?": (_maximum_1, _maximum_2),
+        "-1 n,n!?": (_maximum_3, _maximum_2),
+    },
+    minimum_p: {
+        "0- n,n!?": (_maximum_3, _maximum_2),
+        "-1 n,n!?": (_maximum_1, _maximum_2),
+    },
+    fmax_p: {
+        "0- n,n!?": (_fmax_1, _fmax_2),
+        "-1 n,n!?": (_fmax_3, _fmax_2),
+    },
+    fmin_p: {
+        "0- n,n!?": (_fmax_1, _fmax_2),
+        "-1 n,n!?": (_fmax_3, _fmax_2),
     },
     clamp_p: {
         "0-- n,n,n boundary_grad=0.0!": (_clamp_1, _clamp_2),

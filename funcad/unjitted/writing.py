@@ -346,7 +346,7 @@ def _agreed(
         texts.append(text)
     text = texts[0]
     usable = text.elementwise or not is_elementwise(primitive)
-    return text if usable else None, key + "!" * text.begins
+    return text if usable else None, key + "!" * text.begins + "?" * text.asks
 
 
 # -- the files
