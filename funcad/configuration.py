@@ -12,7 +12,6 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import repeat
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -93,14 +92,16 @@ else:
         def _replace(self, /, **values: Any) -> Any:
             made = self._make(map(values.pop, self._fields, self))
             if values:
-                raise ValueError(f"{type(self).__name__}._replace: there is no field {', '.join(map(repr, values))}")
+                missing = ", ".join(map(repr, values))
+                raise ValueError(f"{type(self).__name__}._replace: there is no field {missing}")
             return made
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self))
 
         def __repr__(self) -> str:
-            return f"{type(self).__name__}({', '.join([f'{name}={x!r}' for name, x in zip(self._fields, self)])})"
+            fields = [f"{name}={x!r}" for name, x in zip(self._fields, self)]
+            return f"{type(self).__name__}({', '.join(fields)})"
 
         def __getnewargs__(self) -> tuple:
             return tuple(self)
@@ -109,11 +110,15 @@ else:
         def __new__(cls, name: str, bases: tuple, body: dict[str, Any]) -> Any:
             fields = tuple(body["__annotations__"])
             defaults = tuple([body[field] for field in fields if field in body])
-            code = _MAKERS[len(fields)].__code__.replace(co_varnames=("cls", *fields), co_name="__new__")
+            n = len(fields)
+            code = _MAKERS[n].__code__
+            code = code.replace(co_varnames=("cls", *fields), co_name="__new__")
             body["__new__"] = FunctionType(code, globals(), "__new__", defaults)
-            body.update(zip(fields, map(_tuplegetter, range(len(fields)), repeat("A field of the record."))))
-            body["__slots__"], body["_fields"], body["__match_args__"] = (), fields, fields
-            body["_field_defaults"] = dict(zip(fields[len(fields) - len(defaults) :], defaults))
+            for i, field in enumerate(fields):
+                body[field] = _tuplegetter(i, "A field of the record.")
+            body["__slots__"] = ()
+            body["_fields"] = body["__match_args__"] = fields
+            body["_field_defaults"] = dict(zip(fields[n - len(defaults) :], defaults))
             return type.__new__(type, name, (_Tuple,), body)
 
     class _Keys(type):

@@ -283,7 +283,8 @@ def remembers(bound: int | None = None, same: Same = alike) -> Callable[[Functio
         if "<locals>" not in f.__qualname__:
             _functions.append((name, cached, same))
         elif same is not None:
-            raise TypeError(f"{name} is made anew at each call of the function around it: give that a Table")
+            around = "each call of the function around it"
+            raise TypeError(f"{name} is made anew at {around}: give that a Table")
         return audited(name, cached, same) if config.audit else cached  # type: ignore[no-any-return]
 
     return decorate

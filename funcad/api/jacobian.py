@@ -29,7 +29,8 @@ from funcad.api.border import (  # isort: skip
 )
 
 
-mapping, masks = OnDemand("funcad.api.vmap"), OnDemand("funcad.masks.masks")
+mapping = OnDemand("funcad.api.vmap")
+masks = OnDemand("funcad.masks.masks")
 
 
 def _basis(values: Any) -> Any:

@@ -27,7 +27,8 @@ from funcad.api.border import (  # isort: skip
 )
 
 masked_rules = OnDemand("funcad.masks.masked_rules")
-jvp_rules, transposing = OnDemand("funcad.transforms.jvp"), OnDemand("funcad.transforms.transpose")
+jvp_rules = OnDemand("funcad.transforms.jvp")
+transposing = OnDemand("funcad.transforms.transpose")
 strides = OnDemand("funcad.unjitted.strides")
 
 # -- the first half of `vjp`, `linearize`, `jacfwd` and `jacrev`: f has run, and its tangent program was recorded, or found

@@ -34,7 +34,8 @@ from funcad.api.border import (  # isort: skip
     OutTree, api, check_leaves, check_tangents, flat_function, flat_values, float0, name_of, zeros_for,
 )
 
-axis_env, masked_rules = OnDemand("funcad.primitives.axis_env"), OnDemand("funcad.masks.masked_rules")
+axis_env = OnDemand("funcad.primitives.axis_env")
+masked_rules = OnDemand("funcad.masks.masked_rules")
 
 
 def recorder(leaves: Sequence[Any]) -> Any:

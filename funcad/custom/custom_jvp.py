@@ -43,7 +43,8 @@ from funcad.control.rules import (  # isort: skip
     CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, refuse_tracers, user_code,
 )
 
-batch_rules, engines = OnDemand("funcad.transforms.batch"), OnDemand("funcad.backends.engines")
+batch_rules = OnDemand("funcad.transforms.batch")
+engines = OnDemand("funcad.backends.engines")
 
 # ---------------------------------------------------------------- the recorded call
 
@@ -76,7 +77,8 @@ def apply_jvp(
 
 def batch_body(jaxpr: Jaxpr, size: int, batched: Sequence[bool]) -> tuple[Jaxpr, list[Any]]:
     """The function's program for `size` examples; every output is batched, as the rules' outputs are."""
-    derived, consts, _ = batch_rules.batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(jaxpr.outputs))
+    force = (True,) * len(jaxpr.outputs)
+    derived, consts, _ = batch_rules.batch_jaxpr(jaxpr, size, tuple(batched), force)
     return derived, consts
 
 
@@ -86,7 +88,9 @@ def batched_jvp_rule(rule: CustomRule, size: int, batched: Sequence[bool], in_av
 
     def derive() -> tuple[Jaxpr, list, list[bool]]:
         jaxpr, consts, present = rule.program()
-        derived, more, _ = batch_rules.batch_jaxpr(jaxpr, size, (*[False] * len(consts), *flags), (True,) * len(jaxpr.outputs))
+        mapped = (*[False] * len(consts), *flags)
+        force = (True,) * len(jaxpr.outputs)
+        derived, more, _ = batch_rules.batch_jaxpr(jaxpr, size, mapped, force)
         return derived, [*more, *consts], present
 
     return CustomRule(rule.what, derive=derive)

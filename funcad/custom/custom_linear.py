@@ -23,7 +23,8 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import zeros
 
-batch_rules, jvp_rules = OnDemand("funcad.transforms.batch"), OnDemand("funcad.transforms.jvp")
+batch_rules = OnDemand("funcad.transforms.batch")
+jvp_rules = OnDemand("funcad.transforms.jvp")
 transposing = OnDemand("funcad.transforms.transpose")
 
 
@@ -94,7 +95,8 @@ class CustomLinear:
 def _linear_jvp(linear_mode: bool) -> Callable[..., tuple[list, list]]:
     def rule(primals: Sequence[Any], tangents: Sequence[Any], *, linear: CustomLinear, axis_name: Any) -> tuple[list, list]:
         jaxpr, consts, present = linear.push.program()
-        outs, touts = jvp_rules.jvp_eval(jaxpr, [*consts, *primals], [*[None] * len(consts), *tangents], linear_mode)
+        known = [None] * len(consts)
+        outs, touts = jvp_rules.jvp_eval(jaxpr, [*consts, *primals], [*known, *tangents], linear_mode)
         found = iter(zip(outs, touts))
         pairs = [next(found) if p else (zeros(a), None) for p, a in zip(present, linear.out_avals)]
         return [o for o, _ in pairs], [t for _, t in pairs]

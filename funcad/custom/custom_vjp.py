@@ -39,7 +39,8 @@ from funcad.custom.custom_jvp import (  # isort: skip
     apply_jvp, batch_body, batched_jvp_rule, call_plainly, jvp_on_values, jvp_rule, refuse_symbolic_zeros, traced_body,
 )
 
-batch_rules, engines = OnDemand("funcad.transforms.batch"), OnDemand("funcad.backends.engines")
+batch_rules = OnDemand("funcad.transforms.batch")
+engines = OnDemand("funcad.backends.engines")
 
 # ---------------------------------------------------------------- the linear equation of a call
 
@@ -235,7 +236,8 @@ def _batched_rules(rules: _Vjp, size: int, batched: Sequence[bool], in_avals: Se
             forward, linear = rules.forward()
             jaxpr, consts, present = forward.program()
             force = (*[True] * n_out, *[False] * (len(jaxpr.outputs) - n_out))
-            derived, more, flags = batch_rules.batch_jaxpr(jaxpr, size, (*[False] * len(consts), *batched), force)
+            mapped = (*[False] * len(consts), *batched)
+            derived, more, flags = batch_rules.batch_jaxpr(jaxpr, size, mapped, force)
             new_forward = CustomRule(forward.what, derive=lambda: (derived, [*more, *consts], present))
             primal_flags = batched if linear.n_known > linear.n_residuals else ()
             return new_forward, linear.batched(size, [*flags[n_out:], *primal_flags, *tangent_flags])

@@ -30,7 +30,8 @@ from funcad.unjitted.remembered import remembered
 from funcad.writes.boxes import ViewStep, check_write, is_array, linked, rebind, refresh, write
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
-index_plan, held_arrays = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.writes.held")
+index_plan = OnDemand("funcad.numpy.index_plan")
+held_arrays = OnDemand("funcad.writes.held")
 
 
 # -- what `at(x)[index]` does with positions out of bounds when the caller says so: `mode="clip"`, `"fill"`, `"drop"`, as in JAX

@@ -263,11 +263,27 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "device": _device,
 }
 # What can be assigned to: `x.shape = s`, `x.flat = v`, `x.real = v`.
+
+
+def _part(name: str) -> property:
+    """An attribute that is read and written by functions of array_writes.py, which few programs load."""
+
+    def read(x: Any) -> Any:
+        return getattr(array_writes, f"{name}_of")(x)
+
+    def write(x: Any, value: Any) -> None:
+        getattr(array_writes, f"set_{name}")(x, value)
+
+    return property(read, write)
+
+
+def _set_shape(x: Any, shape: Any) -> None:
+    array_writes.set_shape(x, shape)
+
+
 PROPERTIES = {
-    "shape": Tracer.shape.setter(lambda x, value: array_writes.set_shape(x, value)),  # type: ignore[attr-defined]
-    "flat": property(lambda x: array_writes.flat_of(x), lambda x, value: array_writes.set_flat(x, value)),
-    "real": property(lambda x: array_writes.real_of(x), lambda x, value: array_writes.set_real(x, value)),
-    "imag": property(lambda x: array_writes.imag_of(x), lambda x, value: array_writes.set_imag(x, value)),
+    "shape": Tracer.shape.setter(_set_shape),  # type: ignore[attr-defined]
+    **{name: _part(name) for name in ("flat", "real", "imag")},
 }
 
 
@@ -762,7 +778,9 @@ def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, 
     def operator(x: Any, y: Any) -> Any:
         out = function(x, y)
         p = x.primal
-        if out is NotImplemented or (p is not None and type(p) is not np.ndarray and type(p) is not Tracer and x.box is None):
+        if out is NotImplemented:
+            return out
+        if p is not None and type(p) is not np.ndarray and type(p) is not Tracer and x.box is None:
             return out
         if not is_array(x):
             return out

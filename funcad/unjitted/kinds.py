@@ -299,7 +299,8 @@ class LinearPull(WrittenPull):
         return self._adding(self.function, m), False
 
 
-compared_by[WrittenPull] = compared_by[LinearPull] = lambda pull: (pull.function, pull.sources, pull.bound)
+compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
+compared_by[LinearPull] = compared_by[WrittenPull]
 
 
 def example(aval: Any) -> Any:
@@ -433,8 +434,10 @@ def _ahead(rule: tuple, wide: bool) -> Any:
     found = None if primitive.adds is not None else written_ahead(primitive, pattern, avals, params, ones)
     if found is None:
         linear = primitive.adds is not None or primitive.structural and primitive.emit is None
-        alone = pattern[0] == 0 and not any([row is not None for row in pattern[1:]]) and own_rule(primitive.jvp)
-        return LinearPull(rule, pattern, avals) if linear and alone else None
+        alone = pattern[0] == 0 and pattern.count(None) == len(pattern) - 1
+        if linear and alone and own_rule(primitive.jvp):
+            return LinearPull(rule, pattern, avals)
+        return None
     # what NumPy computes of Python's numbers has 64 bits
     if found.first is not None and any([a.weak for a in avals]) and aval_of(outs[0]).dtype.char not in "dD":
         return None
