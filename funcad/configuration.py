@@ -10,10 +10,9 @@ from __future__ import annotations
 import importlib
 import operator
 import os
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 # -- what a module shows to `dir`, and what docstrings of many functions say
@@ -66,16 +65,61 @@ if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
     from typing import TypedDict as TypedDict
 else:
+    from _collections import _tuplegetter
+
+    _new = tuple.__new__
+    _MAKERS = [  # of so many fields, whose names are put into the code: `namedtuple` compiles each anew
+        None,
+        lambda cls, a: _new(cls, (a,)),
+        lambda cls, a, b: _new(cls, (a, b)),
+        lambda cls, a, b, c: _new(cls, (a, b, c)),
+        lambda cls, a, b, c, d: _new(cls, (a, b, c, d)),
+        lambda cls, a, b, c, d, e: _new(cls, (a, b, c, d, e)),
+        lambda cls, a, b, c, d, e, f: _new(cls, (a, b, c, d, e, f)),
+        lambda cls, a, b, c, d, e, f, g: _new(cls, (a, b, c, d, e, f, g)),
+        lambda cls, a, b, c, d, e, f, g, h: _new(cls, (a, b, c, d, e, f, g, h)),
+    ]
+
+    class _Tuple(tuple):
+        """What all such classes have, as those of `collections.namedtuple`."""
+
+        __slots__ = ()
+
+        @classmethod
+        def _make(cls, values: Iterable[Any]) -> Any:
+            return cls(*values)
+
+        def _replace(self, /, **values: Any) -> Any:
+            made = self._make(map(values.pop, self._fields, self))
+            if values:
+                missing = ", ".join(map(repr, values))
+                raise ValueError(f"{type(self).__name__}._replace: there is no field {missing}")
+            return made
+
+        def _asdict(self) -> dict[str, Any]:
+            return dict(zip(self._fields, self))
+
+        def __repr__(self) -> str:
+            fields = [f"{name}={x!r}" for name, x in zip(self._fields, self)]
+            return f"{type(self).__name__}({', '.join(fields)})"
+
+        def __getnewargs__(self) -> tuple:
+            return tuple(self)
 
     class _Tuples(type):
         def __new__(cls, name: str, bases: tuple, body: dict[str, Any]) -> Any:
-            fields = body["__annotations__"]
-            defaults = [body.pop(field) for field in fields if field in body]
-            made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])
-            for key, value in body.items():
-                if key != "__classcell__":
-                    setattr(made, key, value)
-            return made
+            fields = tuple(body["__annotations__"])
+            defaults = tuple([body[field] for field in fields if field in body])
+            n = len(fields)
+            code = _MAKERS[n].__code__
+            code = code.replace(co_varnames=("cls", *fields), co_name="__new__")
+            body["__new__"] = FunctionType(code, globals(), "__new__", defaults)
+            for i, field in enumerate(fields):
+                body[field] = _tuplegetter(i, "A field of the record.")
+            body["__slots__"] = ()
+            body["_fields"] = body["__match_args__"] = fields
+            body["_field_defaults"] = dict(zip(fields[n - len(defaults) :], defaults))
+            return type.__new__(type, name, (_Tuple,), body)
 
     class _Keys(type):
         def __new__(cls, name: str, bases: tuple, body: dict[str, Any], total: bool = True) -> Any:

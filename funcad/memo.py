@@ -266,7 +266,8 @@ def _kind(key: Any) -> str:
 # -- functions
 
 
-_functions: list[tuple[str, Any, Any]] = []  # its name, the cached function, and the audited one
+_functions: list[tuple[str, Any, Same]] = []  # its name, the cached function, and how its values are compared
+_audits: dict[Any, Any] = {}  # the cached function: the one that compares, once an audit has asked for it
 
 
 def remembers(bound: int | None = None, same: Same = alike) -> Callable[[Function], Function]:
@@ -279,27 +280,35 @@ def remembers(bound: int | None = None, same: Same = alike) -> Callable[[Functio
     def decorate(f: Function) -> Function:
         cached: Any = lru_cache(bound)(f)
         name = f"{f.__module__.removeprefix('funcad.')}.{f.__qualname__}"
-        cached.holds = (f.__doc__ or f.__name__).partition("\n")[0]
+        if "<locals>" not in f.__qualname__:
+            _functions.append((name, cached, same))
+        elif same is not None:
+            around = "each call of the function around it"
+            raise TypeError(f"{name} is made anew at {around}: give that a Table")
+        return audited(name, cached, same) if config.audit else cached  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def audited(name: str, cached: Any, same: Same) -> Any:
+    """The function that is called in the place of a cached one while the audit is on."""
+    if same is None:
+        return cached
+    found = _audits.get(cached)
+    if found is None:
+        f = cached.__wrapped__
 
         @wraps(f)
-        def audited(*args: Hashable, **kwargs: Hashable) -> Any:
+        def found(*args: Hashable, **kwargs: Hashable) -> Any:
             hits = cached.cache_info().hits
             held = cached(*args, **kwargs)
             if cached.cache_info().hits != hits:
                 compare(name, (*args, *kwargs.items()), held, f(*args, **kwargs), same)
             return held
 
-        audited.cache_info = cached.cache_info  # type: ignore[attr-defined]
-        audited.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
-        if "<locals>" in f.__qualname__ and same is not None:
-            raise TypeError(f"{name} is made anew at each call of the function around it: give that a Table")
-        if same is None:
-            audited = cached
-        if "<locals>" not in f.__qualname__:
-            _functions.append((name, cached, audited))
-        return audited if config.audit else cached  # type: ignore[no-any-return]
-
-    return decorate
+        found.cache_info, found.cache_clear = cached.cache_info, cached.cache_clear
+        _audits[cached] = found
+    return found
 
 
 # -- the audit
@@ -365,7 +374,8 @@ def _switch() -> None:
             kind.get, kind.setdefault = asked, given  # type: ignore[attr-defined]
         elif "get" in vars(kind):
             del kind.get, kind.setdefault  # type: ignore[attr-defined]
-    pairs = [(cached, audited) if config.audit else (audited, cached) for _, cached, audited in _functions]
+    both = [(known[1], audited(*known)) for known in _functions]
+    pairs = both if config.audit else [(of_audit, cached) for cached, of_audit in both]
     now = {id(old): new for old, new in pairs}
     for module in [m for name, m in list(sys.modules.items()) if name.startswith("funcad.")]:
         for name, value in list(vars(module).items()):
@@ -390,7 +400,8 @@ def all_lines() -> list[CacheLine]:
     lines = [found.line() for found in _tables]
     for name, cached, _ in _functions:
         info = cached.cache_info()
-        lines.append(line_of(name, cached.holds, info.currsize, info.maxsize, (info.hits, info.misses)))
+        holds = (cached.__doc__ or cached.__name__).partition("\n")[0]
+        lines.append(line_of(name, holds, info.currsize, info.maxsize, (info.hits, info.misses)))
     lasting = set(map(id, _tables))
     sizes: dict[str, int] = {}
     others: dict[str, list[Table]] = {}

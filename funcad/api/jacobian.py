@@ -11,16 +11,15 @@ import numpy as np
 from funcad import tree
 from funcad.api.grad import grad
 from funcad.api.vjp import Linearized, jvp, linearize, linearized, pullback_of, pushforward_of, seed_of, vjp
-from funcad.api.vmap import move_axis, vmap
+from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
-from funcad.host.real_types import is_a
+from funcad.host.real_types import is_a, without_nan
 from funcad.ir.aval import aval_of, is_inexact, said
 from funcad.ir.tracer import concrete_value
-from funcad.masks.masks import has_no_nan
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import each_on_device_of
-from funcad.primitives.shape import reshape
+from funcad.primitives.shape import move_axis, reshape
 from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 
@@ -28,6 +27,10 @@ from funcad.api.border import (  # isort: skip
     Transformed, api, binds, check_second, derivative_of, normalize_argnums, runs, seed_beside, unshared, with_compiled,
     zeros_for,
 )
+
+
+mapping = OnDemand("funcad.api.vmap")
+masks = OnDemand("funcad.masks.masks")
 
 
 def _basis(values: Any) -> Any:
@@ -249,11 +252,12 @@ def jacfwd(
         out = found.out
         _check(out, holomorphic, "jacfwd", "output", either=True)
         rows = _columns(found) if chunk_size is None and _few(found) else None
-        if rows is not None and all(map(has_no_nan, tree.leaves(rows))):  # a NaN may stand elsewhere in forward mode
+        # a NaN may stand elsewhere in forward mode
+        if rows is not None and all([without_nan(row) or masks.has_no_nan(row) for row in tree.leaves(rows)]):
             jacobian = _by_rows(rows, out, single)
             return (jacobian, *found.aux) if has_aux else jacobian
         push = pushforward_of(partial, chosen, found)
-        rows = _quietly(vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
+        rows = _quietly(mapping.vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
         example = chosen[0] if single else chosen
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
         return (jacobian, *found.aux) if has_aux else jacobian
@@ -334,7 +338,7 @@ def jacrev(
             return (jacobian, *found.aux) if has_aux else jacobian
         rows = _columns(found) if chunk_size is None else None
         if rows is None:
-            rows = _quietly(vmap(pullback_of(partial, found), chunk_size=chunk_size), _basis(out))
+            rows = _quietly(mapping.vmap(pullback_of(partial, found), chunk_size=chunk_size), _basis(out))
         jacobian = _by_rows(rows, out, single)
         return (jacobian, *found.aux) if has_aux else jacobian
 

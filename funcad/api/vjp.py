@@ -10,24 +10,26 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
+from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.locks import Locks
 from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.trace import trace_function
-from funcad.masks.masked_rules import push
 from funcad.primitives.placement import each_on_device_of
-from funcad.transforms.jvp import jvp_eval
-from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted import backward
 from funcad.unjitted.following import follow
 from funcad.unjitted.linearizing import linearize_following
-from funcad.unjitted.strides import Given
 from funcad.unjitted.tape import Tape
 
 from funcad.api.border import (  # isort: skip
     AbstractOutput, OutTree, api, check_leaves, check_tangents, derivative_of, flat_function, flat_values, name_of, own_memory,
     runs, tangent_aval, with_aux, zeros_for,
 )
+
+masked_rules = OnDemand("funcad.masks.masked_rules")
+jvp_rules = OnDemand("funcad.transforms.jvp")
+transposing = OnDemand("funcad.transforms.transpose")
+strides = OnDemand("funcad.unjitted.strides")
 
 # -- the first half of `vjp`, `linearize`, `jacfwd` and `jacrev`: f has run, and its tangent program was recorded, or found
 #
@@ -253,7 +255,8 @@ def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callab
         held = locks  # the residuals stay locked as long as this function lives
         held.check()
         _, ts, _ = check_tangents(tuple(primals), tangents, f"derivative of {name_of(f)}", "primals", "tangents")
-        found = iter(push(jaxpr, residuals, [t for t, d in zip(ts, linear.differentiable) if d], jvp_eval))
+        given = [t for t, d in zip(ts, linear.differentiable) if d]
+        found = iter(masked_rules.push(jaxpr, residuals, given, jvp_rules.jvp_eval))
         touts = each_on_device_of([next(found) if z else zeros_for(o) for o, z in zip(outs, linear.nonzero)], outs)
         del held
         return linear.out_tree.unflatten(own_memory(touts, [t for t in ts if t is not None] + residuals))
@@ -314,7 +317,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
         flat_function(f, in_tree, store, f"linear_transpose of {name_of(f)}"),
         [tangent_aval(x) for x in leaves],
         name="linear_transpose",
-        given=Given(leaves),
+        given=strides.Given(leaves),
     )
     n = len(consts)
     linear = [False] * n + [True] * len(leaves)
@@ -323,7 +326,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     def transposed(cotangent: Any) -> tuple:
         outs = store.tree.unflatten([AbstractOutput(a) for a in jaxpr.out_avals])
         _, cts, _ = check_tangents(outs, cotangent, f"linear_transpose of {name_of(f)}", "output", "cotangent")
-        found = transpose_eval(jaxpr, linear, [*consts, *[None] * len(leaves)], cts)
+        found = transposing.transpose_eval(jaxpr, linear, [*consts, *[None] * len(leaves)], cts)
         grads = [zeros_for(x) if ct is None else ct for x, ct in zip(leaves, found)]
         return in_tree.children()[0].unflatten(own_memory(grads, [*cts, *consts]))
 

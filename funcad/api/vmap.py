@@ -20,22 +20,13 @@ from funcad.ir.trace import plain_values, trace_function
 from funcad.memo import remembers
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import capture_as_inputs, on_device_of
-from funcad.primitives.shape import broadcast_leading, concatenate, transpose
+from funcad.primitives.shape import broadcast_leading, concatenate, move_axis
 from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
     OutTree, Transformed, api, binds, check_leaves, check_second, flat_function, name_of, own_memory, with_truths,
 )
-
-
-def move_axis(x: Any, source: int, destination: int) -> Any:
-    if source == destination:
-        return x
-    ndim = len(aval_of(x).shape)
-    order = [i for i in range(ndim) if i != source]
-    order.insert(destination, source)
-    return transpose(x, perm=tuple(order))
 
 
 @api

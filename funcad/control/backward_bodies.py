@@ -15,9 +15,10 @@ from funcad.control.call import compact, fill_zeros, fixpoint, memoised_on_body,
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, split, subjaxprs, used_inputs
+from funcad.ir.primitive import CALM
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import cleaned
-from funcad.masks.masks import CALM, EVERY, Mask, Masked, begins_within, constant, either_bools, mask_of, reach_of
+from funcad.masks.masks import EVERY, Mask, Masked, begins_within, constant, either_bools, mask_of, reach_of
 from funcad.primitives.loop import Loop, add_values, bools_aval, zero_value
 from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import jvp_eval

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.configuration import OnDemand
 from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
 from funcad.host.locks import lending
 from funcad.host.where import Source, setting, state
@@ -27,13 +28,14 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, snapshot, tangent_of
-from funcad.masks.masked_rules import cleaned
-from funcad.primitives.axis_env import ProcessAxis
 from funcad.unjitted.following import FollowingTrace
 
 from funcad.api.border import (  # isort: skip
     OutTree, api, check_leaves, check_tangents, flat_function, flat_values, float0, name_of, zeros_for,
 )
+
+axis_env = OnDemand("funcad.primitives.axis_env")
+masked_rules = OnDemand("funcad.masks.masked_rules")
 
 
 def recorder(leaves: Sequence[Any]) -> Any:
@@ -139,7 +141,7 @@ def _traces_of(values: Sequence[Any]) -> set[int]:
     while todo:
         x = todo.pop()
         found.add(int(x.owner.level))  # in front of a trace, that of what is written in place is half a level higher
-        todo += [v for v in (x.primal, cleaned(tangent_of(x))) if type(v) is Tracer]
+        todo += [v for v in (x.primal, masked_rules.cleaned(tangent_of(x))) if type(v) is Tracer]
     return found
 
 
@@ -195,7 +197,7 @@ class CustomRule:
     @property
     def over_processes(self) -> bool:
         """May it call collectives between processes?"""
-        return any([isinstance(index, ProcessAxis) for _, _, index in self.env])
+        return any([isinstance(index, axis_env.ProcessAxis) for _, _, index in self.env])
 
     def program(self) -> tuple[Jaxpr, list, list[bool]]:
         """`(jaxpr, consts, present)`: (consts, values) -> the results that are not None."""

@@ -29,7 +29,7 @@ from funcad.api.border import (
     with_rules,
     zeros_for,
 )
-from funcad.backends.engines import run_jaxpr
+from funcad.configuration import OnDemand
 from funcad.host.locks import lending
 from funcad.host.where import state
 from funcad.ir.aval import is_inexact
@@ -38,11 +38,13 @@ from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import snapshot
 from funcad.primitives.arithmetic import add
-from funcad.transforms.batch import batch_jaxpr
 
 from funcad.control.rules import (  # isort: skip
     CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, refuse_tracers, user_code,
 )
+
+batch_rules = OnDemand("funcad.transforms.batch")
+engines = OnDemand("funcad.backends.engines")
 
 # ---------------------------------------------------------------- the recorded call
 
@@ -75,7 +77,8 @@ def apply_jvp(
 
 def batch_body(jaxpr: Jaxpr, size: int, batched: Sequence[bool]) -> tuple[Jaxpr, list[Any]]:
     """The function's program for `size` examples; every output is batched, as the rules' outputs are."""
-    derived, consts, _ = batch_jaxpr(jaxpr, size, tuple(batched), (True,) * len(jaxpr.outputs))
+    force = (True,) * len(jaxpr.outputs)
+    derived, consts, _ = batch_rules.batch_jaxpr(jaxpr, size, tuple(batched), force)
     return derived, consts
 
 
@@ -85,7 +88,9 @@ def batched_jvp_rule(rule: CustomRule, size: int, batched: Sequence[bool], in_av
 
     def derive() -> tuple[Jaxpr, list, list[bool]]:
         jaxpr, consts, present = rule.program()
-        derived, more, _ = batch_jaxpr(jaxpr, size, (*[False] * len(consts), *flags), (True,) * len(jaxpr.outputs))
+        mapped = (*[False] * len(consts), *flags)
+        force = (True,) * len(jaxpr.outputs)
+        derived, more, _ = batch_rules.batch_jaxpr(jaxpr, size, mapped, force)
         return derived, [*more, *consts], present
 
     return CustomRule(rule.what, derive=derive)
@@ -109,7 +114,7 @@ def _batch(
 
 custom_jvp_call_p = Primitive(
     "custom_jvp_call",
-    lambda xp, *args, jaxpr, rule, n_consts: run_jaxpr(jaxpr, args),
+    lambda xp, *args, jaxpr, rule, n_consts: engines.run_jaxpr(jaxpr, args),
     lambda *avals, jaxpr, rule, n_consts: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     batch=_batch,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from funcad.configuration import OnDemand
 from funcad.control.rules import CustomRule
 from funcad.errors import MissingRuleError
 from funcad.host.where import state
@@ -21,9 +22,10 @@ from funcad.masks.masks import clean, handed_on, whole_of
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import zeros
-from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.jvp import jvp_eval
-from funcad.transforms.transpose import transpose_eval
+
+batch_rules = OnDemand("funcad.transforms.batch")
+jvp_rules = OnDemand("funcad.transforms.jvp")
+transposing = OnDemand("funcad.transforms.transpose")
 
 
 class CustomLinear:
@@ -60,7 +62,7 @@ class CustomLinear:
         def derive_bwd() -> tuple[Jaxpr, list, list[bool]]:
             jaxpr, consts, present = bwd.program()
             mask = (*[False] * len(consts), *residual_flags, *[True] * n_cotangents)
-            derived, more, _ = batch_jaxpr(jaxpr, size, mask, (True,) * len(jaxpr.outputs))
+            derived, more, _ = batch_rules.batch_jaxpr(jaxpr, size, mask, (True,) * len(jaxpr.outputs))
             keep = [b for b, p in zip(tangent_flags, present) if p]
 
             def summed(*values: Any) -> list[Any]:
@@ -73,7 +75,7 @@ class CustomLinear:
         def derive_push() -> tuple[Jaxpr, list, list[bool]]:
             jaxpr, consts, present = push.program()
             mask = (*[False] * len(consts), *flags)
-            derived, more, _ = batch_jaxpr(jaxpr, size, mask, (True,) * len(jaxpr.outputs))
+            derived, more, _ = batch_rules.batch_jaxpr(jaxpr, size, mask, (True,) * len(jaxpr.outputs))
             return derived, [*more, *consts], present
 
         return CustomLinear(
@@ -93,7 +95,8 @@ class CustomLinear:
 def _linear_jvp(linear_mode: bool) -> Callable[..., tuple[list, list]]:
     def rule(primals: Sequence[Any], tangents: Sequence[Any], *, linear: CustomLinear, axis_name: Any) -> tuple[list, list]:
         jaxpr, consts, present = linear.push.program()
-        outs, touts = jvp_eval(jaxpr, [*consts, *primals], [*[None] * len(consts), *tangents], linear_mode)
+        known = [None] * len(consts)
+        outs, touts = jvp_rules.jvp_eval(jaxpr, [*consts, *primals], [*known, *tangents], linear_mode)
         found = iter(zip(outs, touts))
         pairs = [next(found) if p else (zeros(a), None) for p, a in zip(present, linear.out_avals)]
         return [o for o, _ in pairs], [t for _, t in pairs]
@@ -164,7 +167,7 @@ def transposed(bwd: CustomRule, residuals: Sequence[Any], ct_avals: Sequence[Any
     linear = [False] * n + [True] * len(ct_avals)
     given = [t for t, p in zip(tangents, present) if p]
     try:
-        return transpose_eval(jaxpr, linear, [*consts, *[None] * len(ct_avals)], given)
+        return transposing.transpose_eval(jaxpr, linear, [*consts, *[None] * len(ct_avals)], given)
     except MissingRuleError as error:
         error.add_note(
             f"funcad: {bwd.what} is not linear in the cotangent, but without a jvp rule forward mode is its transpose; "

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.backends.engines import run_jaxpr
+from funcad.configuration import OnDemand
 from funcad.control.rules import CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, user_code
 from funcad.custom.custom_linear import CustomLinear, custom_linear, transposed
 from funcad.errors import TreeMismatchError
@@ -30,7 +30,6 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, snapshot
-from funcad.transforms.batch import batch_jaxpr
 from funcad.unjitted.linearizing import also_users
 
 from funcad.api.border import (  # isort: skip
@@ -39,6 +38,9 @@ from funcad.api.border import (  # isort: skip
 from funcad.custom.custom_jvp import (  # isort: skip
     apply_jvp, batch_body, batched_jvp_rule, call_plainly, jvp_on_values, jvp_rule, refuse_symbolic_zeros, traced_body,
 )
+
+batch_rules = OnDemand("funcad.transforms.batch")
+engines = OnDemand("funcad.backends.engines")
 
 # ---------------------------------------------------------------- the linear equation of a call
 
@@ -234,7 +236,8 @@ def _batched_rules(rules: _Vjp, size: int, batched: Sequence[bool], in_avals: Se
             forward, linear = rules.forward()
             jaxpr, consts, present = forward.program()
             force = (*[True] * n_out, *[False] * (len(jaxpr.outputs) - n_out))
-            derived, more, flags = batch_jaxpr(jaxpr, size, (*[False] * len(consts), *batched), force)
+            mapped = (*[False] * len(consts), *batched)
+            derived, more, flags = batch_rules.batch_jaxpr(jaxpr, size, mapped, force)
             new_forward = CustomRule(forward.what, derive=lambda: (derived, [*more, *consts], present))
             primal_flags = batched if linear.n_known > linear.n_residuals else ()
             return new_forward, linear.batched(size, [*flags[n_out:], *primal_flags, *tangent_flags])
@@ -289,7 +292,7 @@ def _batch(
 
 custom_vjp_call_p = Primitive(
     "custom_vjp_call",
-    lambda xp, *args, jaxpr, rules, n_consts: run_jaxpr(jaxpr, args),
+    lambda xp, *args, jaxpr, rules, n_consts: engines.run_jaxpr(jaxpr, args),
     lambda *avals, jaxpr, rules, n_consts: jaxpr.out_avals,
     primal_and_jvp=_call_rule(False),
     linearize=_call_rule(True),

@@ -14,7 +14,7 @@ from typing import Any
 
 from funcad import tree
 from funcad.api.border import OutTree, Remade, api, dress_as, flat_function, flat_values, name_of, runs, unaliased, with_rules
-from funcad.backends.engines import run_jaxpr
+from funcad.configuration import OnDemand
 from funcad.control.call import call_p, compact, partial_call, scatter
 from funcad.control.rules import Target, refuse_tracers, user_code
 from funcad.errors import AxesMismatchError
@@ -30,6 +30,7 @@ from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
 from funcad.unjitted.following import follow
 
+engines = OnDemand("funcad.backends.engines")
 FlatRule = Callable[[int, Sequence[bool], Sequence[Any]], "tuple[list[Any], list[bool]]"]
 
 
@@ -132,7 +133,7 @@ def _batch(
 
 custom_vmap_call_p = Primitive(
     "custom_vmap_call",
-    lambda xp, *args, jaxpr, rule, n_consts: run_jaxpr(jaxpr, args),
+    lambda xp, *args, jaxpr, rule, n_consts: engines.run_jaxpr(jaxpr, args),
     lambda *avals, jaxpr, rule, n_consts: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,

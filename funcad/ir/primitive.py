@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 
+CALM = frozenset([None, "pointwise", "sums"])  # how elements of operands reach the result where no mask begins: `reach`
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
 
 

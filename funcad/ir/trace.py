@@ -107,6 +107,7 @@ class Trace:
     __slots__ = ("level", "name", "closed", "function", "outer", "writes_outside", "lends", "missed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (writes/held.py)
+    holds: bool = False  # do its arrays hold buffers that nobody else has (writes/held.py)?
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     settled: Sequence[object] | None = None  # the tangents that are told by their numbers, when they are known
     decide: Callable[[Tracer], bool] | None = None  # says whether a condition holds everywhere, where values are at hand

@@ -27,7 +27,7 @@ from funcad.primitives.arithmetic import add, sub
 from funcad.primitives.comparison import and_, not_, or_
 from funcad.primitives.loop import is_stack, stack_empty, stack_select
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.shape import broadcast_to
+from funcad.primitives.shape import broadcast_to, moves_within, rule_of
 
 from funcad.masks.masks import (  # isort: skip
     CALM, NAN, WHOLE, LazyBools, Mask, Masked, bools_of, clean, constant, either, harmless, has_no_nan, kinds_of,
@@ -216,11 +216,8 @@ def masked_rule(
     if primitive.structural:
         (t,) = tangents
         if some is None:
-            if reach == "moves" and type(out) in COMPUTED and type(primals[0]) in COMPUTED:
-                filled = out.size > primals[0].size
-            else:
-                filled = reach in ("moves", "picks") and _filled(reach, primals, (True,), out)
-            if not filled:
+            within = moves_within(primitive, primals, out) or reach not in ("moves", "picks")
+            if within or not _filled(reach, primals, (True,), out):
                 return primitive.jvp(tangents, out, *primals, **params)
         value, own = (t, None) if some is None else (some.value, some.mask)
         if reach not in ("moves", "sums") or own is not None and own.whole:
@@ -334,17 +331,6 @@ def _bools_of_rule(*rule: Any) -> Any:
     tangent = trace.tangent_of(result)
     shape = shape_of(rule[3])
     return tangent.mask.bools.get(shape) if type(tangent) is Masked else constant(True, shape)
-
-
-def rule_of(
-    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: Params, shape: Any = None
-) -> Any:
-    """The tangent by the primitive's rule; `shape`: of the result, where NumPy broadcast the primals itself."""
-    if shape is not None:
-        if primitive is not add and primitive is not sub:  # their rules read tangents only
-            primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
-        tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
-    return primitive.jvp(tangents, out, *primals, **params)
 
 
 def _advanced(

@@ -43,7 +43,7 @@ from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import COMPUTED, without_nan
 from funcad.ir.aval import AnyAval, Aval, Params, StackAval, Value, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.primitive import Primitive
+from funcad.ir.primitive import CALM, Primitive
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
@@ -52,7 +52,6 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
 
 WHOLE, EVERY = 1, 2  # what is needed of a mask: only whether the whole value is zero, or which elements
-CALM = frozenset([None, "pointwise", "sums"])  # no mask begins here
 NAN, ANY = 1, 2  # what a dirty value has where it is masked: zeros, of which a factor may have made NaN, or anything
 DEEP = 50  # lazy bools are computed when they would nest deeper
 

@@ -1,15 +1,14 @@
-"""NumPy's ways to write into an array, for traced ones: `x[i] = v`, `x += v`, `out=`, `np.copyto`, `x.sort()`, `np.add.at` ...
+"""NumPy's rare ways to write into an array, for traced ones: `np.copyto`, `x.sort()`, `x.real = v`, `x.shape = s` ...
 
 Idea: each computes the array's new value by what funcad has for values, cast to the array's dtype as NumPy casts, and `assign`s
 it (boxes.py). What is computed before the write is computed from the old values, so overlapping reads and writes are as NumPy
-buffers them. Traps: `x[i] += v` is a read, an operation and a write, and the read of a basic index is a view; a plain NumPy
-array made out of funcad's sight cannot take a traced value, and says what to write.
+buffers them. `x[i] = v` is in indexing.py, `x += v` in methods.py. Trap: a plain NumPy array made out of funcad's sight cannot
+take a traced value, and says what to write.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,61 +18,14 @@ from funcad.host.real_types import is_a, of_reshape
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.dispatch import implements
-from funcad.numpy.indexing import Index, store, stored, stored_by
 from funcad.numpy.promote import array_of
-from funcad.numpy.views import Reshaped, destination, fitted, write_result
+from funcad.numpy.views import Reshaped, destination, fitted
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag, make_complex, real
 from funcad.primitives.shape import reshape
-from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked
-from funcad.writes.held import Held
+from funcad.writes.boxes import ViewStep, assign, is_array, linked
 
 elementwise, strides = OnDemand("funcad.numpy.elementwise"), OnDemand("funcad.unjitted.strides")
-
-
-def setitem(x: Any, index: Any, value: Any) -> None:
-    """`x[index] = value`: NumPy's, for every index that NumPy takes."""
-    held = type(x.owner) is Held
-    if not held and not is_array(x):
-        kind = type(x.primal).__name__ if x.primal is not None else "numpy.float64"
-        raise TypeError(f"'{kind}' object does not support item assignment")
-    if type(value) is Tracer:
-        box = value.box
-        if box is not None and box.base is x and type(box.step) is Index and _same(box.step.index, index):
-            return  # the last step of `x[i] += v`: the view has written it
-    if held and stored(x, index, value):
-        return
-    check_write(x)
-    store(x, index, value)
-
-
-def _same(index: Any, other: Any) -> bool:
-    if type(index) is tuple and type(other) is tuple:
-        return len(index) == len(other) and all(map(_same, index, other))
-    if type(index) is slice and type(other) is slice:
-        return all(map(_same, (index.start, index.stop, index.step), (other.start, other.stop, other.step)))
-    return index is other or type(index) is int and type(other) is int and index == other
-
-
-# -- operators
-
-
-def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, Any], Any]:
-    """The operator `x op= y` of the operator `x op y`: a number is rebound, an array written."""
-
-    def operator(x: Any, y: Any) -> Any:
-        out = function(x, y)
-        p = x.primal
-        if out is NotImplemented or (p is not None and type(p) is not np.ndarray and type(p) is not Tracer and x.box is None):
-            return out
-        if not is_array(x):
-            return out
-        if x.box is not None and stored_by(x, out):
-            return x
-        write_result(x, out, ufunc, (x, y))
-        return x
-
-    return operator
 
 
 # -- functions

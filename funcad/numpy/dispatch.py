@@ -690,7 +690,7 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
     }.items()
     for name in names.split()
 }
-LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", *sorted(set(LATER_NAMES.values())))])
+LATER = tuple([f"funcad.numpy.{n}" for n in ("array_writes", "linalg", "fft", *sorted(set(LATER_NAMES.values())))])
 
 
 def whole_table() -> dict[Any, Callable[..., Any]]:

@@ -27,11 +27,11 @@ from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.primitives.transcendental import pow
 from funcad.unjitted.remembered import remembered
-from funcad.writes.boxes import ViewStep, linked, rebind, refresh, write
-from funcad.writes.held import Held, write_in_place
+from funcad.writes.boxes import ViewStep, check_write, is_array, linked, rebind, refresh, write
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 index_plan = OnDemand("funcad.numpy.index_plan")
+held_arrays = OnDemand("funcad.writes.held")
 
 
 # -- what `at(x)[index]` does with positions out of bounds when the caller says so: `mode="clip"`, `"fill"`, `"drop"`, as in JAX
@@ -147,12 +147,36 @@ def stored(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> boo
 def stored_by(view: Tracer, value: Any) -> bool:
     """The same of a view, which becomes `value`."""
     base, step = view.box.base, view.box.step
-    known = type(base) is type(value) is Tracer and type(base.owner) is Held and type(step) is Index
+    known = type(base) is type(value) is Tracer and base.owner.holds and type(step) is Index
     if not known or not stored(base, step.index, value, view):
         return False
     rebind(view, value)
     refresh(view, None)
     return True
+
+
+def setitem(x: Any, index: Any, value: Any) -> None:
+    """`x[index] = value`: NumPy's, for every index that NumPy takes."""
+    held = x.owner.holds
+    if not held and not is_array(x):
+        kind = type(x.primal).__name__ if x.primal is not None else "numpy.float64"
+        raise TypeError(f"'{kind}' object does not support item assignment")
+    if type(value) is Tracer:
+        box = value.box
+        if box is not None and box.base is x and type(box.step) is Index and _same(box.step.index, index):
+            return  # the last step of `x[i] += v`: the view has written it
+    if held and stored(x, index, value):
+        return
+    check_write(x)
+    store(x, index, value)
+
+
+def _same(index: Any, other: Any) -> bool:
+    if type(index) is tuple and type(other) is tuple:
+        return len(index) == len(other) and all(map(_same, index, other))
+    if type(index) is slice and type(other) is slice:
+        return all(map(_same, (index.start, index.stop, index.step), (other.start, other.stop, other.step)))
+    return index is other or type(index) is int and type(other) is int and index == other
 
 
 def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None:
@@ -168,7 +192,7 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
         if basic is not None:
             if not _fits(x, basic, value):
                 value = _Updater(x, index)._values(value)
-            if write_in_place(x, basic, value):
+            if held_arrays.write_in_place(x, basic, value):
                 if box is not None:
                     refresh(x, view, basic)
                 return
@@ -202,7 +226,7 @@ def getitem(x: Any, index: Any) -> Any:
     """
     if type(x) is Tracer:
         trace, p = x.owner, x.primal
-        held = type(trace) is Held
+        held = trace.holds
         tape = trace.trace.tape if held else trace.tape
         if tape is not None and type(p) is np.ndarray and (held or type(index) not in _INTEGERS):
             canonical = index_plan.simple_index if type(index) is tuple else index_plan.canonical_basic
@@ -228,7 +252,7 @@ def read(x: Any, index: Any) -> Any:
     """`getitem`, of which nobody asks whether it is a view."""
     if type(x) is Tracer:
         trace, p = x.owner, x.primal
-        held = type(trace) is Held
+        held = trace.holds
         tape = trace.trace.tape if held else trace.tape
         if tape is not None and type(p) is np.ndarray:
             basic = index_plan.canonical_basic(p.shape, index)

@@ -25,11 +25,10 @@ from funcad.ir.jaxpr import params_key
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
-from funcad.numpy import array_writes, indexing, reductions
-from funcad.numpy.array_writes import in_place, setitem
+from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import QUICK, function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
-from funcad.numpy.indexing import getitem
-from funcad.numpy.views import with_out
+from funcad.numpy.indexing import getitem, setitem, stored_by
+from funcad.numpy.views import with_out, write_result
 from funcad.primitives import arithmetic, comparison, transcendental
 from funcad.primitives.arithmetic import add as add_p
 from funcad.primitives.arithmetic import div
@@ -38,12 +37,14 @@ from funcad.primitives.arithmetic import neg as neg_p
 from funcad.primitives.arithmetic import sub as sub_p
 from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.placement import put
+from funcad.writes.boxes import is_array
 
 from funcad.numpy.promote import (  # isort: skip
     aliased, apart, as_array, as_number, broadcast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
     result_dtype, same_aval, with_integer,
 )
 
+array_writes = OnDemand("funcad.numpy.array_writes")
 elementwise = OnDemand("funcad.numpy.elementwise")
 linear = OnDemand("funcad.numpy.linear")
 python_numbers = OnDemand("funcad.primitives.python_numbers")
@@ -199,9 +200,9 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "view": _view,
     "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device,
-    "sort": array_writes.sort,
-    "partition": array_writes.partition,
-    "fill": array_writes.fill,
+    "sort": _later("array_writes", "sort"),
+    "partition": _later("array_writes", "partition"),
+    "fill": _later("array_writes", "fill"),
     "put": _later("searching", "put"),
     "resize": _refused("resize", "y = np.resize(x, shape), which repeats x where x.resize pads with zeros"),
     "setflags": _refused("setflags", "leave it out"),
@@ -262,11 +263,27 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "device": _device,
 }
 # What can be assigned to: `x.shape = s`, `x.flat = v`, `x.real = v`.
+
+
+def _part(name: str) -> property:
+    """An attribute that is read and written by functions of array_writes.py, which few programs load."""
+
+    def read(x: Any) -> Any:
+        return getattr(array_writes, f"{name}_of")(x)
+
+    def write(x: Any, value: Any) -> None:
+        getattr(array_writes, f"set_{name}")(x, value)
+
+    return property(read, write)
+
+
+def _set_shape(x: Any, shape: Any) -> None:
+    array_writes.set_shape(x, shape)
+
+
 PROPERTIES = {
-    "shape": Tracer.shape.setter(array_writes.set_shape),  # type: ignore[attr-defined]
-    "flat": property(array_writes.flat_of, array_writes.set_flat),
-    "real": property(array_writes.real_of, array_writes.set_real),
-    "imag": property(array_writes.imag_of, array_writes.set_imag),
+    "shape": Tracer.shape.setter(_set_shape),  # type: ignore[attr-defined]
+    **{name: _part(name) for name in ("flat", "real", "imag")},
 }
 
 
@@ -755,6 +772,26 @@ _BINARY = {
     "lshift": lshift,
     "rshift": rshift,
 }
+def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, Any], Any]:
+    """The operator `x op= y` of the operator `x op y`: a number is rebound, an array written."""
+
+    def operator(x: Any, y: Any) -> Any:
+        out = function(x, y)
+        p = x.primal
+        if out is NotImplemented:
+            return out
+        if p is not None and type(p) is not np.ndarray and type(p) is not Tracer and x.box is None:
+            return out
+        if not is_array(x):
+            return out
+        if x.box is not None and stored_by(x, out):
+            return x
+        write_result(x, out, ufunc, (x, y))
+        return x
+
+    return operator
+
+
 _UFUNCS = {  # whose rules of casting `x op= y` follows
     **{name: getattr(np, name) for name in ("add", "matmul")},
     **{"sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder},

@@ -100,6 +100,38 @@ def _solve_5(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, -v5, out, dimension_numbers=(((2,), (1,)), ((), ()))), v5
 
 
+def _solve_6(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v2 = solve_p.impl(xp, transpose_p.impl(xp, x, perm=(0, 2, 1)), -ct)
+    return dot_general_p.impl(xp, v2, out, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+
+
+def _solve_7(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, x, perm=(0, 2, 1))
+    v2 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][1]), axes=(1, 2, 3))
+    v3 = solve_p.impl(xp, v2, -ct)
+    v4 = dot_general_p.impl(xp, v3, out, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
+    return transpose_p.impl(xp, v4, perm=(1, 0, 2, 3))
+
+
+def _solve_8(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(0, 2, 1))
+    v1 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][1]), axes=(1, 2, 3))
+    return solve_p.impl(xp, v1, ct)
+
+
+def _solve_9(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v1 = solve_p.impl(xp, transpose_p.impl(xp, x, perm=(0, 2, 1)), ct)
+    return dot_general_p.impl(xp, -v1, out, dimension_numbers=(((2,), (2,)), ((0,), (0,)))), v1
+
+
+def _solve_10(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(0, 2, 1))
+    v1 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][1]), axes=(1, 2, 3))
+    v2 = solve_p.impl(xp, v1, ct)
+    v4 = dot_general_p.impl(xp, -v2, out, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
+    return transpose_p.impl(xp, v4, perm=(1, 0, 2, 3)), v2
+
+
 def _inv_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, out, -ct, dimension_numbers=(((0,), (0,)), ((), ())))
     return dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
@@ -109,6 +141,18 @@ def _inv_2(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, out, -ct, dimension_numbers=(((0,), (1,)), ((), ())))
     v2 = transpose_p.impl(xp, v1, perm=(1, 0, 2))
     return dot_general_p.impl(xp, v2, out, dimension_numbers=(((2,), (1,)), ((), ())))
+
+
+def _inv_3(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v1 = dot_general_p.impl(xp, out, -ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    return dot_general_p.impl(xp, v1, out, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+
+
+def _inv_4(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v1 = dot_general_p.impl(xp, out, -ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
+    v2 = transpose_p.impl(xp, v1, perm=(2, 0, 1, 3))
+    v3 = dot_general_p.impl(xp, v2, out, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
+    return transpose_p.impl(xp, v3, perm=(1, 0, 2, 3))
 
 
 def _det_1(xp: Any, x: Any) -> Any:
@@ -125,8 +169,26 @@ def _det_3(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
     return v1 * v0
 
 
+def _det_4(xp: Any, x: Any) -> Any:
+    return transpose_p.impl(xp, adjugate_p.impl(xp, x), perm=(0, 2, 1))
+
+
+def _det_5(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return k0 * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,))
+
+
+def _det_6(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][1]), axes=(0, 1))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][1]), axes=(1, 2, 3))
+    return v1 * v0
+
+
 def _log_abs_det_1(xp: Any, x: Any) -> Any:
     return transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
+
+
+def _log_abs_det_2(xp: Any, x: Any) -> Any:
+    return transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(0, 2, 1))
 
 
 def _cholesky_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
@@ -169,6 +231,50 @@ def _cholesky_4(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
     v7 = transpose_p.impl(xp, v6, perm=(1, 0, 2))
     v9 = 0.5 * dot_general_p.impl(xp, v7, v2, dimension_numbers=(((2,), (1,)), ((), ())))
     return v9 + transpose_p.impl(xp, conj_p.impl(xp, v9), perm=(0, 2, 1))
+
+
+def _cholesky_5(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = triangular_inverse_p.impl(xp, out, lower=True)
+    v1 = transpose_p.impl(xp, v0, perm=(0, 2, 1))
+    v2 = dot_general_p.impl(xp, out, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v3 = triangle_p.impl(xp, v2, lower=True, diagonal=0.5)
+    v4 = dot_general_p.impl(xp, v0, v3, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v6 = 0.5 * dot_general_p.impl(xp, v4, v1, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+    return v6 + transpose_p.impl(xp, v6, perm=(0, 2, 1))
+
+
+def _cholesky_6(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = triangular_inverse_p.impl(xp, out, lower=True)
+    v1 = transpose_p.impl(xp, v0, perm=(0, 2, 1))
+    v2 = dot_general_p.impl(xp, out, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
+    v4 = triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(2, 0, 1, 3)), lower=True, diagonal=0.5)
+    v5 = dot_general_p.impl(xp, v0, v4, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
+    v6 = transpose_p.impl(xp, v5, perm=(2, 0, 1, 3))
+    v7 = dot_general_p.impl(xp, v6, v1, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
+    v9 = 0.5 * transpose_p.impl(xp, v7, perm=(1, 0, 2, 3))
+    return v9 + transpose_p.impl(xp, v9, perm=(0, 1, 3, 2))
+
+
+def _cholesky_7(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = triangular_inverse_p.impl(xp, out, lower=True)
+    v2 = conj_p.impl(xp, transpose_p.impl(xp, v0, perm=(0, 2, 1)))
+    v3 = dot_general_p.impl(xp, out, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v4 = triangle_p.impl(xp, v3, lower=True, diagonal=0.5)
+    v5 = dot_general_p.impl(xp, v0, v4, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v7 = 0.5 * dot_general_p.impl(xp, v5, v2, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+    return v7 + transpose_p.impl(xp, conj_p.impl(xp, v7), perm=(0, 2, 1))
+
+
+def _cholesky_8(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = triangular_inverse_p.impl(xp, out, lower=True)
+    v2 = conj_p.impl(xp, transpose_p.impl(xp, v0, perm=(0, 2, 1)))
+    v3 = dot_general_p.impl(xp, out, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
+    v5 = triangle_p.impl(xp, transpose_p.impl(xp, v3, perm=(2, 0, 1, 3)), lower=True, diagonal=0.5)
+    v6 = dot_general_p.impl(xp, v0, v5, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
+    v7 = transpose_p.impl(xp, v6, perm=(2, 0, 1, 3))
+    v8 = dot_general_p.impl(xp, v7, v2, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
+    v10 = 0.5 * transpose_p.impl(xp, v8, perm=(1, 0, 2, 3))
+    return v10 + transpose_p.impl(xp, conj_p.impl(xp, v10), perm=(0, 1, 3, 2))
 
 
 def _triangular_solve_1(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
@@ -347,6 +453,182 @@ def _triangular_solve_24(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any
     return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=True, diagonal=1.0), v4
 
 
+def _triangular_solve_25(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v1 = -triangular_solve_p.impl(xp, x, ct, lower=False, transposed=True, unit_diagonal=True)
+    v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return triangle_p.impl(xp, v2, lower=False, diagonal=0.0)
+
+
+def _triangular_solve_26(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=True, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v5 = -transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, v5, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, v6, lower=False, diagonal=0.0)
+
+
+def _triangular_solve_27(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    return triangular_solve_p.impl(xp, x, ct, lower=False, transposed=True, unit_diagonal=True)
+
+
+def _triangular_solve_28(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=True, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    return transpose_p.impl(xp, v3, perm=(1, 0, 2))
+
+
+def _triangular_solve_29(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = triangular_solve_p.impl(xp, x, ct, lower=False, transposed=True, unit_diagonal=True)
+    v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return triangle_p.impl(xp, v2, lower=False, diagonal=0.0), v0
+
+
+def _triangular_solve_30(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=True, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v4 = transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, -v4, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, v6, lower=False, diagonal=0.0), v4
+
+
+def _triangular_solve_31(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v1 = -triangular_solve_p.impl(xp, x, ct, lower=False, transposed=False, unit_diagonal=True)
+    v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=False, diagonal=0.0)
+
+
+def _triangular_solve_32(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=False, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v5 = -transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, v5, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=False, diagonal=0.0)
+
+
+def _triangular_solve_33(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    return triangular_solve_p.impl(xp, x, ct, lower=False, transposed=False, unit_diagonal=True)
+
+
+def _triangular_solve_34(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=False, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    return transpose_p.impl(xp, v3, perm=(1, 0, 2))
+
+
+def _triangular_solve_35(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = triangular_solve_p.impl(xp, x, ct, lower=False, transposed=False, unit_diagonal=True)
+    v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=False, diagonal=0.0), v0
+
+
+def _triangular_solve_36(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=False, transposed=False, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v4 = transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, -v4, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=False, diagonal=0.0), v4
+
+
+def _triangular_solve_37(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v1 = -triangular_solve_p.impl(xp, x, ct, lower=True, transposed=True, unit_diagonal=True)
+    v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return triangle_p.impl(xp, v2, lower=True, diagonal=0.0)
+
+
+def _triangular_solve_38(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=True, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v5 = -transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, v5, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, v6, lower=True, diagonal=0.0)
+
+
+def _triangular_solve_39(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    return triangular_solve_p.impl(xp, x, ct, lower=True, transposed=True, unit_diagonal=True)
+
+
+def _triangular_solve_40(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=True, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    return transpose_p.impl(xp, v3, perm=(1, 0, 2))
+
+
+def _triangular_solve_41(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = triangular_solve_p.impl(xp, x, ct, lower=True, transposed=True, unit_diagonal=True)
+    v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return triangle_p.impl(xp, v2, lower=True, diagonal=0.0), v0
+
+
+def _triangular_solve_42(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=True, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v4 = transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, -v4, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, v6, lower=True, diagonal=0.0), v4
+
+
+def _triangular_solve_43(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v1 = -triangular_solve_p.impl(xp, x, ct, lower=True, transposed=False, unit_diagonal=True)
+    v2 = dot_general_p.impl(xp, v1, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=True, diagonal=0.0)
+
+
+def _triangular_solve_44(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=False, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v5 = -transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, v5, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=True, diagonal=0.0)
+
+
+def _triangular_solve_45(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    return triangular_solve_p.impl(xp, x, ct, lower=True, transposed=False, unit_diagonal=True)
+
+
+def _triangular_solve_46(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=False, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    return transpose_p.impl(xp, v3, perm=(1, 0, 2))
+
+
+def _triangular_solve_47(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = triangular_solve_p.impl(xp, x, ct, lower=True, transposed=False, unit_diagonal=True)
+    v2 = dot_general_p.impl(xp, -v0, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v2, perm=(1, 0)), lower=True, diagonal=0.0), v0
+
+
+def _triangular_solve_48(xp: Any, ct: Any, out: Any, x: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, ct, perm=(1, 0, 2))
+    v1 = reshape_p.impl(xp, v0, shape=(shapes[0][0], ct.shape[0] * shapes[1][1]))
+    v2 = triangular_solve_p.impl(xp, x, v1, lower=True, transposed=False, unit_diagonal=True)
+    v3 = reshape_p.impl(xp, v2, shape=(shapes[0][0], ct.shape[0], shapes[1][1]))
+    v4 = transpose_p.impl(xp, v3, perm=(1, 0, 2))
+    v6 = dot_general_p.impl(xp, -v4, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return triangle_p.impl(xp, transpose_p.impl(xp, v6, perm=(0, 2, 1)), lower=True, diagonal=0.0), v4
+
+
 PULLS: dict[Primitive, dict[str, Any]] = {
     triangle_p: {
         "0 n2 diagonal=0.0 lower=False!": lambda xp, ct, shapes: triangle_p.impl(xp, ct, lower=False, diagonal=0.0),
@@ -371,24 +653,40 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n2,n2 columns": _solve_3,
         "01 n2,n2": _solve_4,
         "01 n2,n2 columns": _solve_5,
+        "0- n3,n3": _solve_6,
+        "0- n3,n3 columns": _solve_7,
+        "-1 n3,n3": lambda xp, ct, x, shapes: solve_p.impl(xp, transpose_p.impl(xp, x, perm=(0, 2, 1)), ct),
+        "-1 n3,n3 columns": _solve_8,
+        "01 n3,n3": _solve_9,
+        "01 n3,n3 columns": _solve_10,
     },
     inv_p: {
         "0 n2 strict=True": _inv_1,
         "0 n2 strict=True columns": _inv_2,
+        "0 n3 strict=True": _inv_3,
+        "0 n3 strict=True columns": _inv_4,
     },
     det_p: {
         "0 n2": (_det_1, _det_2),
         "0 n2 columns": (_det_1, _det_3),
+        "0 n3": (_det_4, _det_5),
+        "0 n3 columns": (_det_4, _det_6),
     },
     log_abs_det_p: {
         "0 n2": (_log_abs_det_1, _det_2),
         "0 n2 columns": (_log_abs_det_1, _det_3),
+        "0 n3": (_log_abs_det_2, _det_5),
+        "0 n3 columns": (_log_abs_det_2, _det_6),
     },
     cholesky_p: {
         "0 f2!": _cholesky_1,
         "0 f2 columns!": _cholesky_2,
         "0 c2!": _cholesky_3,
         "0 c2 columns!": _cholesky_4,
+        "0 f3!": _cholesky_5,
+        "0 f3 columns!": _cholesky_6,
+        "0 c3!": _cholesky_7,
+        "0 c3 columns!": _cholesky_8,
     },
     triangular_solve_p: {
         "0- n2,n2 lower=False transposed=False unit_diagonal=False!": _triangular_solve_1,
@@ -415,5 +713,29 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n2,n2 lower=True transposed=True unit_diagonal=False columns": _triangular_solve_22,
         "01 n2,n2 lower=True transposed=True unit_diagonal=False!": _triangular_solve_23,
         "01 n2,n2 lower=True transposed=True unit_diagonal=False columns!": _triangular_solve_24,
+        "0- n2,n2 lower=False transposed=False unit_diagonal=True!": _triangular_solve_25,
+        "0- n2,n2 lower=False transposed=False unit_diagonal=True columns!": _triangular_solve_26,
+        "-1 n2,n2 lower=False transposed=False unit_diagonal=True": _triangular_solve_27,
+        "-1 n2,n2 lower=False transposed=False unit_diagonal=True columns": _triangular_solve_28,
+        "01 n2,n2 lower=False transposed=False unit_diagonal=True!": _triangular_solve_29,
+        "01 n2,n2 lower=False transposed=False unit_diagonal=True columns!": _triangular_solve_30,
+        "0- n2,n2 lower=False transposed=True unit_diagonal=True!": _triangular_solve_31,
+        "0- n2,n2 lower=False transposed=True unit_diagonal=True columns!": _triangular_solve_32,
+        "-1 n2,n2 lower=False transposed=True unit_diagonal=True": _triangular_solve_33,
+        "-1 n2,n2 lower=False transposed=True unit_diagonal=True columns": _triangular_solve_34,
+        "01 n2,n2 lower=False transposed=True unit_diagonal=True!": _triangular_solve_35,
+        "01 n2,n2 lower=False transposed=True unit_diagonal=True columns!": _triangular_solve_36,
+        "0- n2,n2 lower=True transposed=False unit_diagonal=True!": _triangular_solve_37,
+        "0- n2,n2 lower=True transposed=False unit_diagonal=True columns!": _triangular_solve_38,
+        "-1 n2,n2 lower=True transposed=False unit_diagonal=True": _triangular_solve_39,
+        "-1 n2,n2 lower=True transposed=False unit_diagonal=True columns": _triangular_solve_40,
+        "01 n2,n2 lower=True transposed=False unit_diagonal=True!": _triangular_solve_41,
+        "01 n2,n2 lower=True transposed=False unit_diagonal=True columns!": _triangular_solve_42,
+        "0- n2,n2 lower=True transposed=True unit_diagonal=True!": _triangular_solve_43,
+        "0- n2,n2 lower=True transposed=True unit_diagonal=True columns!": _triangular_solve_44,
+        "-1 n2,n2 lower=True transposed=True unit_diagonal=True": _triangular_solve_45,
+        "-1 n2,n2 lower=True transposed=True unit_diagonal=True columns": _triangular_solve_46,
+        "01 n2,n2 lower=True transposed=True unit_diagonal=True!": _triangular_solve_47,
+        "01 n2,n2 lower=True transposed=True unit_diagonal=True columns!": _triangular_solve_48,
     },
 }

@@ -4,11 +4,14 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import families, matrix_functions, shape
+from funcad.primitives import contraction, families, matrix_functions, shape
 
+dot_general_p = contraction.dot_general_p
 broadcast_in_dim_p = families.broadcast_in_dim
 expm_p = matrix_functions.expm
 expm_linear_p = matrix_functions.expm_linear
+sqrtm_p = matrix_functions.sqrtm
+sylvester_p = matrix_functions.sylvester
 transpose_p = shape.transpose
 
 
@@ -18,9 +21,153 @@ def _expm_1(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return expm_linear_p.impl(xp, v1, ct)
 
 
+def _sylvester_1(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v3 = -sylvester_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v1, ct)
+    return dot_general_p.impl(xp, v3, out, dimension_numbers=(((1,), (1,)), ((), ())))
+
+
+def _sylvester_2(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(1, 0))
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[1][0], shapes[1][0]), axes=(1, 2))
+    v5 = -sylvester_p.impl(xp, v2, v3, ct)
+    return dot_general_p.impl(xp, v5, out, dimension_numbers=(((2,), (1,)), ((), ())))
+
+
+def _sylvester_3(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v3 = -sylvester_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v1, ct)
+    return dot_general_p.impl(xp, out, v3, dimension_numbers=(((0,), (0,)), ((), ())))
+
+
+def _sylvester_4(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(1, 0))
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[1][0], shapes[1][0]), axes=(1, 2))
+    v5 = -sylvester_p.impl(xp, v2, v3, ct)
+    v6 = dot_general_p.impl(xp, out, v5, dimension_numbers=(((0,), (1,)), ((), ())))
+    return transpose_p.impl(xp, v6, perm=(1, 0, 2))
+
+
+def _sylvester_5(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    return sylvester_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v1, ct)
+
+
+def _sylvester_6(xp: Any, ct: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(1, 0))
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[1][0], shapes[1][0]), axes=(1, 2))
+    return sylvester_p.impl(xp, v2, v3, ct)
+
+
+def _sylvester_7(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v3 = -sylvester_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v1, ct)
+    v5 = dot_general_p.impl(xp, v3, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return v5, dot_general_p.impl(xp, out, v3, dimension_numbers=(((0,), (0,)), ((), ())))
+
+
+def _sylvester_8(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(1, 0))
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[1][0], shapes[1][0]), axes=(1, 2))
+    v5 = -sylvester_p.impl(xp, v2, v3, ct)
+    v6 = dot_general_p.impl(xp, out, v5, dimension_numbers=(((0,), (1,)), ((), ())))
+    v8 = dot_general_p.impl(xp, v5, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return v8, transpose_p.impl(xp, v6, perm=(1, 0, 2))
+
+
+def _sylvester_9(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = sylvester_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v1, ct)
+    return dot_general_p.impl(xp, -v2, out, dimension_numbers=(((1,), (1,)), ((), ()))), v2
+
+
+def _sylvester_10(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(1, 0))
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[1][0], shapes[1][0]), axes=(1, 2))
+    v4 = sylvester_p.impl(xp, v2, v3, ct)
+    return dot_general_p.impl(xp, -v4, out, dimension_numbers=(((2,), (1,)), ((), ()))), v4
+
+
+def _sylvester_11(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = sylvester_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v1, ct)
+    return dot_general_p.impl(xp, out, -v2, dimension_numbers=(((0,), (0,)), ((), ()))), v2
+
+
+def _sylvester_12(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(1, 0))
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[1][0], shapes[1][0]), axes=(1, 2))
+    v4 = sylvester_p.impl(xp, v2, v3, ct)
+    v6 = dot_general_p.impl(xp, out, -v4, dimension_numbers=(((0,), (1,)), ((), ())))
+    return transpose_p.impl(xp, v6, perm=(1, 0, 2)), v4
+
+
+def _sylvester_13(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = sylvester_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), v1, ct)
+    v3 = -v2
+    v5 = dot_general_p.impl(xp, v3, out, dimension_numbers=(((1,), (1,)), ((), ())))
+    return v5, dot_general_p.impl(xp, out, v3, dimension_numbers=(((0,), (0,)), ((), ()))), v2
+
+
+def _sylvester_14(xp: Any, ct: Any, out: Any, x: Any, y: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, x, perm=(1, 0))
+    v1 = transpose_p.impl(xp, y, perm=(1, 0))
+    v2 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    v3 = broadcast_in_dim_p.impl(xp, v1, shape=(ct.shape[0], shapes[1][0], shapes[1][0]), axes=(1, 2))
+    v4 = sylvester_p.impl(xp, v2, v3, ct)
+    v5 = -v4
+    v6 = dot_general_p.impl(xp, out, v5, dimension_numbers=(((0,), (1,)), ((), ())))
+    v8 = dot_general_p.impl(xp, v5, out, dimension_numbers=(((2,), (1,)), ((), ())))
+    return v8, transpose_p.impl(xp, v6, perm=(1, 0, 2)), v4
+
+
+def _sqrtm_1(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, out, perm=(1, 0))
+    return sylvester_p.impl(xp, v0, v0, ct)
+
+
+def _sqrtm_2(xp: Any, ct: Any, out: Any, shapes: Any) -> Any:
+    v0 = transpose_p.impl(xp, out, perm=(1, 0))
+    v1 = broadcast_in_dim_p.impl(xp, v0, shape=(ct.shape[0], shapes[0][0], shapes[0][0]), axes=(1, 2))
+    return sylvester_p.impl(xp, v1, v1, ct)
+
+
 PULLS: dict[Primitive, dict[str, Any]] = {
     expm_p: {
         "0 n2": lambda xp, ct, x, shapes: expm_linear_p.impl(xp, transpose_p.impl(xp, x, perm=(1, 0)), ct),
         "0 n2 columns": _expm_1,
+    },
+    sylvester_p: {
+        "0-- n2,n2,n2": _sylvester_1,
+        "0-- n2,n2,n2 columns": _sylvester_2,
+        "-1- n2,n2,n2": _sylvester_3,
+        "-1- n2,n2,n2 columns": _sylvester_4,
+        "--2 n2,n2,n2": _sylvester_5,
+        "--2 n2,n2,n2 columns": _sylvester_6,
+        "01- n2,n2,n2": _sylvester_7,
+        "01- n2,n2,n2 columns": _sylvester_8,
+        "0-2 n2,n2,n2": _sylvester_9,
+        "0-2 n2,n2,n2 columns": _sylvester_10,
+        "-12 n2,n2,n2": _sylvester_11,
+        "-12 n2,n2,n2 columns": _sylvester_12,
+        "012 n2,n2,n2": _sylvester_13,
+        "012 n2,n2,n2 columns": _sylvester_14,
+    },
+    sqrtm_p: {
+        "0 n2": _sqrtm_1,
+        "0 n2 columns": _sqrtm_2,
     },
 }

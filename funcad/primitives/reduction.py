@@ -9,7 +9,7 @@ derivative of prod multiplies running products from both sides, so it is exact w
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import inf, prod
 from typing import Any, Unpack
 
 import numpy as np
@@ -578,12 +578,35 @@ def _variance_impl(xp: Any, x: Any, *, axes: tuple, ddof: float) -> Any:
 
 
 def _variance_jvp(tangents: Any, out: Any, x: Any, *, axes: tuple, ddof: float) -> Any:
+    return reduce_sum(mul(variance_slope_p(x, axes=axes, ddof=ddof), tangents[0]), axes=axes)
+
+
+def _twice_a_part(n: float) -> float:
+    return 2.0 / n if n else inf
+
+
+def _slope_of_variance(x: Any, *, axes: tuple, ddof: float) -> Any:
+    """The deviations from the mean, times what the variance changes with each of their squares, twice."""
     shape = shape_of(x)
     n = _count(shape, axes)
     center = broadcast_in_dim(div(reduce_sum(x, axes=axes), float(n)), shape=shape, axes=kept_axes(len(shape), axes))
-    return mul(2.0 / (n - ddof), reduce_sum(mul(sub(x, center), tangents[0]), axes=axes))
+    return mul(_twice_a_part(n - ddof), sub(x, center))
 
 
+def _slope_impl(xp: Any, x: Any, *, axes: tuple, ddof: float) -> Any:
+    n = _count(x.shape, axes)
+    center = (np.add.reduce if xp is np else xp.sum)(x, axis=axes, keepdims=True) / x.dtype.type(n)
+    return x.dtype.type(_twice_a_part(n - ddof)) * (x - center)
+
+
+variance_slope_p = structural(  # one operation, so that the variance's pull is the same for all sizes
+    "variance_slope",
+    _slope_impl,
+    lambda x, *, axes, ddof: x.update(),
+    lambda ct, x, *, axes, ddof: variance_slope_p(ct, axes=axes, ddof=ddof),
+    lambda size, x, *, axes, ddof: variance_slope_p(x, axes=tuple([a + 1 for a in axes]), ddof=ddof),
+    _slope_of_variance,
+)
 variance_p = Primitive(
     "variance",
     _variance_impl,

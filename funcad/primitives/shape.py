@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
+from funcad.host.real_types import COMPUTED
+from funcad.ir.aval import Aval, Params, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer
-from funcad.primitives.arithmetic import square
+from funcad.primitives.arithmetic import add, square, sub
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import avals_text, broadcast_in_dim, exact_square, structural
 from funcad.primitives.families import reshape as reshape
@@ -195,6 +196,15 @@ slice_p = structural(
 )
 
 
+def move_axis(x: Any, source: int, destination: int) -> Any:
+    if source == destination:
+        return x
+    ndim = len(aval_of(x).shape)
+    order = [i for i in range(ndim) if i != source]
+    order.insert(destination, source)
+    return transpose(x, perm=tuple(order))
+
+
 def _pad_impl(xp: Any, x: Any, *, low: tuple, high: tuple, interior: tuple) -> Any:
     shape = _padded_shape(x.shape, low, high, interior)
     out = xp.zeros(shape, x.dtype)
@@ -270,3 +280,25 @@ def rev(x: Any, *, axes: tuple) -> Any:
 def pad(x: Any, *, low: tuple, high: tuple, interior: tuple | None = None) -> Any:
     """x with zeros around it (low, high >= 0 per axis) and between its elements (interior >= 0)."""
     return pad_p(x, low=low, high=high, interior=interior or (0,) * len(low))
+
+
+# -- tangents by rules
+
+
+def rule_of(
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: Params, shape: Any = None
+) -> Any:
+    """The tangent by the primitive's rule; `shape`: of the result, where NumPy broadcast the primals itself."""
+    if shape is not None:
+        if primitive is not add and primitive is not sub:  # their rules read tangents only
+            primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
+        tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
+    return primitive.jvp(tangents, out, *primals, **params)
+
+
+def moves_within(primitive: Primitive, primals: Sequence[Any], out: Any) -> bool:
+    """Does it only move numbers of an array that has been computed, and add no zeros to them, so that no mask begins?"""
+    if not primitive.structural or primitive.reach != "moves":
+        return False
+    x = primals[0]
+    return type(out) in COMPUTED and type(x) in COMPUTED and bool(out.size <= x.size)

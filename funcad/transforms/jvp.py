@@ -20,7 +20,8 @@ from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, stage_constants, trace_function
-from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_whole
+from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, whole_mask_of, with_whole
+from funcad.primitives.shape import rule_of
 
 
 def no_rule(primitive: Primitive, primals: Sequence[Value]) -> MissingRuleError:

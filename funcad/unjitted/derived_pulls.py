@@ -19,13 +19,12 @@ from funcad.host.where import state, user_source
 from funcad.ir.aval import Atom, LiteralAval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
+from funcad.ir.primitive import CALM
 from funcad.ir.trace import AbstractTrace, bind
 from funcad.ir.tracer import Tracer, value_key
-from funcad.masks.masked_rules import rule_of
-from funcad.masks.masks import CALM
 from funcad.memo import compared_by
 from funcad.primitives.arithmetic import add, mul, neg, sub
-from funcad.primitives.shape import broadcast_to
+from funcad.primitives.shape import broadcast_to, rule_of
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.kinds import Pull, RowCotangents, RuleQuestion, add_read, compiled, fit
 

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, used_inputs
-from funcad.ir.primitive import Primitive
-from funcad.masks.masks import CALM, reach_of
+from funcad.ir.primitive import CALM, Primitive
+from funcad.masks.masks import reach_of
 from funcad.unjitted.derived_pulls import DerivedPull, derived
-from funcad.unjitted.kinds import example
+from funcad.unjitted.kinds import RuleQuestion, example
 from funcad.unjitted.pulls import FIRST, LETTERS, Traced, Unprintable, is_elementwise, number, plain
 
 MANY = 1009  # cotangents at once, in the place of any number of them
@@ -42,6 +42,7 @@ class Text(NamedTuple):
     # where it would read more than the rule keeps: what is computed where the operation stands, and what this reads
     first: tuple[str, ...] = ()
     first_reads: tuple[Any, ...] = ()
+    asks: bool = False  # does it hold only where the last value that is computed `first` is true everywhere?
 
 
 def name_of(read: Any) -> str:
@@ -73,7 +74,13 @@ def text_of_pull(
         alike = i is not None and i < len(operands) and avals[i] == aval
         operands.append(operands[i] if alike else example(aval))  # type: ignore[index]
     out = primitive.abstract_eval(*avals, **params)
-    pull = derived([], (primitive, operands, traced, [example(out)], params, None), False)
+    rule = primitive, operands, traced, [example(out)], params, None
+    pull, question = derived([], rule, False), None
+    if type(pull) is RuleQuestion:  # mostly the answer is yes; what is to be done if it is not, the rule says
+        question, asked = pull.part, len(avals) + len(pull.part.program.jaxpr.outputs)
+        pull = derived([(True, asked + 1)], rule, False) if pull.number == asked else None
+        if not isinstance(pull, DerivedPull) or pull.part is not None:
+            raise Unprintable("the rule asks for more than one value")
     if pull is None:
         return None
     if not isinstance(pull, DerivedPull):
@@ -96,9 +103,10 @@ def text_of_pull(
     if free:
         reads.append("params")
     text = Text(lines, tuple(reads), printer.called(lines), mask_begins(pull.rest), elementwise)
-    if pull.part is None:
-        return text
-    return _with_first(text, pull.part, n, _Printer({}, shapes, named))
+    if question is not None:
+        text = text._replace(asks=True)
+    part = question or pull.part
+    return text if part is None else _with_first(text, part, n, _Printer({}, shapes, named))
 
 
 def _with_first(text: Text, part: Any, n: int, printer: _Printer) -> Text:

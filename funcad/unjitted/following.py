@@ -32,7 +32,7 @@ from funcad.ir.tracer import Tracer, concrete_value, leaked, snapshot, tangent_o
 from funcad.primitives.comparison import and_, select
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.placement import capture_as_inputs
-from funcad.primitives.shape import broadcast_to
+from funcad.primitives.shape import broadcast_to, moves_within, rule_of
 
 masks = OnDemand("funcad.masks.masks")
 masked_rules = OnDemand("funcad.masks.masked_rules")
@@ -143,6 +143,7 @@ class FollowingTrace(Trace):
             primals = self._move_captured(args, primals)
         if nested and state.abstract is not None:
             primals = capture_as_inputs(primals, primals)
+        plain = self.linear
         saved = state.source
         source = saved or user_source()
         if saved is None:
@@ -157,18 +158,19 @@ class FollowingTrace(Trace):
                     (out,) = known
                     if nested and (alone is None or not alone.bound):
                         out = bind_known(primitive, primals, params, shape, out)
-                plain = self.linear or primitive.calm and not (self.masked or primitive.multiple)
-                by = masked_rules.rule_of if plain else masked_rules.masked_rule
+                if not plain and not self.masked and not primitive.multiple:
+                    plain = primitive.calm or moves_within(primitive, primals, out)
+                by = rule_of if plain else masked_rules.masked_rule
                 token = suppress_warnings()
                 try:
                     found = by(primitive, primals, tangents, out, params, shape)
                 finally:
                     restore_warnings(token)
                 if found is not None and alone is None and not primitive.multiple:
-                    self.masked = self.masked or type(found) is masks.Masked
+                    self.masked = self.masked or not plain and type(found) is masks.Masked
                     return self._traced(primitive, args, params, 0, shape, out, found, source)
                 outs, touts = (out, found) if primitive.multiple else ([out], [found])
-            self.masked = self.masked or masks.Masked in map(type, touts)
+            self.masked = self.masked or not plain and masks.Masked in map(type, touts)
             rows = None
             if alone is not None:
                 rows, touts = alone.rows_or_tangents(self, primitive, args, primals, params, shape, outs, touts, source)
@@ -291,7 +293,8 @@ def run_following(
             t = None
             if type(o) is Tracer:
                 if o.owner is trace:
-                    t = o.tangent if type(o.tangent) is int else masked_rules.cleaned(tangent_of(o))
+                    t = o.tangent if type(o.tangent) is int else tangent_of(o)
+                    t = masked_rules.cleaned(t) if trace.masked else t
                     o = o.primal
                 elif not o.owner.level:
                     (o,) = plain_values([o])

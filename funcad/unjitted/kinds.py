@@ -21,11 +21,16 @@ from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import GENERATED
 from funcad.ir.aval import SCALAR_AVALS, LiteralAval, StackAval, aval_of
+from funcad.ir.jaxpr import Var
+from funcad.ir.primitive import CALM
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import compared_by, remembers, table
 from funcad.primitives.families import add, reduce_sum
 from funcad.primitives.shape import broadcast_to, reshape
-from funcad.unjitted.pulls import BY_ONES, FIRST, WrittenAhead, is_elementwise, ones_of, reads_of, recording, written_ahead
+
+from funcad.unjitted.pulls import (  # isort: skip
+    BY_ONES, FIRST, WrittenAhead, is_elementwise, ones_of, own_rule, reads_of, recording, written_ahead,
+)
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
 loop = OnDemand("funcad.primitives.loop")
@@ -188,7 +193,7 @@ class _WrittenPart:
 class WrittenPull(Pull):
     """A pull that a table has; the linear part of its rule is derived where masks or linear programs ask for it."""
 
-    __slots__ = ("function", "bound", "rule", "kind", "recorded", "by_rule")
+    __slots__ = ("function", "bound", "rule", "kind", "recorded", "by_rule", "answers")
 
     def __init__(self, found: WrittenAhead, rule: tuple, pattern: tuple, avals: list, ones: tuple, m: int, wide: bool):
         primitive, primals, rows, outs, params, _ = rule
@@ -206,6 +211,7 @@ class WrittenPull(Pull):
         self.kind: Any = pattern, ones, found.reads
         self.recorded: Any = None
         self.by_rule: Any = None
+        self.answers: Any = []
         self.run = self._adding(found.function, m)
 
     def _adding(self, function: Any, m: int, many: int = 0) -> Any:
@@ -234,7 +240,7 @@ class WrittenPull(Pull):
             examples = [like[i] for i in alike]  # rules look whether two are one
             rule = primitive, examples, rows, [example(a) for a in outs], params, None
             keeps = None if self.part else self.sources
-            found = self.by_rule = derived_pulls.derived([], rule, self.wide, keeps)
+            found = self.by_rule = derived_pulls.derived(self.answers, rule, self.wide, keeps)
             found.free = self.free
         return self.by_rule
 
@@ -269,7 +275,32 @@ class WrittenPull(Pull):
         return self.linear().tangents(kept, ts)
 
 
+class LinearPull(WrittenPull):
+    """Of an operation that is linear in its one traced operand, the first: its own transpose, which needs no table.
+
+    Elements that are read are added where they were, in one buffer.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, rule: tuple, pattern: tuple, avals: list):
+        primitive, params, x = rule[0], rule[4], Var(avals[0])
+        begins = primitive.reach not in CALM or primitive.needs is not None
+
+        def transposed(xp: Any, ct: Any, *others: Any) -> Any:
+            return primitive.transpose(ct, x, *others, **params)[0]
+
+        found = WrittenAhead(transposed, tuple(range(1, len(avals))), begins, None)
+        super().__init__(found, rule, pattern, avals, (), 1, False)
+        if primitive.adds is not None:
+            self.run = lambda cts, ct, numbers, kept: add_read(cts, ct, numbers[0], primitive, x, kept, params)
+
+    def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
+        return self._adding(self.function, m), False
+
+
 compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
+compared_by[LinearPull] = compared_by[WrittenPull]
 
 
 def example(aval: Any) -> Any:
@@ -345,8 +376,10 @@ def pull_of(
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:
             found = node.ways[answer] = of(derived_pulls.derived(answers, rule, bool(wide)))
-            if isinstance(found, Pull):
-                found.asked = True
+        if isinstance(found, Pull) and not found.asked:
+            found.asked = True
+            if isinstance(found, WrittenPull):
+                found.answers = answers
         node = found
     if not node:
         return node, []
@@ -384,7 +417,7 @@ def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:
 def _ahead(rule: tuple, wide: bool) -> Any:
     """The pull of a table, if it reads no more than the rule would keep; None: it is to be derived."""
     primitive, primals, rows, outs, params, shape = rule
-    if primitive.multiple or primitive.adds is not None or shape is not None:
+    if primitive.multiple or shape is not None:
         return None
     first: dict[Any, int] = {}
     pattern = tuple([None if row is None else first.setdefault(row, i) for i, row in enumerate(rows)])
@@ -398,13 +431,22 @@ def _ahead(rule: tuple, wide: bool) -> Any:
         if any([row is not None and a.shape != aval_of(outs[0]).shape for row, a in zip(rows, avals)]):
             return None
     ones = ones_of([a.shape for a in avals] + [aval_of(o).shape for o in outs]) if primitive in BY_ONES else ()
-    found = written_ahead(primitive, pattern, avals, params, ones)
+    found = None if primitive.adds is not None else written_ahead(primitive, pattern, avals, params, ones)
     if found is None:
+        linear = primitive.adds is not None or primitive.structural and primitive.emit is None
+        alone = pattern[0] == 0 and pattern.count(None) == len(pattern) - 1
+        if linear and alone and own_rule(primitive.jvp):
+            return LinearPull(rule, pattern, avals)
         return None
     # what NumPy computes of Python's numbers has 64 bits
     if found.first is not None and any([a.weak for a in avals]) and aval_of(outs[0]).dtype.char not in "dD":
         return None
-    return WrittenPull(found, rule, pattern, avals, ones, len(first), wide)
+    pull = WrittenPull(found, rule, pattern, avals, ones, len(first), wide)
+    if not found.asks:
+        return pull
+    question = RuleQuestion(pull.part, -1)
+    question.ways[True], question.free, pull.part = pull, pull.free, None
+    return question
 
 
 def kind_of(x: Any) -> Any:

@@ -57,6 +57,7 @@ class WrittenAhead(NamedTuple):
     reads: tuple  # operands (i), results (~i), what is computed `first` (FIRST + i), and then "shapes" or "params"
     begins: bool
     first: Any  # `first(xp, *reads)`, where the operation stands: what the row keeps in the place of operands; or None
+    asks: bool = False  # does it hold only where the last value of `first` is true everywhere?
 
 
 def written_ahead(
@@ -94,11 +95,11 @@ def _looked_up(
             key = key_of_kind(primitive, pattern, of, ranks, params, ones) + COLUMNS * columns
         except Unprintable:
             return None
-        for mark in ("", "!"):
+        for mark in ("", "!", "!?"):
             found = kinds.get(key + mark)
             if found is not None:
                 first, function = found if type(found) is tuple else (None, found)
-                return WrittenAhead(function, reads_of(function, 2), mark == "!", first)
+                return WrittenAhead(function, reads_of(function, 2), mark != "", first, mark == "!?")
     return None
 
 
@@ -111,10 +112,10 @@ def _table_of(primitive: Primitive) -> dict[str, Any] | None:
                 _tables.put(family, import_module(f"funcad.primitives.pulls_{family}").PULLS)
             if primitive in _tables.get(family, ()):
                 found = _tables[family][primitive]
-    return found if _own_rule(primitive.jvp) else None
+    return found if own_rule(primitive.jvp) else None
 
 
-def _own_rule(jvp: Any) -> bool:
+def own_rule(jvp: Any) -> bool:
     """Is it a rule of funcad's? Another one was put into its place."""
     while type(jvp) is partial:
         jvp = jvp.func

@@ -26,12 +26,16 @@ copysign_p = arithmetic.copysign
 div_p = arithmetic.div
 exact_pow_p = arithmetic.exact_pow_p
 exponent_p = arithmetic.exponent
+fmax_p = arithmetic.fmax
+fmin_p = arithmetic.fmin
 fmod_p = arithmetic.fmod
 heaviside_p = arithmetic.heaviside
 hypot_p = arithmetic.hypot
 integer_pow_p = arithmetic.integer_pow_p
 ldexp_p = arithmetic.ldexp
 mantissa_p = arithmetic.mantissa
+maximum_p = arithmetic.maximum
+minimum_p = arithmetic.minimum
 mod_p = arithmetic.mod
 mul_p = arithmetic.mul
 neg_p = arithmetic.neg
@@ -50,6 +54,8 @@ and_p = comparison.and_
 eq_p = comparison.eq
 ge_p = comparison.ge
 gt_p = comparison.gt
+lt_p = comparison.lt
+ne_p = comparison.ne
 or_p = comparison.or_
 select_p = comparison.select
 dot_general_p = contraction.dot_general_p
@@ -70,6 +76,8 @@ reduce_min_p = reduction.reduce_min_p
 reduce_prod_p = reduction.reduce_prod_p
 shift_p = reduction.shift_p
 tied_spread_p = reduction.tied_spread_p
+variance_p = reduction.variance_p
+variance_slope_p = reduction.variance_slope_p
 concatenate_p = shape.concatenate_p
 rev_p = shape.rev_p
 roll_p = shape.roll_p
@@ -194,6 +202,44 @@ def _hypot_2(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
 def _hypot_3(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     v1 = turn_p.impl(xp, x, out) * ct
     return v1 + v1
+
+
+def _maximum_1(xp: Any, x: Any, y: Any) -> Any:
+    v0 = gt_p.impl(xp, x, y)
+    v1 = lt_p.impl(xp, x, y)
+    return v0, v1, or_p.impl(xp, v0, v1)
+
+
+def _maximum_2(xp: Any, ct: Any, k1: Any) -> Any:
+    return select_p.impl(xp, k1, 0.0, ct)
+
+
+def _maximum_3(xp: Any, x: Any, y: Any) -> Any:
+    v0 = lt_p.impl(xp, x, y)
+    v1 = gt_p.impl(xp, x, y)
+    return v0, v1, or_p.impl(xp, v0, v1)
+
+
+def _fmax_1(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = ne_p.impl(xp, x, y)
+    v1 = eq_p.impl(xp, out, x)
+    v2 = and_p.impl(xp, v1, v0)
+    v3 = eq_p.impl(xp, out, y)
+    v4 = and_p.impl(xp, v3, v0)
+    return v0, v1, v2, v3, v4, or_p.impl(xp, v2, v4)
+
+
+def _fmax_2(xp: Any, ct: Any, k4: Any) -> Any:
+    return select_p.impl(xp, k4, 0.0, ct)
+
+
+def _fmax_3(xp: Any, x: Any, y: Any, out: Any) -> Any:
+    v0 = ne_p.impl(xp, y, x)
+    v1 = eq_p.impl(xp, out, y)
+    v2 = and_p.impl(xp, v1, v0)
+    v3 = eq_p.impl(xp, out, x)
+    v4 = and_p.impl(xp, v3, v0)
+    return v0, v1, v2, v3, v4, or_p.impl(xp, v2, v4)
 
 
 def _clamp_1(xp: Any, x: Any, y: Any, z: Any) -> Any:
@@ -706,40 +752,65 @@ def _dot_general_56(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
 
 
 def _dot_general_57(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
-    return dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
+    return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((0,), (0,))))
 
 
 def _dot_general_58(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
-    v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
+    v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
 def _dot_general_59(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
+    return transpose_p.impl(xp, v0, perm=(1, 0, 2))
+
+
+def _dot_general_60(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+    v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((0,), (0,))))
+    return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+
+
+def _dot_general_61(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
+    v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((1,), (0,))))
+    return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
+
+
+def _dot_general_62(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+    return dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
+
+
+def _dot_general_63(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
+    return transpose_p.impl(xp, v0, perm=(1, 0, 2))
+
+
+def _dot_general_64(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_60(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_65(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_61(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_66(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_62(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_67(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_63(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_68(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((0,), (0,))))
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,)))) + v1
 
 
-def _dot_general_64(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_69(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v1 = transpose_p.impl(xp, v0, perm=(1, 0, 2))
     return v1 + v1
@@ -1056,6 +1127,65 @@ def _reduce_max_11(xp: Any, ct: Any, x: Any, out: Any, shapes: Any) -> Any:
     v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1], shapes[0][2]), axes=(1, 2, 3))
     v1 = broadcast_in_dim_p.impl(xp, out, shape=(ct.shape[0],), axes=())
     return tied_spread_p.impl(xp, ct, v0, v1, axes=(1, 2, 3))
+
+
+def _variance_1(xp: Any, x: Any) -> Any:
+    return variance_slope_p.impl(xp, x, axes=(0,), ddof=0)
+
+
+def _variance_2(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return k0 * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=())
+
+
+def _variance_3(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return v1 * broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0]), axes=(0,))
+
+
+def _variance_4(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return k0 * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(1,))
+
+
+def _variance_5(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 2))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v1 * v0
+
+
+def _variance_6(xp: Any, x: Any) -> Any:
+    return variance_slope_p.impl(xp, x, axes=(1,), ddof=0)
+
+
+def _variance_7(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    return k0 * broadcast_in_dim_p.impl(xp, ct, shape=shapes[0], axes=(0,))
+
+
+def _variance_8(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0, 1))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v1 * v0
+
+
+def _variance_9(xp: Any, x: Any) -> Any:
+    return variance_slope_p.impl(xp, x, axes=(0, 1), ddof=0)
+
+
+def _variance_10(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, ct, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(0,))
+    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return v1 * v0
+
+
+def _variance_11(xp: Any, x: Any) -> Any:
+    return variance_slope_p.impl(xp, x, axes=(0,), ddof=1)
+
+
+def _variance_12(xp: Any, x: Any) -> Any:
+    return variance_slope_p.impl(xp, x, axes=(1,), ddof=1)
+
+
+def _variance_13(xp: Any, x: Any) -> Any:
+    return variance_slope_p.impl(xp, x, axes=(0, 1), ddof=1)
 
 
 def _concatenate_1(xp: Any, ct: Any, shapes: Any) -> Any:
@@ -1423,6 +1553,48 @@ def _concatenate_38(xp: Any, ct: Any, shapes: Any) -> Any:
     return v0, v1, v2
 
 
+def _concatenate_39(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=shapes[0], limit=(shapes[0][0] + shapes[1][0],), strides=None)
+    return slice_p.impl(xp, ct, start=(0,), limit=shapes[0], strides=None) + v1
+
+
+def _concatenate_40(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(0, shapes[0][0]), limit=(ct.shape[0], shapes[0][0] + shapes[1][0]), strides=None)
+    return slice_p.impl(xp, ct, start=(0, 0), limit=(ct.shape[0], shapes[0][0]), strides=None) + v1
+
+
+def _concatenate_41(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(shapes[0][0], 0), limit=(shapes[0][0] + shapes[1][0], shapes[0][1]), strides=None)
+    return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None) + v1
+
+
+def _concatenate_42(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, shapes[0][0], 0),
+        limit=(ct.shape[0], shapes[0][0] + shapes[1][0], shapes[0][1]),
+        strides=None,
+    )
+    return v0 + v1
+
+
+def _concatenate_43(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = slice_p.impl(xp, ct, start=(0, shapes[0][1]), limit=(shapes[0][0], shapes[0][1] + shapes[1][1]), strides=None)
+    return slice_p.impl(xp, ct, start=(0, 0), limit=shapes[0], strides=None) + v1
+
+
+def _concatenate_44(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = slice_p.impl(xp, ct, start=(0, 0, 0), limit=(ct.shape[0], shapes[0][0], shapes[0][1]), strides=None)
+    v1 = slice_p.impl(
+        xp, ct,
+        start=(0, 0, shapes[0][1]),
+        limit=(ct.shape[0], shapes[0][0], shapes[0][1] + shapes[1][1]),
+        strides=None,
+    )
+    return v0 + v1
+
+
 def _roll_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
     return roll_p.impl(xp, ct, shift=shapes[0][0] - params["shift"], axis=1)
 
@@ -1541,6 +1713,7 @@ def _pow_5(xp: Any, x: Any, out: Any) -> Any:
 FAMILIES = (
     "activation",
     "eigen",
+    "factorizations",
     "fourier",
     "linear_systems",
     "loop",
@@ -1663,6 +1836,22 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": (lambda xp, x, y, out: xp.rint((x - out) / y), lambda xp, ct, k0: k0 * (-ct)),
         "01 n,n": (lambda xp, x, y, out: xp.rint((x - out) / y), lambda xp, ct, k0: (ct, k0 * (-ct))),
         "00 n,n": (lambda xp, x, out: xp.rint((x - out) / x), lambda xp, ct, k0: ct + (k0 * (-ct))),
+    },
+    maximum_p: {
+        "0- n,n!?": (_maximum_1, _maximum_2),
+        "-1 n,n!?": (_maximum_3, _maximum_2),
+    },
+    minimum_p: {
+        "0- n,n!?": (_maximum_3, _maximum_2),
+        "-1 n,n!?": (_maximum_1, _maximum_2),
+    },
+    fmax_p: {
+        "0- n,n!?": (_fmax_1, _fmax_2),
+        "-1 n,n!?": (_fmax_3, _fmax_2),
+    },
+    fmin_p: {
+        "0- n,n!?": (_fmax_1, _fmax_2),
+        "-1 n,n!?": (_fmax_3, _fmax_2),
     },
     clamp_p: {
         "0-- n,n,n boundary_grad=0.0!": (_clamp_1, _clamp_2),
@@ -1826,6 +2015,12 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_54,
         "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_55,
         "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_56,
+        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_57,
+        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_58,
+        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_53,
+        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_59,
+        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_60,
+        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_61,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_1,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_1,
         "-1 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_2,
@@ -1834,14 +2029,14 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_5,
         "00 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_6,
         "00 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_7,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_57,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_58,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_59,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_60,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_61,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_62,
-        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_63,
-        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_64,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_62,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_63,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_64,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_65,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_66,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_67,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_68,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_69,
     },
     convert_p: {
         "0 float64 dtype=dtype('float64')": lambda xp, ct: ct,
@@ -2063,6 +2258,24 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n3 axes=(0, 1, 2)!": lambda xp, ct, x, out, shapes: tied_spread_p.impl(xp, ct, x, out, axes=(0, 1, 2)),
         "0 n3 axes=(0, 1, 2) columns!": _reduce_max_11,
     },
+    variance_p: {
+        "0 n1 axes=(0,) ddof=0": (_variance_1, _variance_2),
+        "0 n1 axes=(0,) ddof=0 columns": (_variance_1, _variance_3),
+        "0 n2 axes=(0,) ddof=0": (_variance_1, _variance_4),
+        "0 n2 axes=(0,) ddof=0 columns": (_variance_1, _variance_5),
+        "0 n2 axes=(1,) ddof=0": (_variance_6, _variance_7),
+        "0 n2 axes=(1,) ddof=0 columns": (_variance_6, _variance_8),
+        "0 n2 axes=(0, 1) ddof=0": (_variance_9, _variance_2),
+        "0 n2 axes=(0, 1) ddof=0 columns": (_variance_9, _variance_10),
+        "0 n1 axes=(0,) ddof=1": (_variance_11, _variance_2),
+        "0 n1 axes=(0,) ddof=1 columns": (_variance_11, _variance_3),
+        "0 n2 axes=(0,) ddof=1": (_variance_11, _variance_4),
+        "0 n2 axes=(0,) ddof=1 columns": (_variance_11, _variance_5),
+        "0 n2 axes=(1,) ddof=1": (_variance_12, _variance_7),
+        "0 n2 axes=(1,) ddof=1 columns": (_variance_12, _variance_8),
+        "0 n2 axes=(0, 1) ddof=1": (_variance_13, _variance_2),
+        "0 n2 axes=(0, 1) ddof=1 columns": (_variance_13, _variance_10),
+    },
     transpose_p: {
         "0 n2 perm=(1, 0)": lambda xp, ct, shapes: transpose_p.impl(xp, ct, perm=(1, 0)),
         "0 n2 perm=(1, 0) columns": lambda xp, ct, shapes: transpose_p.impl(xp, ct, perm=(0, 2, 1)),
@@ -2140,6 +2353,12 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-12 n2,n2,n2 axis=1 columns": _concatenate_36,
         "012 n2,n2,n2 axis=1": _concatenate_37,
         "012 n2,n2,n2 axis=1 columns": _concatenate_38,
+        "00 n1,n1 axis=0": _concatenate_39,
+        "00 n1,n1 axis=0 columns": _concatenate_40,
+        "00 n2,n2 axis=0": _concatenate_41,
+        "00 n2,n2 axis=0 columns": _concatenate_42,
+        "00 n2,n2 axis=1": _concatenate_43,
+        "00 n2,n2 axis=1 columns": _concatenate_44,
     },
     rev_p: {
         "0 n1 axes=(0,)": lambda xp, ct, shapes: rev_p.impl(xp, ct, axes=(0,)),

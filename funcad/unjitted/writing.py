@@ -75,7 +75,8 @@ def _product(x: str, y: str, of_x: int, of_y: int) -> Sample:
 _ALONG: list[Sample] = [(x, {"axis": axis}) for x in ("a", "ab") for axis in range(len(x))]
 _CUMULATIVE: list[Sample] = [(x, {"axis": axis, "reverse": False}) for x in ("a", "ab") for axis in range(len(x))]
 _TRIANGULAR = [
-    ("aa ab", {"lower": lower, "transposed": transposed, "unit_diagonal": False})
+    ("aa ab", {"lower": lower, "transposed": transposed, "unit_diagonal": unit})
+    for unit in (False, True)
     for lower in (False, True)
     for transposed in (False, True)
 ]
@@ -92,21 +93,22 @@ SAMPLES: dict[str, list[Sample]] = {
         *[("ab", {"shape": "1acb", "axes": (1, 3)}), ("ab", {"shape": "ca1b", "axes": (1, 3)})],
         *[(x, {"shape": "abcd", "axes": (0, 1, 2, 3)}) for x in ("a1c1", "1b1d")],
     ],
-    "cholesky": [("aa", {})],
+    "cholesky": [("aa", {}), ("abb", {})],
     "concatenate": [
         (" ".join([x.replace("*", size) for size in "cde"[:n]]), {"axis": x.index("*")})
         for n in (2, 3)
         for x in ("*", "*b", "a*")
-    ],
+    ] + [("a a", {"axis": 0}), ("ab ab", {"axis": 0}), ("ab ab", {"axis": 1})],
     "cumprod": _CUMULATIVE,
     "cumsum": [*_CUMULATIVE, *[(x, {**p, "reverse": True}) for x, p in _CUMULATIVE]],
-    "det": [("aa", {})],
+    "det": [("aa", {}), ("abb", {})],
     "dot_general": [
         _product("a", "a", 0, 0), _product("ab", "b", 1, 0), _product("a", "ab", 0, 0), _product("ab", "bc", 1, 0),
         _product("ab", "cb", 1, 1), _product("ba", "bc", 0, 0), _product("ba", "b", 0, 0), _product("abc", "cd", 2, 0),
         _product("abc", "c", 2, 0), _product("aa", "aa", 1, 0),
         ("a b", {"dimension_numbers": (((), ()), ((), ()))}),
         ("abc acd", {"dimension_numbers": (((2,), (1,)), ((0,), (0,)))}),
+        ("ab ac", {"dimension_numbers": (((), ()), ((0,), (0,)))}),
         ("ab ab", {"dimension_numbers": (((0, 1), (0, 1)), ((), ()))}),
         ("ab ab", {"dimension_numbers": (((1,), (1,)), ((0,), (0,)))}),
     ],
@@ -118,12 +120,13 @@ SAMPLES: dict[str, list[Sample]] = {
         for c in "fc"
         for kind in ("fft", "ifft")
     ],
-    "inv": [("aa", {"strict": True})],
-    "log_abs_det": [("aa", {})],
+    "inv": [("aa", {"strict": True}), ("abb", {"strict": True})],
+    "log_abs_det": [("aa", {}), ("abb", {})],
     "log_softmax": _ALONG,
     "logsumexp": _ALONG,
     "norm": _reduction(2),
-    "pad": [],
+    "nuclear_norm": [("ab", {})],
+    "pinv": [("ab ", {"hermitian": False})],
     "reduce_max": _reduction(),
     "reduce_min": _reduction(),
     "reduce_prod": _reduction(2),
@@ -136,16 +139,19 @@ SAMPLES: dict[str, list[Sample]] = {
     "roll": [(x, {**p, "shift": 1}) for x, p in _ALONG],
     "softmax": _ALONG,
     "softmax_linear": [(f"{x} {x}", p) for x, p in _ALONG],
-    "solve": [("aa ab", {})],
+    "solve": [("aa ab", {}), ("abb abc", {})],
     "sort": _ALONG,
+    "sqrtm": [("aa", {})],
     "stack": [
         (" ".join([x] * n), {"axis": axis})
         for x, n, axis in [("", 2, 0), ("", 3, 0), ("a", 2, 0), ("a", 2, 1), ("a", 3, 0), ("ab", 2, 0)]
     ],
     "svd": [("ba", {"full_matrices": False}), ("aa", {"full_matrices": False})],
+    "sylvester": [("aa bb ab", {})],
     "svdvals": [("ba", {}), ("aa", {})],
     "transpose": [("abc"[:n], {"perm": perm}) for n in (2, 3) for perm in itertools.permutations(range(n))][1:],
     "triangle": [("aa", {"lower": lower, "diagonal": d}) for lower in (False, True) for d in (0.0, 1.0)],
+    "unit_lower": [("aa", {})],
     "triangular_inverse": [("aa", {"lower": lower}) for lower in (False, True)],
     "triangular_solve": _TRIANGULAR,
     "variance": [(x, {**p, "ddof": ddof}) for ddof in (0, 1) for x, p in _reduction(2)],
@@ -340,7 +346,7 @@ def _agreed(
         texts.append(text)
     text = texts[0]
     usable = text.elementwise or not is_elementwise(primitive)
-    return text if usable else None, key + "!" * text.begins
+    return text if usable else None, key + "!" * text.begins + "?" * text.asks
 
 
 # -- the files

@@ -33,6 +33,7 @@ class Held(Trace):
     """Where operations on arrays that hold their buffers arrive, before they are recorded in the arrays' own trace."""
 
     __slots__ = ("trace",)
+    holds = True
 
     def __init__(self, trace: FollowingTrace):
         self.trace = trace

@@ -17,8 +17,7 @@ from funcad.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
-from funcad.numpy.array_writes import setitem
-from funcad.numpy.indexing import at, getitem
+from funcad.numpy.indexing import at, getitem, setitem
 from funcad.primitives.reduction import reduce_sum
 from tests.standin import DeviceArray, registered, to_device, to_host
 
