@@ -590,6 +590,27 @@ def conversion_of(kind: type) -> str | None:
     return next((text for name in libraries for text in [_CONVERSIONS.get(name) or _APART.get(name)] if text), None)
 
 
+_OPERATORS = "add sub mul truediv floordiv mod pow matmul".split()
+_MEANING = [*[f"__{side}{name}__" for side in ("", "r") for name in _OPERATORS], "__array_ufunc__", "__array_function__"]
+_MEANING += ["__neg__", "__abs__", "__getitem__"]
+
+
+def own_meaning(kind: type) -> str | None:
+    """The operator or protocol by which a user's subclass of np.ndarray computes as no array does; None of all others."""
+    if kind is np.ndarray or not issubclass(kind, np.ndarray) or kind.__module__.partition(".")[0] == "numpy":
+        return None
+    return next((name for name in _MEANING if getattr(kind, name) is not getattr(np.ndarray, name)), None)
+
+
+def otherwise(x: Any, name: str) -> TypeError:
+    """Of an argument whose class has an operator of its own, which plain elements would lose."""
+    kind = type(x).__name__
+    return TypeError(
+        f"funcad traces the elements of an argument as a plain array; {kind} has {name} of its own, which they would lose.\n"
+        f"Remedy: pass np.asarray(x), and make it one inside the function: x.view({kind})."
+    )
+
+
 def their_say(*operands: Any) -> Any:
     """NotImplemented, so that operands of other libraries have their say; raises where these cannot compute with traces."""
     for x in operands:

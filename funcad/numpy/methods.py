@@ -93,13 +93,18 @@ def _conjugate(x: Any) -> Any:
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
     kind = next(iter((*args, *kwargs.values())), np.ndarray)
-    is_array = isinstance(kind, type) and issubclass(kind, np.ndarray)
+    is_array = isinstance(kind, type) and (issubclass(kind, np.ndarray) or hasattr(kind, "stands_for"))
+    named = getattr(kind, "__name__", "") == "matrix"
     if kind is np.ndarray or not is_array and np.dtype(kind) == x.dtype:
         return indexing.getitem(x, ...)
     if is_array:
+        subclasses = import_module("funcad.numpy.subclasses")
+        standing = kind if issubclass(kind, subclasses.Viewed) else subclasses.standing_for(kind)
+        if standing is not None:
+            return subclasses.made(standing, indexing.getitem(x, ...), x)
         raise TypeError(
-            f"x.view({kind.__name__}) of a traced value{where_am_i()}: objects of such classes hold no traced values.\n"
-            f"Remedy: write functions of x in the place of methods of {kind.__name__}."
+            f"x.view({kind.__name__}) of a traced value{where_am_i()}: NumPy's {kind.__name__} holds no traced values.\n"
+            f"Remedy: write functions of x in the place of methods of {kind.__name__}{'; x @ y for * of matrices' * named}."
         )
     raise TypeError(
         f"x.view() of a traced value{where_am_i()}: a traced value has no memory.\n"
