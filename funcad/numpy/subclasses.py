@@ -57,15 +57,23 @@ class Viewed:
     def __array_finalize__(self, template: Any) -> None:
         pass
 
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    def __array_wrap__(
+        self, array: Any, context: Any = None, return_scalar: bool = False
+    ) -> Any:
         return made(type(self), array, self)
 
     def _wrapped(self, out: Any, context: Any = None) -> Any:
         if type(out) in (tuple, list):
             return type(out)([self._wrapped(o) for o in out])
-        return self.__array_wrap__(out, context) if type(out) is Tracer and out.ndim else out
+        return (
+            self.__array_wrap__(out, context)
+            if type(out) is Tracer and out.ndim
+            else out
+        )
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
         targets = kwargs.pop("out", ())
         if targets:
             kwargs["out"] = behind(targets)
@@ -74,10 +82,16 @@ class Viewed:
             return targets[0] if len(targets) == 1 else targets
         return _leader(inputs)._wrapped(out, (ufunc, inputs, 0))
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Any, types: Any, args: Any, kwargs: Any
+    ) -> Any:
         out = function(*behind(args), **behind(kwargs))
         module = getattr(function, "__module__", "")
-        return out if function.__name__ in _PLAIN_RESULTS or module == "numpy.fft" else self._wrapped(out)
+        return (
+            out
+            if function.__name__ in _PLAIN_RESULTS or module == "numpy.fft"
+            else self._wrapped(out)
+        )
 
     def __getitem__(self, index: Any) -> Any:
         return self._wrapped(self.array[behind(index)])
@@ -93,7 +107,9 @@ class Viewed:
         return made(type(out), out.array, self) if is_viewed(out) else out
 
     def __getattr__(self, name: str) -> Any:
-        if name == "array" or name[:2] == "__":  # not made yet; Python's own names stand in the class
+        if (
+            name == "array" or name[:2] == "__"
+        ):  # not made yet; Python's own names stand in the class
             raise AttributeError(name)
         found = getattr(self.array, name)
         if name in ("shape", "dtype", "ndim", "size", "flags", "strides"):
@@ -104,7 +120,11 @@ class Viewed:
 
     def _called(self, name: str, method: Any, args: Any, kwargs: Any) -> Any:
         out = method(*behind(args), **behind(kwargs))
-        return out if name in _PLAIN_RESULTS and name != "copy" else self._wrapped(out)
+        return (
+            out
+            if name in _PLAIN_RESULTS and name != "copy"
+            else self._wrapped(out)
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("shape", "real", "imag", "flat"):
@@ -141,24 +161,51 @@ def _operators() -> dict[str, Callable[..., Any]]:
               "mod": np.remainder, "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or,
               "xor": np.bitwise_xor}  # fmt: skip
     for name, ufunc in binary.items():
-        found[f"__{name}__"] = lambda self, other, ufunc=ufunc: ufunc(self, other)
-        found[f"__r{name}__"] = lambda self, other, ufunc=ufunc: ufunc(other, self)
-        found[f"__i{name}__"] = lambda self, other, ufunc=ufunc: ufunc(self, other, out=(self,))
-    compared = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal}
+        found[f"__{name}__"] = lambda self, other, ufunc=ufunc: ufunc(
+            self, other
+        )
+        found[f"__r{name}__"] = lambda self, other, ufunc=ufunc: ufunc(
+            other, self
+        )
+        found[f"__i{name}__"] = lambda self, other, ufunc=ufunc: ufunc(
+            self, other, out=(self,)
+        )
+    compared = {
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+        "eq": np.equal,
+    }
     compared["ne"] = np.not_equal
     for name, ufunc in compared.items():
-        found[f"__{name}__"] = lambda self, other, ufunc=ufunc: ufunc(self, other)
-    for name, ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}.items():
+        found[f"__{name}__"] = lambda self, other, ufunc=ufunc: ufunc(
+            self, other
+        )
+    for name, ufunc in {
+        "neg": np.negative,
+        "pos": np.positive,
+        "abs": np.absolute,
+        "invert": np.invert,
+    }.items():
         found[f"__{name}__"] = lambda self, ufunc=ufunc: ufunc(self)
     for name in "len bool float int complex index contains array".split():
-        found[f"__{name}__"] = lambda self, *args, name=f"__{name}__", **kwargs: getattr(self.array, name)(*args, **kwargs)
+        found[f"__{name}__"] = (
+            lambda self, *args, name=f"__{name}__", **kwargs: getattr(
+                self.array, name
+            )(*args, **kwargs)
+        )
     return found
 
 
 for _name, _operator in _operators().items():
     setattr(Viewed, _name, _operator)
 
-_standing = weak_table("numpy.subclasses", "user's subclass of np.ndarray: what stands for it", same=None)
+_standing = weak_table(
+    "numpy.subclasses",
+    "user's subclass of np.ndarray: what stands for it",
+    same=None,
+)
 
 
 def standing_for(kind: type) -> Any:
@@ -169,14 +216,27 @@ def standing_for(kind: type) -> Any:
         return None
     found = _standing.get(kind)
     if found is None:
-        bases = tuple([standing_for(base) if issubclass(base, np.ndarray) else base for base in kind.__bases__])
+        bases = tuple(
+            [
+                standing_for(base) if issubclass(base, np.ndarray) else base
+                for base in kind.__bases__
+            ]
+        )
         if None in bases:
             return None
         cell = types.CellType()  # where `super()` finds the class
-        plain = {name: member for name, member in vars(kind).items() if name not in ("__dict__", "__weakref__", "__new__")}
-        plain = {name: _with_cell(member, cell) for name, member in plain.items()}
+        plain = {
+            name: member
+            for name, member in vars(kind).items()
+            if name not in ("__dict__", "__weakref__", "__new__")
+        }
+        plain = {
+            name: _with_cell(member, cell) for name, member in plain.items()
+        }
         plain |= {"stands_for": kind, "closed_up": lambda self: self.array}
-        found = cell.cell_contents = _standing[kind] = type(kind.__name__, bases, plain)
+        found = cell.cell_contents = _standing[kind] = type(
+            kind.__name__, bases, plain
+        )
         to_close_up.add(found)
     return found
 
@@ -186,11 +246,28 @@ def _with_cell(member: Any, cell: types.CellType) -> Any:
     if isinstance(member, (classmethod, staticmethod)):
         return type(member)(_with_cell(member.__func__, cell))
     if type(member) is property:
-        return property(*[_with_cell(f, cell) for f in (member.fget, member.fset, member.fdel)], doc=member.__doc__)
-    if not is_a(member, types.FunctionType) or "__class__" not in member.__code__.co_freevars:
+        return property(
+            *[
+                _with_cell(f, cell)
+                for f in (member.fget, member.fset, member.fdel)
+            ],
+            doc=member.__doc__,
+        )
+    if (
+        not is_a(member, types.FunctionType)
+        or "__class__" not in member.__code__.co_freevars
+    ):
         return member
     named = zip(member.__code__.co_freevars, member.__closure__ or ())
-    cells = tuple([cell if name == "__class__" else own for name, own in named])
-    new = types.FunctionType(member.__code__, member.__globals__, member.__name__, member.__defaults__, cells)
+    cells = tuple(
+        [cell if name == "__class__" else own for name, own in named]
+    )
+    new = types.FunctionType(
+        member.__code__,
+        member.__globals__,
+        member.__name__,
+        member.__defaults__,
+        cells,
+    )
     new.__kwdefaults__ = member.__kwdefaults__
     return functools.update_wrapper(new, member)

@@ -17,20 +17,6 @@ def _array(x: Any) -> Any:
     return fnp.astype(x, np.promote_types(dtype_of(x), np.float64))
 
 
-@implements("spatial.minkowski_distance_p")
-def minkowski_distance_p(x: Any, y: Any, p: Any = 2.0) -> Any:
-    """`scipy.spatial.minkowski_distance_p`: the sum of |x - y|**p along the last axis, its maximum for p = inf.
-
-    >>> from funcad.scipy.spatial import minkowski_distance_p
-    >>> minkowski_distance_p([[0, 0], [0, 0]], [[1, 1], [0, 1]])
-    array([2., 1.])
-    """
-    apart = abs(fnp.atleast_1d(_array(y) - _array(x)))
-    if p == np.inf:
-        return fnp.max(apart, axis=-1)
-    return fnp.sum(apart if p == 1 else apart**p, axis=-1)
-
-
 @implements("spatial.minkowski_distance")
 def minkowski_distance(x: Any, y: Any, p: Any = 2.0) -> Any:
     """`scipy.spatial.minkowski_distance`: the norm of x - y of order p along the last axis; p is no traced value.
@@ -40,23 +26,6 @@ def minkowski_distance(x: Any, y: Any, p: Any = 2.0) -> Any:
     array([5., 1.])
     """
     return fnp.linalg.norm(fnp.atleast_1d(_array(y) - _array(x)), ord=p, axis=-1)
-
-
-@implements("spatial.distance_matrix")
-def distance_matrix(x: Any, y: Any, p: Any = 2.0, threshold: int = 1000000) -> Any:
-    """`scipy.spatial.distance_matrix`: the distances of all rows of x, (M, K), from all of y, (N, K), by the norm of order p.
-
-    `threshold`, of SciPy's own memory, changes nothing.
-
-    >>> from funcad.scipy.spatial import distance_matrix
-    >>> distance_matrix([[0, 0], [0, 1]], [[1, 0], [1, 1]])
-    array([[1.        , 1.41421356],
-           [1.41421356, 1.        ]])
-    """
-    x, y = _array(x), _array(y)
-    if shape_of(x)[-1] != shape_of(y)[-1]:
-        raise ValueError(f"x contains vectors of dimension {shape_of(x)[-1]} but y of {shape_of(y)[-1]}")
-    return minkowski_distance(x[:, None, :], y[None, :, :], p)
 
 
 @implements("spatial.procrustes")
