@@ -154,7 +154,6 @@ CALLS: dict[str, str] = {
     """,
     "scipy.spatial": """
         distance_matrix(m, m[:2] + 1)
-        minkowski_distance_p(m, m[::-1] + 1, 3)
     """,
     "scipy.linalg": """
         fiedler(v)

@@ -14,14 +14,15 @@ from funcad.scipy.spatial import transform as transform
 
 # isort: off
 from funcad.scipy.spatial.point_sets import (
-    geometric_slerp as geometric_slerp, minkowski_distance as minkowski_distance, procrustes as procrustes, tsearch as tsearch,
+    geometric_slerp as geometric_slerp, minkowski_distance as minkowski_distance,
+    minkowski_distance_p as minkowski_distance_p, procrustes as procrustes, tsearch as tsearch,
 )  # fmt: skip
 from funcad.scipy.spatial.structures import (
     ConvexHull as ConvexHull, Delaunay as Delaunay, KDTree as KDTree, Voronoi as Voronoi, cKDTree as cKDTree,
 )  # fmt: skip
 # isort: on
 
-distance_matrix, minkowski_distance_p = _by_own_code("spatial.distance_matrix"), _by_own_code("spatial.minkowski_distance_p")
+distance_matrix = _by_own_code("spatial.distance_matrix")
 
 __all__ = [
     "ConvexHull",

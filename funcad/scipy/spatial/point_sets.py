@@ -17,6 +17,20 @@ def _array(x: Any) -> Any:
     return fnp.astype(x, np.promote_types(dtype_of(x), np.float64))
 
 
+@implements("spatial.minkowski_distance_p")
+def minkowski_distance_p(x: Any, y: Any, p: Any = 2.0) -> Any:
+    """`scipy.spatial.minkowski_distance_p`: the sum of |x - y|**p along the last axis, its maximum for p = inf.
+
+    >>> from funcad.scipy.spatial import minkowski_distance_p
+    >>> minkowski_distance_p([[0, 0], [0, 0]], [[1, 1], [0, 1]])
+    array([2., 1.])
+    """
+    apart = abs(fnp.atleast_1d(_array(y) - _array(x)))
+    if p == np.inf:
+        return fnp.max(apart, axis=-1)
+    return fnp.sum(apart if p == 1 else apart**p, axis=-1)
+
+
 @implements("spatial.minkowski_distance")
 def minkowski_distance(x: Any, y: Any, p: Any = 2.0) -> Any:
     """`scipy.spatial.minkowski_distance`: the norm of x - y of order p along the last axis; p is no traced value.
