@@ -29,7 +29,8 @@ from funcad.host.real_types import is_a
 from funcad.memo import remembers, table, weak_table
 
 from funcad.host.where import (  # isort: skip
-    callee, caller, is_installed, is_internal, is_locked, noted, state, tracing, user_source, users_call, users_text,
+    callee, caller, is_installed, is_internal, is_locked, noted, state, static_number, tracing, user_source, users_call,
+    users_text,
 )
 from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
@@ -352,7 +353,6 @@ _STATEMENTS = {  # how the user's line begins, and what to write instead
     "elif": _IF,
     "assert": "assert in funcad.debug.callback(f, x), which calls f with the values when the program runs; or outside",
 }
-_STATIC = "make the argument static, jit(..., static_argnums=...): then it is Python's own number when f is traced"
 
 
 def _where() -> str:
@@ -428,7 +428,7 @@ def no_truth(what: Any, trace: str, offers: Callable[[str], bool]) -> TracerBool
 def no_integer(how: str, what: Any, trace: str, offers: Callable[[str], bool]) -> TracerIntegerConversionError:
     library, names = caller()
     remedy = {"range": "funcad.fori_loop(0, n, body_fun, carry) instead of a loop over range(n)",
-              "int": "x.astype(int) instead of int(x)"}.get(callee()[0], _STATIC)  # fmt: skip
+              "int": "x.astype(int) instead of int(x)"}.get(callee()[0]) or static_number(trace)  # fmt: skip
     if library == "scipy":
         remedy = _of_scipy(names, offers)
     if library == "subscript":

@@ -357,12 +357,17 @@ def _as_python(name: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -
     return function(x, y)
 
 
+def _repeats(x: Any, n: Any) -> bool:
+    """Is it a list or tuple times a whole number, which is no product: Python asks for the number's value?"""
+    return type(x) in (list, tuple) and n.dtype.kind in "iu" and not n.ndim and not isinstance(n, np.ndarray)
+
+
 def _arithmetic(function: Any, x: Any, y: Any) -> Any:
     """The general way: promotion, and Python's own rule that bools count as integers."""
     pair = with_integer(x, y)
     if pair is not None:
         return function(*pair)
-    if not (is_operand(x) and is_operand(y)):
+    if not (is_operand(x) and is_operand(y)) or function is arithmetic.product and (_repeats(x, y) or _repeats(y, x)):
         return NotImplemented
     operands = promote(x, y)
     if aval_of(operands[0]).weak and aval_of(operands[1]).weak and aval_of(operands[0]).dtype.kind == "b":
