@@ -44,7 +44,6 @@ MANY_PARAMETERS = {
     "scipy/signal/spectra.py istft": SCIPY,
     "scipy/signal/spectra.py spectrogram": SCIPY,
     "scipy/signal/spectra.py stft": SCIPY,
-    "scipy/signal/spectra.py welch": SCIPY,
     "scipy/sparse/factorized_systems.py eigsh": SCIPY,
     "scipy/sparse/krylov_solvers.py gmres": SCIPY,
     "scipy/sparse/krylov_solvers.py lsqr": SCIPY,

@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand, nearest
 from funcad.errors import FuncadError, TangentMismatchError
-from funcad.host.conversions import begins_lending, lends_all
+from funcad.host.conversions import begins_lending, lends_all, otherwise, own_meaning
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import is_a, ordinary
@@ -168,6 +168,9 @@ def check_leaves(leaves: Sequence[Any], what: str, example: Any = None, names: S
     for i, x in enumerate(leaves):
         try:
             aval_of(x)
+            own = None if "output" in what else own_meaning(type(x))
+            if own is not None:
+                raise otherwise(x, own)
         except FuncadError:  # it says more than that x is no array
             raise
         except TypeError as error:

@@ -19,7 +19,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
-from funcad.host.conversions import conversion_of, plainly
+from funcad.host.conversions import conversion_of, own_meaning, plainly
 from funcad.host.devices import NAMESPACES, device_in_use
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted, outside, state
@@ -395,6 +395,8 @@ class Gradient(Remade):
                 continue
             try:
                 aval = aval_of(x)
+                if own_meaning(type(x)) is not None:
+                    raise TypeError
             except TypeError:
                 if list(positional_names(self.f))[:1] == ["self"]:
                     raise TypeError(

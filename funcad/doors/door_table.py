@@ -51,7 +51,7 @@ drawing, seeding, shuffling, unseeded = [_later(f"draws.{name}") for name in ("d
 backend = _later(_SCIPY + "backend")
 operator_dtype = _later(_SCIPY + "operator_dtype")
 of_ufuncs = _later(_SCIPY + "of_ufuncs")
-distribution = _later(_SCIPY + "distribution")
+distribution, expectation = _later(_SCIPY + "distribution"), _later(_SCIPY + "expectation")
 method_of = _later(_SCIPY + "method_of")
 interpolator = _later(_SCIPY + "interpolator")
 rotation = _later(_SCIPY + "rotation")
@@ -239,7 +239,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.stats": {
         **_all(distribution, "rv_continuous.freeze rv_continuous.pdf rv_continuous.logpdf rv_discrete.pmf rv_discrete.logpmf"),
         **_all(distribution, *[f"{kind}.{m}" for kind in ("rv_continuous", "rv_discrete") for m in
-               "cdf logcdf sf logsf ppf isf expect".split()]),
+               "cdf logcdf sf logsf ppf isf".split()]),
+        **_all(expectation, "rv_continuous.expect rv_discrete.expect"),
         **_all(distribution, *[f"rv_continuous.{m}" for m in
                "mean var std median stats moment entropy interval support rvs".split()]),
         **_all(spatial_object, "gaussian_kde.__init__ gaussian_kde.evaluate gaussian_kde.logpdf"),

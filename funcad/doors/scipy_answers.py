@@ -6,6 +6,7 @@ values the counterpart is made when it meets a traced value.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from _thread import get_ident
 from collections.abc import Callable
@@ -52,6 +53,17 @@ def distribution(name: str, original: Callable[..., Any]) -> Answer:
         return getattr(found, method)(*args, **kwargs)
 
     return holds_traced, own
+
+
+def expectation(name: str, original: Callable[..., Any]) -> Answer:
+    """`rv_continuous.expect`, whose parameters may be known where its function closes over traced values."""
+    of_traced = distribution(name, original)[1]
+
+    def own(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
+        methods = [functools.partial(f, self) for f in (original, of_traced)]
+        return calling(name, *methods)[1](func, *args, **kwargs)
+
+    return calling(name, original)[0], own
 
 
 def method_of(name: str, original: Callable[..., Any]) -> Answer:

@@ -29,7 +29,8 @@ from funcad.host.real_types import is_a
 from funcad.memo import remembers, table, weak_table
 
 from funcad.host.where import (  # isort: skip
-    callee, caller, is_installed, is_internal, is_locked, noted, state, tracing, user_source, users_call, users_text,
+    callee, caller, is_installed, is_internal, is_locked, noted, state, static_number, tracing, user_source, users_call,
+    users_text,
 )
 from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
@@ -352,7 +353,6 @@ _STATEMENTS = {  # how the user's line begins, and what to write instead
     "elif": _IF,
     "assert": "assert in funcad.debug.callback(f, x), which calls f with the values when the program runs; or outside",
 }
-_STATIC = "make the argument static, jit(..., static_argnums=...): then it is Python's own number when f is traced"
 
 
 def _where() -> str:
@@ -428,7 +428,7 @@ def no_truth(what: Any, trace: str, offers: Callable[[str], bool]) -> TracerBool
 def no_integer(how: str, what: Any, trace: str, offers: Callable[[str], bool]) -> TracerIntegerConversionError:
     library, names = caller()
     remedy = {"range": "funcad.fori_loop(0, n, body_fun, carry) instead of a loop over range(n)",
-              "int": "x.astype(int) instead of int(x)"}.get(callee()[0], _STATIC)  # fmt: skip
+              "int": "x.astype(int) instead of int(x)"}.get(callee()[0]) or static_number(trace)  # fmt: skip
     if library == "scipy":
         remedy = _of_scipy(names, offers)
     if library == "subscript":
@@ -588,6 +588,27 @@ def conversion_of(kind: type) -> str | None:
     """How an array of another library, with labels or units or of an engine of its own, is handed over; None of all others."""
     libraries = [k.__module__.partition(".")[0] for k in kind.__mro__]
     return next((text for name in libraries for text in [_CONVERSIONS.get(name) or _APART.get(name)] if text), None)
+
+
+_OPERATORS = "add sub mul truediv floordiv mod pow matmul".split()
+_MEANING = [*[f"__{side}{name}__" for side in ("", "r") for name in _OPERATORS], "__array_ufunc__", "__array_function__"]
+_MEANING += ["__neg__", "__abs__", "__getitem__"]
+
+
+def own_meaning(kind: type) -> str | None:
+    """The operator or protocol by which a user's subclass of np.ndarray computes as no array does; None of all others."""
+    if kind is np.ndarray or not issubclass(kind, np.ndarray) or kind.__module__.partition(".")[0] == "numpy":
+        return None
+    return next((name for name in _MEANING if getattr(kind, name) is not getattr(np.ndarray, name)), None)
+
+
+def otherwise(x: Any, name: str) -> TypeError:
+    """Of an argument whose class has an operator of its own, which plain elements would lose."""
+    kind = type(x).__name__
+    return TypeError(
+        f"funcad traces the elements of an argument as a plain array; {kind} has {name} of its own, which they would lose.\n"
+        f"Remedy: pass np.asarray(x), and make it one inside the function: x.view({kind})."
+    )
 
 
 def their_say(*operands: Any) -> Any:

@@ -401,6 +401,13 @@ FOREIGN = {  # what others say when they get a traced value or an array, and wha
 }
 
 
+def static_number(trace: str) -> str:
+    """What to do about a number that Python needs while f is traced: only an argument of jit's can be static."""
+    if trace.startswith("jit("):
+        return "make the argument static, jit(..., static_argnums=...): then it is Python's own number when f is traced"
+    return "give the largest size that it has there, most, and np.arange(most) < n selects the elements that count"
+
+
 def for_user(error: Exception) -> Exception:
     """The error without our frames; what NumPy says of traced elements (`a[i] = x`) and shapes explained."""
     traceback = strip_traceback(error.__traceback__, not isinstance(error, FuncadError))
@@ -436,7 +443,7 @@ def for_user(error: Exception) -> Exception:
             error = TracerIntegerConversionError(
                 f"np.zeros, np.ones, np.empty or their like got a traced number as shape, but inside {got[1]} it has "
                 "no value.\n"
-                "Remedy: make the argument static, jit(..., static_argnums=...)."
+                f"Remedy: {static_number(got[1])}."
             )
             error.__suppress_context__ = True
     if type(error) is ValueError and isinstance(cause, BufferNeeded):  # NumPy's words for it say nothing

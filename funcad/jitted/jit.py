@@ -24,6 +24,7 @@ from funcad.backends.engines import program_of
 from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
 from funcad.errors import NotCompiledWarning
+from funcad.host.conversions import own_meaning
 from funcad.host.devices import device_in_use
 from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
@@ -743,6 +744,8 @@ class Core:
         for x in leaves:
             try:
                 avals.append(aval_of(x))
+                if own_meaning(type(x)) is not None:
+                    raise TypeError
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords), self.argument_names(args))
         leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)

@@ -43,8 +43,8 @@ from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
 from funcad.host.where import outside, tracing
 from funcad.ir.tracer import Tracer
-from funcad.memo import remembers, table, weak_table
-from funcad.numpy.dispatch import is_traced, where_am_i, whole_table
+from funcad.memo import table, weak_table
+from funcad.numpy.dispatch import TABLE, is_traced, where_am_i
 from funcad.writes.plain import PLAIN, buffer, lent
 
 # -- numbers and types
@@ -764,29 +764,25 @@ def _compiled(f: Any) -> Callable[..., Any]:
     return compiled
 
 
-@remembers(same=None)
-def _of_numpy() -> dict[int, Any]:
-    """id of NumPy's function: funcad's."""
-    ours = Tracer.namespace.numpy
-    found: dict[int, Any] = {}
-    for theirs, own in ((np, ours), (np.linalg, ours.linalg), (np.fft, ours.fft)):
-        for name in dir(theirs):
-            f, rule = vars(theirs).get(name), getattr(own, name, None)
-            if (
-                not callable(f)
-                or isinstance(f, (type, np.ufunc))
-                or not callable(rule)
-                or isinstance(rule, type)
-            ):
-                continue
-            rule = maker(name, rule) if theirs is np else rule
-            found[id(f)] = found[id(getattr(f, "_implementation", f))] = rule
-    for f in (
-        np.may_share_memory,
-        np.shares_memory,
-    ):  # an array that is traced is that of the value which it names
-        found[id(f)] = found[id(getattr(f, "_implementation", f))] = functools.partial(_shares, f)
-    return found
+_SHARING = {f.__name__: f for f in (np.may_share_memory, np.shares_memory)}
+
+
+def _of_numpy(f: Any) -> Any:
+    """funcad's function for one of NumPy's, which NumPy has under its name; None of all others."""
+    name = getattr(f, "__name__", None)
+    if type(name) is not str or isinstance(f, (type, np.ufunc)):
+        return None
+    for library, path in ((np, ()), (np.linalg, ("linalg",)), (np.fft, ("fft",))):
+        public = vars(library).get(name)
+        if public is None or public is not f and getattr(public, "_implementation", None) is not f:
+            continue
+        if name in _SHARING:  # an array that is traced is that of the value which it names
+            return functools.partial(_shares, _SHARING[name])
+        ours = functools.reduce(getattr, path, Tracer.namespace.numpy)
+        rule = getattr(ours, name, None)
+        if callable(rule) and not isinstance(rule, type):
+            return maker(name, rule) if library is np else rule
+    return None
 
 
 def _shares(f: Callable[..., bool], x: Any, y: Any, max_work: Any = None) -> bool:
@@ -795,7 +791,7 @@ def _shares(f: Callable[..., bool], x: Any, y: Any, max_work: Any = None) -> boo
 
 def counterpart(f: Any) -> Any:
     """funcad's own function for one of NumPy's or SciPy's, or None."""
-    rule = _of_numpy().get(id(f))
+    rule = _of_numpy(f)
     parts = str(getattr(f, "__module__", "")).split(".")
     name = getattr(f, "__name__", None)
     if rule is not None or parts[0] != "scipy" or len(parts) < 2 or type(name) is not str:
@@ -805,7 +801,8 @@ def counterpart(f: Any) -> Any:
     if public is None or public is not f and getattr(public, "__wrapped__", None) is not f:
         return None
     ours = getattr(Tracer.namespace.scipy, parts[1], None)
-    return _of_arrays(getattr(ours, name)) if name in dir(ours) else None
+    rule = getattr(ours, name) if name in dir(ours) else None
+    return None if hasattr(rule, "by_own_code") else _of_arrays(rule)
 
 
 def _of_arrays(f: Any) -> Any:
@@ -880,7 +877,7 @@ def stand_in(x: Any) -> Any:
     rule = counterpart(x)
     if rule is not None:
         return rule
-    if hasattr(x, "_implementation") and x in whole_table():  # NumPy hands it over by itself
+    if hasattr(x, "_implementation") and x in TABLE:  # NumPy hands it over by itself
         return x
     f = getattr(x, "_implementation", x)
     if isinstance(f, types.FunctionType):

@@ -94,13 +94,18 @@ def _conjugate(x: Any) -> Any:
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
     kind = next(iter((*args, *kwargs.values())), np.ndarray)
-    is_array = isinstance(kind, type) and issubclass(kind, np.ndarray)
+    is_array = isinstance(kind, type) and (issubclass(kind, np.ndarray) or hasattr(kind, "stands_for"))
+    named = getattr(kind, "__name__", "") == "matrix"
     if kind is np.ndarray or not is_array and np.dtype(kind) == x.dtype:
         return indexing.getitem(x, ...)
     if is_array:
+        subclasses = import_module("funcad.numpy.subclasses")
+        standing = kind if issubclass(kind, subclasses.Viewed) else subclasses.standing_for(kind)
+        if standing is not None:
+            return subclasses.made(standing, indexing.getitem(x, ...), x)
         raise TypeError(
-            f"x.view({kind.__name__}) of a traced value{where_am_i()}: objects of such classes hold no traced values.\n"
-            f"Remedy: write functions of x in the place of methods of {kind.__name__}."
+            f"x.view({kind.__name__}) of a traced value{where_am_i()}: NumPy's {kind.__name__} holds no traced values.\n"
+            f"Remedy: write functions of x in the place of methods of {kind.__name__}{'; x @ y for * of matrices' * named}."
         )
     raise TypeError(
         f"x.view() of a traced value{where_am_i()}: a traced value has no memory.\n"
@@ -369,12 +374,17 @@ def _as_python(name: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -
     return function(x, y)
 
 
+def _repeats(x: Any, n: Any) -> bool:
+    """Is it a list or tuple times a whole number, which is no product: Python asks for the number's value?"""
+    return type(x) in (list, tuple) and n.dtype.kind in "iu" and not n.ndim and not isinstance(n, np.ndarray)
+
+
 def _arithmetic(function: Any, x: Any, y: Any) -> Any:
     """The general way: promotion, and Python's own rule that bools count as integers."""
     pair = with_integer(x, y)
     if pair is not None:
         return function(*pair)
-    if not (is_operand(x) and is_operand(y)):
+    if not (is_operand(x) and is_operand(y)) or function is arithmetic.product and (_repeats(x, y) or _repeats(y, x)):
         return NotImplemented
     operands = promote(x, y)
     if aval_of(operands[0]).weak and aval_of(operands[1]).weak and aval_of(operands[0]).dtype.kind == "b":

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from funcad.host.conversions import their_say
+from funcad.host.conversions import own_meaning, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
 from funcad.host.real_types import is_a, native_dtype
 from funcad.host.where import state, tracing, user_source
@@ -100,7 +100,7 @@ def is_operand(x: Any) -> bool:
     if overrides(kind, "__array_ufunc__") or getattr(x, "__array_priority__", 0.0) > Tracer.__array_priority__:
         return False
     if is_a(x, np.ndarray):
-        return x.dtype.kind in KINDS
+        return x.dtype.kind in KINDS and own_meaning(kind) is None
     if kind in NAMESPACES or is_a(x, (int, float, complex)) or is_labelled(kind):
         return True
     return device_in_use() and namespace_of((x,)) is not np

@@ -16,7 +16,7 @@ from typing import Any
 
 from funcad.ir.aval import Function
 from funcad.memo import remembers
-from funcad.numpy.dispatch import documented, find, is_traced, lifted, public_function
+from funcad.numpy.dispatch import documented, find, lifted, public_function
 from funcad.primitives.special_rules import ufunc_behind
 from funcad.unjitted.remembered import remembered
 
@@ -62,7 +62,7 @@ def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[s
         text = f"module '{module}' has no attribute {name!r}"
         theirs = None if name.startswith("_") else scipy_function(f"{module.removeprefix('funcad.scipy.')}.{name}")
         if isinstance(theirs, FunctionType):
-            return _by_own_code(f"scipy.{module.removeprefix('funcad.scipy.')}.{name}", theirs)
+            return functools.update_wrapper(by_own_code(f"{module.removeprefix('funcad.scipy.')}.{name}"), theirs)
         if theirs is not None:
             text += (
                 ".\nscipy has it: call it on values without derivative (funcad.stop_gradient(x)), in funcad.pure_callback "
@@ -73,15 +73,15 @@ def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[s
     return __getattr__
 
 
-def _by_own_code(name: str, theirs: FunctionType) -> Callable[..., Any]:
-    """SciPy's function, which runs by its own code on traced values."""
-    own = importlib.import_module("funcad.lifting.own_answers").own_answer(theirs, name)
+def by_own_code(name: str) -> Callable[..., Any]:
+    """The public function `scipy.<name>`, SciPy's own, whose code runs on traced values (funcad/lifting)."""
 
-    @functools.wraps(theirs)
-    def public(*args: Any, **kwargs: Any) -> Any:
-        return (own if is_traced(args, kwargs) else theirs)(*args, **kwargs)
+    def implementation(*args: Any, **kwargs: Any) -> Any:
+        own = importlib.import_module("funcad.lifting.own_answers")
+        return own.own_answer(scipy_function(name), f"scipy.{name}")(*args, **kwargs)
 
-    public.scipy_name = name  # type: ignore[attr-defined]
+    implementation.__name__ = implementation.__qualname__ = name.rpartition(".")[2]
+    public = implements(name)(implementation)
     public.by_own_code = True  # type: ignore[attr-defined]
     return public
 

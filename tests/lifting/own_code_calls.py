@@ -129,6 +129,9 @@ CALLS: dict[str, str] = {
         tf2ss(b, a)
         lsim((b, a), x, t)
         deconvolve(x, b)
+        coherence(x, y, 1.0, "hann", 6)
+        periodogram(x)
+        welch(x, 1.0, "hann", 6)
         chirp(t, 1.0, 1.0, 6.0)
         sawtooth(x)
         gausspulse(t)
@@ -145,7 +148,15 @@ CALLS: dict[str, str] = {
         lp2lp(b, a)
         lp2hp(b, a)
     """,
+    "scipy.integrate": """
+        cumulative_trapezoid(x)
+        romb(big[:17])
+    """,
+    "scipy.spatial": """
+        distance_matrix(m, m[:2] + 1)
+    """,
     "scipy.linalg": """
+        fiedler(v)
         cdf2rdf(v.astype(complex), np.eye(4))
         subspace_angles(m, m + 1)
         expm_cond(sq)

@@ -596,17 +596,6 @@ def test_masked_elements_reach_no_derivative() -> None:
     assert funcad.hessian(f)(np.array([-1.0, 1.0, 4.0]))[1, 1] == pytest.approx(-0.25)
 
 
-class Vector(np.ndarray):
-    def length(self) -> Any:
-        return np.sqrt((self * self).sum())
-
-
-def test_views_as_subclasses_are_refused_by_name() -> None:
-    with pytest.raises(TypeError, match=r"x.view\(Vector\)(.|\n)*functions of x"):
-        grad(lambda x: x.view(Vector).length())(X)
-    assert grad(lambda x: np.sqrt((x.view(np.ndarray) * x.view(float)).sum()))(X) == pytest.approx(X / X.view(Vector).length())
-
-
 def test_structured_arrays_without_traced_values_are_numpys() -> None:
     def f(x: Any) -> Any:
         table = np.zeros(2, dtype=[("p", float), ("q", int)])

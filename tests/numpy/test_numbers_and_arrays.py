@@ -88,3 +88,19 @@ def test_nobody_writes_the_imaginary_part_of_a_real_array_of_rank_0(made: Any) -
     x = np.array(3.0)
     assert f(x) == fc.jit(f)(x) == 6.0 and fc.grad(f)(x) == fc.jit(fc.grad(f))(x) == 2.0
     assert fc.jvp(f, (x,), (x,))[1] == 6.0
+
+
+def test_a_list_times_a_whole_number_is_repeated_or_refused() -> None:
+    """Python asks for the number's value; where there is none, the product would be another answer."""
+    f = lambda n: np.max(np.array([1.0, 2.0] * n))
+    assert [f(n) for n in np.arange(1, 4)] == [2.0, 2.0, 2.0]
+    np.testing.assert_array_equal(fc.vmap(f)(np.arange(1, 4)), [2.0, 2.0, 2.0])
+    assert fc.jit(f)(np.int64(3)) == 2.0 and fc.jit(f)(np.array(3)) == f(np.array(3)) == 6.0
+    with pytest.raises(fc.errors.TracerIntegerConversionError, match=r"body of scan(.|\n)*np.arange\(most\) < n"):
+        fc.scan(lambda c, n: (c, f(n)), 0.0, np.arange(1, 4))
+    with pytest.raises(fc.errors.TracerIntegerConversionError, match=r"static_argnums"):
+        fc.jit(f, guards=False)(3)
+    most = np.array([1.0, 2.0] * 3)
+    g = lambda n: np.max(np.where(np.arange(6) < 2 * n, most, 0.0))  # what the refusal says
+    np.testing.assert_array_equal(fc.scan(lambda c, n: (c, g(n)), 0.0, np.arange(1, 4))[1], [2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(fc.jit(lambda x: [1.0, 2.0] * x)(np.array([1, 2])), [1.0, 4.0])

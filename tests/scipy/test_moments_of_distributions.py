@@ -105,6 +105,28 @@ def test_in_every_transformation(what: str) -> None:
     assert hessian(f)(p) @ v == pytest.approx(bent, rel=1e-4, abs=1e-6)
 
 
+KNOWN: dict[str, Any] = {
+    "norm": lambda a: stats.norm.expect(lambda x: np.exp(-a * x * x)),
+    "place": lambda a: stats.norm.expect(lambda x: np.cos(a * x), loc=1.0, scale=2.0),
+    "by name": lambda a: stats.norm.expect(func=lambda x: np.cos(a * x), scale=2.0),
+    "shape": lambda a: stats.gamma.expect(lambda x: a**2 * x**2, args=(2.0,)),
+    "frozen": lambda a: stats.gamma(2.0, scale=0.5).expect(lambda x: np.sin(a * x)),
+    "ends": lambda a: stats.norm.expect(lambda x: a**3 * x, lb=0.0, ub=3.0, conditional=True),
+    "sum": lambda a: stats.poisson.expect(lambda k: np.exp(-a * k), args=(2.0,)),
+    "frozen sum": lambda a: stats.binom(5, 0.3).expect(lambda k: a**k),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_expectations_of_known_parameters_over_a_traced_closure(name: str) -> None:
+    f, a = KNOWN[name], 0.7
+    slope = (f(a + 1e-5) - f(a - 1e-5)) / 2e-5
+    assert grad(f)(a) == pytest.approx(slope, rel=1e-6)
+    assert jit(grad(f))(a) == pytest.approx(slope, rel=1e-6) and jit(f)(a) == pytest.approx(f(a), rel=1e-9)
+    np.testing.assert_allclose(funcad.vmap(grad(f))(np.array([a, a])), [slope] * 2, rtol=1e-6)
+    assert grad(grad(f))(a) == pytest.approx((grad(f)(a + 1e-5) - grad(f)(a - 1e-5)) / 2e-5, rel=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
 def test_expectations_with_bad_parameters_are_nan() -> None:
     assert np.isnan(funcad.value_and_grad(lambda s: stats.gamma(s).expect(lambda v: v))(-1.0)).all()

@@ -409,17 +409,6 @@ def _with_initial(result: Any, initial: Any, axis: int, rank: int) -> Any:
     return move(result, rank - 1, axis)
 
 
-@implements("integrate.cumulative_trapezoid", lift=True)
-def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    y, axis, rank = _lines(y, axis)
-    if not shape_of(y)[-1]:
-        raise ValueError("At least one point is required along `axis`.")
-    if initial is not None and initial != 0:
-        raise ValueError("`initial` must be `None` or `0`.")
-    parts = _steps(x, dx, y, axis, rank) * (y[..., 1:] + y[..., :-1]) / 2.0
-    return _with_initial(np.cumsum(parts, axis=-1), initial, axis, rank)
-
-
 @implements("integrate.simpson", lift=True)
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """`scipy.integrate.simpson`: with an even number of samples the last interval has a rule of its own."""
@@ -484,24 +473,3 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
 
 def _double(x: Any) -> Any:
     return convert(x, np.result_type(dtype_of(x), float))
-
-
-@implements("integrate.romb", lift=True)
-def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
-    refuse("integrate.romb", show=show or None)
-    y, axis, _ = _lines(y, axis)
-    y = _double(y)
-    intervals = shape_of(y)[-1] - 1
-    levels = intervals.bit_length() - 1
-    if intervals < 1 or 1 << levels != intervals:
-        raise ValueError("Number of samples must be one plus a non-negative power of 2.")
-    h = intervals * dx
-    row = [(y[..., 0] + y[..., -1]) / 2.0 * h]
-    for level in range(1, levels + 1):
-        step = intervals >> level
-        h = h / 2.0
-        better = [0.5 * row[0] + h * np.sum(y[..., step : intervals : 2 * step], axis=-1)]
-        for j in range(1, level + 1):
-            better.append(better[-1] + (better[-1] - row[j - 1]) / (4.0**j - 1.0))
-        row = better
-    return row[-1]

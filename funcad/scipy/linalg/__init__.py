@@ -10,6 +10,7 @@ import typing as _typing
 
 from funcad.configuration import public_names as _public_names
 from funcad.scipy.door import absent as _absent
+from funcad.scipy.door import by_own_code as _by_own_code
 
 # isort: off
 from funcad.numpy.linalg import funm_sym as funm_sym
@@ -24,13 +25,15 @@ from funcad.scipy.linalg.decompositions import (
 )  # fmt: skip
 from funcad.scipy.linalg.solving import (
     block_diag as block_diag, cho_factor as cho_factor, cho_solve as cho_solve, cholesky as cholesky, circulant as circulant,
-    companion as companion, convolution_matrix as convolution_matrix, det as det, dft as dft, fiedler as fiedler,
+    companion as companion, convolution_matrix as convolution_matrix, det as det, dft as dft,
     hadamard as hadamard, hankel as hankel, helmert as helmert, hilbert as hilbert, inv as inv, invhilbert as invhilbert,
     invpascal as invpascal, khatri_rao as khatri_rao, leslie as leslie, lu as lu, lu_factor as lu_factor, lu_solve as lu_solve,
     pascal as pascal, solve as solve, solve_circulant as solve_circulant, solve_toeplitz as solve_toeplitz,
     solve_triangular as solve_triangular, toeplitz as toeplitz,
 )  # fmt: skip
 # isort: on
+
+fiedler = _by_own_code("linalg.fiedler")
 
 _EQUATIONS = (  # of matrix_equations.py
     "coshm cosm expm expm_frechet logm null_space orth sinhm sinm solve_continuous_are solve_continuous_lyapunov "

@@ -13,7 +13,7 @@ import numpy as np
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.promote import array_of, promote_dtype, result_dtype
 from funcad.primitives import linear_systems
-from funcad.primitives.arithmetic import abs_, div, mul, neg, sub
+from funcad.primitives.arithmetic import div, mul, neg
 from funcad.primitives.basic_indexing import gather, scatter, static_slice, take_along
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import conj
@@ -141,15 +141,6 @@ def leslie(f: Any, s: Any) -> Any:
         raise ValueError("The length of s must be one less than the length of f")
     below = broadcast_to(reshape(s, shape=(n - 1, 1)), (n - 1, n))
     return _under(f, mul(below, identity(below)))
-
-
-@implements("linalg.fiedler", lift=True)
-def fiedler(a: Any) -> Any:
-    """The matrix of the absolute differences of the elements of a."""
-    a = _vector("fiedler", array_of(a))
-    n = shape_of(a)[0]
-    columns, rows = (broadcast_to(reshape(a, shape=s), (n, n)) for s in ((n, 1), (1, n)))
-    return abs_(sub(columns, rows))
 
 
 @implements("linalg.convolution_matrix", lift=True)

@@ -13,6 +13,7 @@ import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
+from funcad.scipy.door import by_own_code as _by_own_code
 
 # isort: off
 from funcad.scipy.ndimage.image_filters import medfilt as medfilt, medfilt2d as medfilt2d
@@ -26,10 +27,12 @@ from funcad.scipy.signal.filters import (
     sosfilt_zi as sosfilt_zi, sosfiltfilt as sosfiltfilt,
 )  # fmt: skip
 from funcad.scipy.signal.spectra import (
-    coherence as coherence, csd as csd, istft as istft, periodogram as periodogram, spectrogram as spectrogram, stft as stft,
-    welch as welch,
+    csd as csd, istft as istft, spectrogram as spectrogram, stft as stft,
 )  # fmt: skip
 # isort: on
+
+coherence, periodogram = _by_own_code("signal.coherence"), _by_own_code("signal.periodogram")
+welch = _by_own_code("signal.welch")
 
 __all__ = [n for n, v in globals().items() if not n.startswith("_") and type(v) is not type(_importlib)]
 

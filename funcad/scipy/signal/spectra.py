@@ -17,7 +17,6 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import at
 from funcad.numpy.promote import axis_of, move
-from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import conj
 from funcad.primitives.fourier import weighted
 from funcad.primitives.placement import capture_as_inputs
@@ -182,65 +181,6 @@ def csd(
     options = _Segments(window, nperseg, noverlap, nfft, detrend, return_onesided)
     f, _, power = _cross(x, y, fs, options, scaling, axis)
     return f, _averaged(power, average)
-
-
-@implements("signal.welch")
-def welch(
-    x: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: Any = None,
-    noverlap: Any = None,
-    nfft: Any = None,
-    detrend: Any = "constant",
-    return_onesided: bool = True,
-    scaling: str = "density",
-    axis: int = -1,
-    average: str = "mean",
-) -> Any:
-    return csd(x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
-
-
-@implements("signal.periodogram")
-def periodogram(
-    x: Any,
-    fs: Any = 1.0,
-    window: Any = "boxcar",
-    nfft: Any = None,
-    detrend: Any = "constant",
-    return_onesided: bool = True,
-    scaling: str = "density",
-    axis: int = -1,
-) -> Any:
-    x = floating(x)
-    place = axis_of(axis, len(shape_of(x)))
-    n = shape_of(x)[place]
-    nfft = n if nfft is None else int(nfft)
-    if nfft < n:
-        x, n = piece(x, 0, nfft, place), nfft
-    if not isinstance(window, (str, tuple)) and len(window) != n:
-        raise ValueError("the size of the window must be the same size of the input on the specified axis")
-    return welch(x, fs, window, n, 0, nfft, detrend, return_onesided, scaling, axis)
-
-
-@implements("signal.coherence")
-def coherence(
-    x: Any,
-    y: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: Any = None,
-    noverlap: Any = None,
-    nfft: Any = None,
-    detrend: Any = "constant",
-    axis: int = -1,
-) -> Any:
-    options: Any = (fs, window, nperseg, noverlap, nfft, detrend)
-    x, y = capture_as_inputs([x, y], [x, y])
-    f, pxx = welch(x, *options, axis=axis)
-    _, pyy = welch(y, *options, axis=axis)
-    _, pxy = csd(x, y, *options, axis=axis)
-    return f, (np.square(np.real(pxy)) + np.square(np.imag(pxy))) / pxx / pyy
 
 
 @implements("signal.spectrogram")

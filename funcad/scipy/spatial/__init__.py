@@ -8,18 +8,21 @@ import typing as _typing
 
 from funcad.configuration import public_names as _public_names
 from funcad.scipy.door import absent as _absent
+from funcad.scipy.door import by_own_code as _by_own_code
 from funcad.scipy.spatial import distance as distance
 from funcad.scipy.spatial import transform as transform
 
 # isort: off
 from funcad.scipy.spatial.point_sets import (
-    distance_matrix as distance_matrix, geometric_slerp as geometric_slerp, minkowski_distance as minkowski_distance,
+    geometric_slerp as geometric_slerp, minkowski_distance as minkowski_distance,
     minkowski_distance_p as minkowski_distance_p, procrustes as procrustes, tsearch as tsearch,
 )  # fmt: skip
 from funcad.scipy.spatial.structures import (
     ConvexHull as ConvexHull, Delaunay as Delaunay, KDTree as KDTree, Voronoi as Voronoi, cKDTree as cKDTree,
 )  # fmt: skip
 # isort: on
+
+distance_matrix = _by_own_code("spatial.distance_matrix")
 
 __all__ = [
     "ConvexHull",

@@ -42,23 +42,6 @@ def minkowski_distance(x: Any, y: Any, p: Any = 2.0) -> Any:
     return fnp.linalg.norm(fnp.atleast_1d(_array(y) - _array(x)), ord=p, axis=-1)
 
 
-@implements("spatial.distance_matrix")
-def distance_matrix(x: Any, y: Any, p: Any = 2.0, threshold: int = 1000000) -> Any:
-    """`scipy.spatial.distance_matrix`: the distances of all rows of x, (M, K), from all of y, (N, K), by the norm of order p.
-
-    `threshold`, of SciPy's own memory, changes nothing.
-
-    >>> from funcad.scipy.spatial import distance_matrix
-    >>> distance_matrix([[0, 0], [0, 1]], [[1, 0], [1, 1]])
-    array([[1.        , 1.41421356],
-           [1.41421356, 1.        ]])
-    """
-    x, y = _array(x), _array(y)
-    if shape_of(x)[-1] != shape_of(y)[-1]:
-        raise ValueError(f"x contains vectors of dimension {shape_of(x)[-1]} but y of {shape_of(y)[-1]}")
-    return minkowski_distance(x[:, None, :], y[None, :, :], p)
-
-
 @implements("spatial.procrustes")
 def procrustes(data1: Any, data2: Any) -> tuple[Any, Any, Any]:
     """`scipy.spatial.procrustes`: two sets of points, (n, d), centred and scaled, the second turned onto the first.

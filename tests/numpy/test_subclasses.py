@@ -1,0 +1,218 @@
+"""Users' subclasses of np.ndarray: views of traced values, constants beside them, and arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import grad, jit, jvp, vmap
+
+X = np.array([1.0, 2.0, 3.0])
+A = np.array([[2.0, 1.0], [0.5, 3.0]])
+
+
+class Info(np.ndarray):
+    """An attribute that results inherit, as NumPy's manual writes it."""
+
+    def __new__(cls, data: Any, info: Any = None) -> Any:
+        made = np.asarray(data).view(cls)
+        made.info = info
+        return made
+
+    def __array_finalize__(self, template: Any) -> None:
+        if template is not None:
+            self.info = getattr(template, "info", None)
+
+
+class Vector(np.ndarray):
+    """Methods and properties."""
+
+    def length(self) -> Any:
+        return np.sqrt((self * self).sum())
+
+    @property
+    def unit(self) -> Any:
+        return self / self.length()
+
+    def project(self, other: Any) -> Any:
+        return (self @ other) / self.length() ** 2 * self
+
+    @classmethod
+    def of(cls, *parts: Any) -> Any:
+        return np.array(parts).view(cls)
+
+
+class Shifted(Vector):
+    """A subclass of a subclass, with super()."""
+
+    def length(self) -> Any:
+        return super().length() + 1.0
+
+    def __array_finalize__(self, template: Any) -> None:
+        super().__array_finalize__(template)
+        self.origin = getattr(template, "origin", 0.5)
+
+
+class Unit(np.ndarray):
+    """Ufuncs of its own."""
+
+    __array_priority__ = 1000
+
+    def __new__(cls, data: Any, unit: str = "") -> Any:
+        made = np.asarray(data).view(cls)
+        made.unit = unit
+        return made
+
+    def __array_finalize__(self, template: Any) -> None:
+        self.unit = getattr(template, "unit", "")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        units = [x.unit for x in inputs if isinstance(x, Unit)]
+        plain = [np.asarray(x) if isinstance(x, Unit) else x for x in inputs]
+        out = getattr(ufunc, method)(*plain, **kwargs)
+        return Unit(out, "*".join(units) if ufunc is np.multiply else units[0])
+
+
+class Logged(np.ndarray):
+    """NumPy's own `__array_ufunc__` by super(), on plain views."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        plain = [x.view(np.ndarray) if isinstance(x, Logged) else x for x in inputs]
+        found = getattr(ufunc, method)(*plain, **kwargs)
+        return np.asarray(found).view(Logged) if np.ndim(found) else found
+
+
+class Mat(np.ndarray):
+    """Operators of its own, as np.matrix has them."""
+
+    def __mul__(self, other: Any) -> Any:
+        return (np.asarray(self) @ np.asarray(other)).view(Mat)
+
+    def __rmul__(self, other: Any) -> Any:
+        return (np.asarray(other) @ np.asarray(self)).view(Mat)
+
+
+class Wrapped(np.ndarray):
+    """Results that say where they come from."""
+
+    made_by = "user"
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        out = super().__array_wrap__(array, context, return_scalar)
+        out.made_by = context[0].__name__ if context else "method"
+        return out
+
+
+class Periodic(np.ndarray):
+    """Indices of its own."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return super().__getitem__(index % len(self) if isinstance(index, int) else index)
+
+
+def in_place(x: Any) -> Any:
+    y = (x * 2.0).view(Info)
+    y += x
+    y[0] = x[1] * 3.0
+    return (y * y).sum()
+
+
+def attributes(x: Any) -> Any:
+    y = Info(x, {"scale": 3.0})
+    z = np.sin(y)[1:] * 2.0
+    assert isinstance(y, Info) and isinstance(z, Info) and isinstance(z.T.copy().reshape(-1), Info)
+    assert y.shape == (3,) and len(z) == 2 and z.ndim == 1 and y.dtype == float
+    return z.sum() * z.info["scale"]
+
+
+def which(x: Any) -> Any:
+    y = x.view(Vector)
+    kinds = [isinstance(f(y), Vector) for f in (np.sort, np.cumsum, np.flip, np.diff, np.fft.fft, np.outer and np.hstack)]
+    assert kinds == [True, True, True, True, False, False]
+    return np.sum(np.sort(y) * np.cumsum(y))
+
+
+def units(x: Any) -> Any:
+    found = Unit(x, "m") * Unit(X, "s") * 2.0
+    assert isinstance(found, Unit) and found.unit.startswith("m*s")
+    return np.asarray(found).sum()
+
+
+def wrapped(x: Any) -> Any:
+    y = np.exp(x.view(Wrapped))
+    assert y.made_by == "exp"
+    return (y * x).sum()
+
+
+PROGRAMS: dict[str, Any] = {
+    "attributes": (attributes, X),
+    "method": (lambda x: x.view(Vector).length(), X),
+    "property": (lambda x: (x.view(Vector).unit * X[::-1]).sum(), X),
+    "method with an argument": (lambda x: x.view(Vector).project(np.array([1.0, 0.0, 2.0])).sum(), X),
+    "class method": (lambda x: Vector.of(x[0], x[1] * x[2], 2.0).length(), X),
+    "super": (lambda x: x.view(Shifted).length() * x.view(Shifted).origin, X),
+    "ufuncs of its own": (units, X),
+    "constant with ufuncs of its own": (lambda x: np.asarray(x * Unit(X, "m")).sum(), X),
+    "ufuncs by super": (lambda x: (np.log(x.view(Logged)) * x).sum(), X),
+    "operators of its own": (lambda a: np.sum(np.asarray(a.view(Mat) * A.view(Mat)) ** 2), A),
+    "constant with operators of its own": (lambda a: np.sum(np.asarray(A.view(Mat) * a) ** 2), A),
+    "reflected operators of its own": (lambda a: np.sum(np.asarray(a * A.view(Mat)) ** 2), A),
+    "wrap": (wrapped, X),
+    "indices of its own": (lambda x: x.view(Periodic)[4] * x.view(Periodic)[-1], X),
+    "in place": (in_place, X),
+    "which results have the class": (which, X),
+    "argument": (lambda x: np.sum(x * x), Info(X, "known")),
+    "constant": (lambda x: np.sum(Info(X) * x + np.zeros_like(Info(X))), X),
+    "view of a view": (lambda x: np.sum(x.view(Info).view(Vector).view(np.ndarray) ** 2), X),
+    "where and comparisons": (lambda x: np.where(x.view(Info) > 1.5, x.view(Info), 0.0).sum(), X),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_with_subclasses(name: str) -> None:
+    g, x = PROGRAMS[name]
+    f = lambda x: np.asarray(g(x)) ** 2
+    plain = np.asarray(x)
+    direction = np.cos(np.arange(x.size)).reshape(x.shape)
+    step = 1e-6 * direction
+    slope = float(np.asarray(f(x + step) - f(x - step)).sum() / 2e-6)
+    gradient = grad(f)(x)
+    assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-6)
+    np.testing.assert_allclose(jit(grad(f))(x), gradient, rtol=1e-12)
+    value, tangent = jvp(f, (x,), (direction,))
+    assert float(value) == float(f(x)) and float(tangent) == pytest.approx(slope, rel=1e-6)
+    lanes = vmap(grad(f))(np.stack([plain, plain]))
+    np.testing.assert_allclose(lanes, [gradient, gradient], rtol=1e-12)
+    second = grad(lambda x: np.sum(grad(f)(x) * direction))(x)
+    rise = np.sum((grad(f)(x + step) - grad(f)(x - step)) * direction) / 2e-6
+    assert np.sum(second * direction) == pytest.approx(rise, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("transform", [jit, grad, lambda f: lambda x: jvp(f, (x,), (x,)), lambda f: vmap(f)], ids=str)
+@pytest.mark.parametrize("kind", [Mat, Unit, Periodic])
+def test_an_argument_with_a_meaning_of_its_own_is_refused(transform: Any, kind: type) -> None:
+    with pytest.raises(TypeError, match=rf"(?s){kind.__name__} has __\w+__ of its own.*x.view\({kind.__name__}\)"):
+        transform(lambda x: np.sum(x[..., 0] * x[..., 0]))(A.view(kind))
+
+
+def test_its_remedy() -> None:
+    m = A.view(Mat)
+    found = grad(lambda a: np.trace(np.asarray(a.view(Mat) * a.view(Mat))))(np.asarray(m))
+    np.testing.assert_allclose(found, 2 * A.T, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_classes_of_numpys_are_refused_by_name_and_the_remedy_works() -> None:
+    with pytest.raises(TypeError, match=r"(?s)x.view\(matrix\).*x @ y for \* of matrices"):
+        grad(lambda a: np.sum(np.asmatrix(a) * np.asmatrix(a)))(A)
+    with pytest.raises(TypeError, match=r"a matrix means something else.*\n.*np.asarray\(x\) of a matrix"):
+        grad(lambda a: np.sum(a @ np.asmatrix(A)))(A)
+    np.testing.assert_allclose(grad(lambda a: np.sum(a @ np.asarray(np.asmatrix(A))))(A), np.ones((2, 2)) @ A.T)
+
+
+def test_the_result_is_a_plain_array() -> None:
+    for transform in (jit, lambda f: lambda x: jvp(f, (x,), (x,))[0], lambda f: lambda x: funcad.vjp(f, x)[0]):
+        assert type(transform(lambda x: x.view(Info) * 2.0)(X)) is np.ndarray
