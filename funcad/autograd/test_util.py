@@ -54,7 +54,7 @@ def check_vjp(f: Callable[..., Any], x: Any) -> None:
     v, u = space.randn(), values.randn()
     pulled = space.covector(pullback(values.covector(u)))
     if vspace(pulled) != space:
-        raise AssertionError(f"(VJP) check of {name_of(f)} failed: the cotangent is of {vspace(pulled)}, the argument of {space}")
+        raise AssertionError(f"(VJP) check of {name_of(f)} failed: a cotangent of {vspace(pulled)} for an argument of {space}")
     exact, numeric = space.inner_prod(v, pulled), values.inner_prod(u, make_numerical_jvp(f, x)(v))
     if not scalar_close(numeric, exact):
         raise AssertionError(
@@ -92,8 +92,8 @@ def check_equivalent(x: Any, y: Any) -> None:
 def check_grads(f: Callable[..., Any], x: Any, modes: Sequence[str] = ("fwd", "rev"), order: int = 2) -> None:
     """`check_grads(f, argnum=0, modes=..., order=2)(*args)` compares the derivatives up to that order with differences.
 
-    argnum is a position or a tuple of positions, as of `autograd.grad`. AssertionError if they differ, ValueError for a mode that
-    is neither "fwd" nor "rev".
+    argnum is a position or a tuple of positions, as of `autograd.grad`. AssertionError if they differ, ValueError for a mode
+    that is neither "fwd" nor "rev".
 
     >>> import numpy as np
     >>> check_grads(np.sin, modes=["rev"], order=2)(np.array([0.1, 0.2]))
