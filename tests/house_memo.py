@@ -31,6 +31,7 @@ NOT_MEMOS = {  # (file, name): what it is
     ("configuration.py", "listeners"): "registered at import",
     ("api/split_batch.py", "_apart"): "counts down",
     ("api/border.py", "_makers"): "registered at import",
+    ("autograd/vspaces.py", "mappings"): "registered by users",
     ("doors/codes.py", "_originals"): "what was put in the place of what",
     ("doors/codes.py", "_methods"): "what was put in the place of what",
     ("doors/modules.py", "_originals"): "what was put in the place of what",

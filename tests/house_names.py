@@ -17,7 +17,11 @@ OWN = "public: its options are documented by their names"
 
 MOST = 9  # parameters of a function, without `self`, `*args` and `**kwargs`
 
-SHARED_CLASSES = {"Tracer": "jax.core.Tracer is the name of JAX's class", "Node": "autograd.tracer.Node is autograd's"}
+SHARED_CLASSES = {
+    "Tracer": "jax.core.Tracer is the name of JAX's class",
+    "Node": "autograd.tracer.Node is autograd's",
+    "Box": "autograd.tracer.Box is autograd's",
+}
 
 MANY_PARAMETERS = {
     "backends/native/kernels.py _emit_part": LOOPS,

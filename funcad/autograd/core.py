@@ -1,4 +1,4 @@
-"""`autograd.core`: `make_vjp(fun, x)`, `make_jvp(fun, x)` at a point, nodes for `trace`, and the names of `autograd.extend`."""
+"""`autograd.core`: `make_vjp(fun, x)`, `make_jvp(fun, x)` at a point, nodes, tables of rules, and `autograd.extend`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,41 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad.autograd import differential_operators as _operators
-from funcad.autograd.extend import def_linear as def_linear
-from funcad.autograd.extend import defjvp as defjvp
-from funcad.autograd.extend import defjvp_argnum as defjvp_argnum
-from funcad.autograd.extend import defjvp_argnums as defjvp_argnums
-from funcad.autograd.extend import defvjp as defvjp
-from funcad.autograd.extend import defvjp_argnum as defvjp_argnum
-from funcad.autograd.extend import defvjp_argnums as defvjp_argnums
-from funcad.autograd.extend import primitive as primitive
-from funcad.autograd.tracer import Node
-from funcad.autograd.vspaces import VSpace as VSpace
-from funcad.autograd.vspaces import vspace as vspace
 
-__all__ = ["JVPNode", "VJPNode", "backward_pass", "make_vjp", "make_jvp", "primitive", "vspace"]
+# isort: off
+from funcad.autograd.extend import (
+    def_linear as def_linear, defjvp as defjvp, defjvp_argnum as defjvp_argnum, defjvp_argnums as defjvp_argnums,
+    defvjp as defvjp, defvjp_argnum as defvjp_argnum, defvjp_argnums as defvjp_argnums,
+)  # fmt: skip
+from funcad.autograd.nodes import JVPNode as JVPNode, Node as Node, VJPNode as VJPNode, backward_pass as backward_pass
+from funcad.autograd.rule_tables import (
+    OldPrimitive, add_outgrads as add_outgrads, identity_jvp as identity_jvp, identity_vjp as identity_vjp,
+    primitive_jvps as primitive_jvps, primitive_vjps as primitive_vjps, sparse_add as sparse_add,
+    sum_outgrads as sum_outgrads, translate_jvp as translate_jvp, translate_vjp as translate_vjp,
+)  # fmt: skip
+from funcad.autograd.tracer import Box as Box, getval as getval, isbox as isbox, trace as trace
+from funcad.autograd.util import func as func, subval as subval, toposort as toposort
+from funcad.autograd.vspaces import SparseObject as SparseObject, VSpace as VSpace, vspace as vspace
+# isort: on
+
+__all__ = [
+    *("Box", "JVPNode", "Node", "SparseBox", "SparseObject", "VJPNode", "VSpace", "add_outgrads", "backward_pass", "func"),
+    *("getval", "identity_jvp", "identity_vjp", "isbox", "make_jvp", "make_vjp", "primitive", "primitive_jvps"),
+    *("primitive_vjps", "sparse_add", "sparse_object_types", "subval", "sum_outgrads", "toposort", "trace", "translate_jvp"),
+    *("translate_vjp", "vspace"),
+]
+
+
+primitive = OldPrimitive
+
+
+class SparseBox(Box):
+    """Stands for autograd's traced sparse cotangents, of which funcad has none: a rule's `SparseObject` is made dense."""
+
+    __slots__ = ()
+
+
+sparse_object_types = {SparseObject, SparseBox}
 
 
 def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Callable[[Any], Any], Any]:
@@ -38,45 +60,3 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
     [9.0, 6.0]
     """
     return _operators.make_jvp(fun)(x)
-
-
-class VJPNode(Node):
-    """Reverse mode's node: `vjp(g)` gives the cotangents of its `parents`. `VJPNode.new_root()` starts a trace."""
-
-    __slots__ = ("parents", "vjp")
-
-    def initialize_root(self) -> None:
-        self.parents: list[Any] = []
-        self.vjp: Callable[[Any], tuple] = lambda g: ()
-
-    def behind(self, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-        pullback, value = make_vjp(fun, x)
-        node = type(self).new_root()
-        node.parents, node.vjp = [self], lambda g: (pullback(g),)
-        return value, node
-
-
-class JVPNode(Node):
-    """Forward mode's node: `g` is the tangent. `JVPNode.new_root(g)` starts a trace."""
-
-    __slots__ = ("g",)
-
-    def initialize_root(self, g: Any) -> None:
-        self.g = g
-
-    def behind(self, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-        value, g = make_jvp(fun, x)(self.g)
-        return value, type(self).new_root(g)
-
-
-def backward_pass(g: Any, end_node: Any) -> Any:
-    """The cotangent of the start of the trace that ended in `end_node`, for the cotangent g of its end.
-
-    >>> from funcad.autograd.tracer import trace
-    >>> value, node = trace(VJPNode.new_root(), lambda x: x**3, 2.0)
-    >>> float(value), float(backward_pass(1.0, node)), float(backward_pass(2.0, node))
-    (8.0, 12.0, 24.0)
-    """
-    while end_node.parents:
-        (g,), (end_node,) = end_node.vjp(g), end_node.parents
-    return g

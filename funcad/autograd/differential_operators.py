@@ -21,6 +21,7 @@ import funcad.numpy as fnp
 from funcad.api.border import Transformed, name_of, zeros_for
 from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
+from funcad.autograd.user_boxes import boxed, unboxed
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
@@ -75,8 +76,8 @@ def on_argument(
         def unary(x: Any) -> Any:
             full = list(args)
             for i, value in zip(chosen, (x,) if is_a(argnum, int) else x):
-                full[i] = value
-            return fun(*full, **kwargs)
+                full[i] = boxed(value)
+            return unboxed(fun(*full, **kwargs))
 
         x = args[argnum] if is_a(argnum, int) else tuple([args[i] for i in chosen])
         return operator(_named(unary, fun), tree.map(_as_floats, x))
@@ -298,7 +299,7 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
 
     def operator(f: Function, x: Any) -> tuple[Function, Any]:
         out, pullback = pullbacks.vjp(f, x)
-        return lambda g: pullback(_fitting(g, out))[0], out
+        return lambda g: pullback(fitting(g, out))[0], out
 
     return on_argument(_differentiable(operator, "make_vjp"), fun, argnum, make_vjp)
 
@@ -314,11 +315,11 @@ def make_jvp(fun: Function, argnum: Any = 0) -> Function:
     >>> [float(v) for v in make_jvp(np.square)(3.0)(1.0)]
     [9.0, 6.0]
     """
-    operator = lambda f, x: lambda v: pullbacks.jvp(f, (x,), (_fitting(v, x),))
+    operator = lambda f, x: lambda v: pullbacks.jvp(f, (x,), (fitting(v, x),))
     return on_argument(_differentiable(operator, "make_jvp"), fun, argnum, make_jvp)
 
 
-def _fitting(given: Any, like: Any) -> Any:
+def fitting(given: Any, like: Any) -> Any:
     """Tangents and cotangents in the dtypes and shapes of what they belong to: autograd takes what broadcasts."""
 
     def fit(x: Any, y: Any) -> Any:
@@ -342,7 +343,7 @@ def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
 
     def operator(f: Function, x: Any) -> Function:
         push = pullbacks.linearize(f, x)[1]
-        return lambda v: push(_fitting(v, x))
+        return lambda v: push(fitting(v, x))
 
     return on_argument(_differentiable(operator, "make_jvp_reversemode"), fun, argnum, make_jvp_reversemode)
 
@@ -450,7 +451,7 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Fu
         out, push = pullbacks.linearize(f, x)
         _, pullback = pullbacks.vjp(f, x)
         curve, _ = make_hvp(g)(out)
-        return lambda v: pullback(curve(push(_fitting(v, x))))[0]
+        return lambda v: pullback(curve(push(fitting(v, x))))[0]
 
     return on_argument(_differentiable(operator, "make_ggnvp"), f, f_argnum, make_ggnvp, f_argnum=f_argnum, g=g)
 

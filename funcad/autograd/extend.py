@@ -20,20 +20,27 @@ from typing import Any
 
 from funcad import tree
 from funcad.api.border import dress_as, float0, name_of, zeros_for
-from funcad.autograd.vspaces import VSpace as VSpace
-from funcad.autograd.vspaces import vspace as vspace
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import Tracer
-from funcad.ir.tracer import Tracer as Box
 from funcad.primitives.conversion import convert, stop_gradient
+
+# isort: off
+from funcad.autograd.nodes import JVPNode as JVPNode, VJPNode as VJPNode
+from funcad.autograd.user_boxes import Box as Box, boxed, unboxed
+from funcad.autograd.vspaces import SparseObject as SparseObject, VSpace as VSpace, dense, vspace as vspace
+# isort: on
 
 __all__ = [
     "primitive",
     "Box",
+    "JVPNode",
+    "SparseObject",
+    "VJPNode",
     "notrace_primitive",
+    "register_notrace",
     "defvjp",
     "defvjp_argnum",
     "defvjp_argnums",
@@ -97,12 +104,16 @@ class primitive:
                     f"primitive {name_of(self.fun)}: the keyword argument {name!r} is traced, and keyword arguments have no "
                     "rules.\nRemedy: make it a positional argument, or pass funcad.stop_gradient(value)."
                 )
+        args = tuple(map(unboxed, args))
         traced = [i for i, a in enumerate(args) if _is_traced(a)]
-        return _TracedCall(self, args, kwargs, traced).run() if traced else self.fun(*args, **kwargs)
+        return boxed(_TracedCall(self, args, kwargs, traced).run()) if traced else self.fun(*args, **kwargs)
 
 
 def _is_traced(x: Any) -> bool:
-    return type(x) is Tracer or isinstance(x, (list, tuple, dict)) and any(type(leaf) is Tracer for leaf in tree.leaves(x))
+    if type(x) is Tracer:
+        return True
+    holds = isinstance(x, (list, tuple, dict)) or type(x) in VSpace.mappings
+    return holds and any(type(leaf) is Tracer for leaf in tree.leaves(x))
 
 
 def _is_differentiable(x: Any) -> bool:
@@ -126,7 +137,7 @@ class _TracedCall:
 
     def again(self, *values: Any) -> Any:
         """The primitive itself, in whatever trace the values belong to: derivatives of derivatives find the rules again."""
-        return self.f(*self.full(values), **self.kwargs)
+        return unboxed(self.f(*self.full(values), **self.kwargs))
 
     def run(self) -> Any:
         f, values = self.f, [self.args[i] for i in self.traced]
@@ -167,7 +178,7 @@ class _TracedCall:
         rules = self.f.vjps
         assert rules is not None
         wanted = [i for i, v in zip(self.traced, values) if rules.covers(i) and _is_differentiable(v)]
-        found = dict(zip(wanted, rules.make(tuple(wanted), ans, self.full(values), self.kwargs)(g)))
+        found = dict(zip(wanted, map(dense, rules.make(tuple(wanted), ans, self.full(values), self.kwargs)(g))))
         return tuple([_in_dtypes(found.get(i), v) for i, v in zip(self.traced, values)])
 
     def push(self, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
@@ -409,3 +420,41 @@ def notrace_primitive(fun: Callable[..., Any]) -> Callable[..., Any]:
         return fun(*values, **kwargs)
 
     return constant
+
+
+class _Untraced(set[primitive]):
+    """The primitives without derivatives in one mode: `add` gives them rules that say zero."""
+
+    def __init__(self, mode: str):
+        super().__init__()
+        self.mode = mode
+
+    def add(self, fun: Any) -> None:
+        if not isinstance(fun, primitive):
+            raise TypeError(
+                f"register_notrace({name_of(fun)}): only what `primitive` made can lose its derivatives.\n"
+                "Remedy: call `notrace_primitive(fun)` in its place."
+            )
+        super().add(fun)
+        if self.mode == "vjps":
+            fun.vjps = _Rules(lambda argnums, ans, args, kwargs: lambda g: [None] * len(argnums))
+        else:
+            fun.jvps = _Rules(lambda argnums, gs, ans, args, kwargs: tree.map(zeros_for, ans))
+
+
+notrace_primitives = {VJPNode: _Untraced("vjps"), JVPNode: _Untraced("jvps")}
+
+
+def register_notrace(trace_type: type, primitive_fun: primitive) -> None:
+    """Let reverse mode (`VJPNode`) or forward mode (`JVPNode`) take what the primitive returns for constant.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import grad
+    >>> rounded = primitive(np.round)
+    >>> register_notrace(VJPNode, rounded)
+    >>> float(grad(lambda x: x * rounded(x))(2.2))
+    2.0
+    """
+    if trace_type not in notrace_primitives:
+        raise TypeError(f"register_notrace takes VJPNode or JVPNode, got {trace_type!r}: there are no nodes of other classes")
+    notrace_primitives[trace_type].add(primitive_fun)

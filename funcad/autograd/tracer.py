@@ -1,64 +1,53 @@
-"""`autograd.tracer`: `getval`, `isbox`, `notrace_primitive`, `Box`, the type of traced values, and `trace` with its nodes.
+"""`autograd.tracer`: boxes, which are traced values; `trace` and `new_box`, which start from nodes (nodes.py).
 
-There is no graph of all operations: the node that `trace` returns stands for the whole function, and knows its start.
+The node that `trace` returns stands for the whole function, and knows its start; a value behind `new_box` has a node for each
+operation. `Box` is the class of all traced values to isinstance, and that of boxes for classes of your own (user_boxes.py).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from funcad import tree
-from funcad.autograd.extend import notrace_primitive as notrace_primitive
-from funcad.autograd.extend import primitive as primitive
 from funcad.ir.tracer import Tracer
-from funcad.ir.tracer import Tracer as Box
-from funcad.primitives.conversion import stop_gradient
 
-__all__ = ["Box", "Node", "getval", "isbox", "new_box", "notrace_primitive", "primitive", "trace"]
+# isort: off
+from funcad.autograd.extend import (
+    notrace_primitive as notrace_primitive, notrace_primitives as notrace_primitives, primitive as primitive,
+    register_notrace as register_notrace,
+)  # fmt: skip
+from funcad.autograd.nodes import (
+    JVPNode, Node as Node, TraceStack as TraceStack, VJPNode, new_box as new_box, toposort as toposort,
+    trace_stack as trace_stack,
+)  # fmt: skip
+from funcad.autograd.user_boxes import Box as Box, getval as getval, isbox as isbox, unboxed
+from funcad.autograd.util import subvals as subvals
+# isort: on
+
+__all__ = [
+    *("Box", "Node", "TraceStack", "box_type_mappings", "box_types", "find_top_boxed_args", "getval", "isbox", "new_box"),
+    *("notrace_primitive", "notrace_primitives", "primitive", "register_notrace", "subvals", "toposort", "trace"),
+    "trace_stack",
+]
+
+box_types, box_type_mappings = Box.types, Box.type_mappings
 
 
-def isbox(x: Any) -> bool:
-    """Is x a value that a transform traces?
+def find_top_boxed_args(args: Sequence[Any]) -> tuple[list[tuple[int, Any]], int, Any, bool]:
+    """The traced values of the innermost trace among args, with their positions; its number; the class of its nodes, if any.
 
-    >>> isbox(1.0)
-    False
+    >>> find_top_boxed_args((1.0, 2.0))
+    ([], -1, None, False)
     """
-    return type(x) is Tracer
-
-
-def getval(x: Any) -> Any:
-    """x without its derivative: outside jit and vmap the plain array. As `funcad.stop_gradient`, for any leaf.
-
-    >>> from funcad import grad
-    >>> float(grad(lambda x: x * getval(x))(3.0))
-    3.0
-    """
-    return tree.map(lambda leaf: stop_gradient(leaf) if isbox(leaf) else leaf, x)
-
-
-class Node:
-    """What `trace` starts from: a `VJPNode` or a `JVPNode` of `autograd.core`, made by `new_root`."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def initialize_root(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__}.new_root: the class does not say what a root is: `initialize_root`")
-
-    @classmethod
-    def new_root(cls, *args: Any, **kwargs: Any) -> Any:
-        root = cls.__new__(cls)
-        root.initialize_root(*args, **kwargs)
-        return root
-
-    def behind(self, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-        """The value of fun at x, and the node of that value, whose start this is."""
-        raise NotImplementedError(
-            f"trace: the node is a {type(self).__name__}, and no node of its own is made for each operation.\n"
-            "Remedy: start from VJPNode.new_root() or JVPNode.new_root(g) of autograd.core; "
-            "`funcad.make_jaxpr(fun)(x)` lists the operations."
-        )
+    boxes = [(i, x) for i, x in enumerate(args) if type(x) is Tracer]
+    if not boxes:
+        return [], -1, None, False
+    top = max([x.owner.level for _, x in boxes])
+    found = [(i, x) for i, x in boxes if x.owner.level == top]
+    linear = getattr(found[0][1].owner, "linear", None)
+    return found, top, None if linear is None else VJPNode if linear else JVPNode, False
 
 
 def trace(start_node: Any, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
@@ -72,9 +61,9 @@ def trace(start_node: Any, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]
     depends = []
 
     def observed(start: Any) -> Any:
-        end = fun(start)
-        here = {id(leaf.owner) for leaf in tree.leaves(start) if isbox(leaf)}
-        depends.append(any(isbox(leaf) and id(leaf.owner) in here for leaf in tree.leaves(end)))
+        start, end = unboxed(start), unboxed(fun(start))
+        here = {id(leaf.owner) for leaf in tree.leaves(start) if type(leaf) is Tracer}
+        depends.append(any(type(leaf) is Tracer and id(leaf.owner) in here for leaf in tree.leaves(end)))
         return end
 
     value, node = start_node.behind(observed, x)
@@ -82,12 +71,3 @@ def trace(start_node: Any, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]
         return value, node
     warnings.warn("trace: the output does not depend on the input", stacklevel=2)
     return value, None
-
-
-def new_box(value: Any, trace: Any, node: Any) -> NoReturn:
-    """Refused, with what to use: traced values of funcad's are made by transforms, for one run of a function."""
-    raise NotImplementedError(
-        "new_box: a traced value belongs to the run of a function that a transform started, so none is made outside of one.\n"
-        "Remedy: `value, node = trace(VJPNode.new_root(), fun, x)`, then `backward_pass(g, node)` for each g; "
-        "or `autograd.core.make_vjp(fun, x)`, `autograd.jacobian(fun)(x)`."
-    )

@@ -1,13 +1,16 @@
-"""`autograd.util`: replacing items of argument lists; `flatten` under its old name."""
+"""`autograd.util`: replacing items of argument lists, the order of nodes; `flatten` and `quick_grad_check` as they were."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import importlib
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from funcad.autograd.misc.flatten import flatten as flatten
+from funcad.autograd.nodes import toposort as toposort
 
-__all__ = ["flatten", "func", "subval", "subvals"]
+__all__ = ["flatten", "func", "quick_grad_check", "subval", "subvals", "toposort"]
 
 
 def subvals(x: Sequence[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]:
@@ -38,3 +41,14 @@ def func(f: Callable[..., Any]) -> Callable[..., Any]:
     <built-in function len>
     """
     return f
+
+
+def quick_grad_check(fun: Callable[..., Any], arg0: Any, extra_args: Sequence[Any] = (), kwargs: Mapping = {}) -> None:
+    """`check_grads(fun, modes=["rev"], order=1)(arg0, *extra_args, **kwargs)`, which is to be used instead.
+
+    >>> with warnings.catch_warnings(record=True):
+    ...     quick_grad_check(lambda x, y: x**2 + y, 1.0, (2.0,))
+    """
+    warnings.warn("quick_grad_check is deprecated: use autograd.test_util.check_grads", stacklevel=2)
+    check_grads = importlib.import_module("funcad.autograd.test_util").check_grads
+    check_grads(fun, modes=["rev"], order=1)(arg0, *extra_args, **kwargs)

@@ -1,21 +1,25 @@
 """autograd's vector spaces: what `vspace(value)` knows of the numbers in a value, for code that asks for zeros or a basis.
 
 Idea: a value is a pytree of arrays and numbers; its space is the product of theirs. A complex number is two real coordinates.
-funcad itself needs none of this: tangents have the structure of their values.
+funcad itself needs none of this: tangents have the structure of their values. A class that is registered with its space is a
+pytree of its attributes from then on, if it was none before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
+from funcad.autograd.user_boxes import unboxed
+from funcad.host.where import tracing
 from funcad.ir.aval import Aval, aval_of
+from funcad.tree.containers import kind_of, register_object
 
-__all__ = ["VSpace", "vspace"]
+__all__ = ["SparseObject", "VSpace", "dense", "vspace"]
 
 
 class VSpace:
@@ -33,12 +37,22 @@ class VSpace:
         self._avals = [aval_of(leaf) for leaf in leaves]
         self.size = sum([aval.size * (2 if aval.dtype.kind == "c" else 1) for aval in self._avals])
 
+    mappings: dict[type, Callable[[Any], Any]] = {}  # the classes of users that were registered
+
     @classmethod
-    def register(cls, value_type: type, vspace_maker: Any = None) -> NoReturn:
-        raise TypeError(
-            f"VSpace.register({value_type.__name__}): funcad's vectors are pytrees, not classes of vector spaces.\n"
-            f"Remedy: funcad.tree.register_pytree_node({value_type.__name__}, flatten, unflatten)."
-        )
+    def register(cls, value_type: type, vspace_maker: Callable[[Any], Any] | None = None) -> None:
+        """Values of that class have this space (or that which `vspace_maker(value)` makes), and are differentiated as pytrees.
+
+        >>> class Pair:
+        ...     def __init__(self, a, b):
+        ...         self.a, self.b = a, b
+        >>> VSpace.register(Pair)
+        >>> vspace(Pair(1.0, np.zeros(2))).size
+        3
+        """
+        if kind_of(value_type) is None:
+            register_object(value_type)
+        VSpace.mappings[value_type] = cls if vspace_maker is None else vspace_maker
 
     def _array(self) -> Aval:
         if len(self._avals) != 1:
@@ -90,38 +104,83 @@ class VSpace:
 
         return self._made(draw)
 
+    # what is public calls what a space of the user's may define
+
     def add(self, x: Any, y: Any) -> Any:
-        return tree.map(lambda a, b: a + b, x, y)
+        return self._add(x, y)
+
+    def mut_add(self, x: Any, y: Any) -> Any:
+        """x + y, where x may be changed; None is zero."""
+        return self._mut_add(self.zeros() if x is None else x, y)
 
     def scalar_mul(self, x: Any, a: Any) -> Any:
-        return tree.map(lambda leaf: leaf * a, x)
+        return self._scalar_mul(x, a)
 
     def covector(self, x: Any) -> Any:
         """The complex conjugate."""
-        return tree.map(fnp.conj, x)
+        return self._covector(x)
 
     def inner_prod(self, x: Any, y: Any) -> Any:
         """The sum of the products of the real coordinates."""
+        return self._inner_prod(x, y)
+
+    def _add(self, x: Any, y: Any) -> Any:
+        return tree.map(lambda a, b: a + b, x, y)
+
+    def _mut_add(self, x: Any, y: Any) -> Any:
+        return self._add(x, y)
+
+    def _scalar_mul(self, x: Any, a: Any) -> Any:
+        return tree.map(lambda leaf: leaf * a, x)
+
+    def _covector(self, x: Any) -> Any:
+        return tree.map(fnp.conj, x)
+
+    def _inner_prod(self, x: Any, y: Any) -> Any:
         pairs = zip(tree.leaves(x), tree.leaves(y))
         return sum([fnp.real(fnp.sum(fnp.conj(a) * b)) for a, b in pairs], 0.0)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is VSpace and self._key() == other._key()
+        return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self._key()) if hasattr(self, "_avals") else hash(type(self))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> Any:
+        if not hasattr(self, "_avals"):  # a class of the user's that does not call `VSpace.__init__`
+            return vars(self)
         return self._structure, tuple([(aval.shape, aval.dtype) for aval in self._avals])
 
     def __repr__(self) -> str:
-        return f"VSpace({self._structure.unflatten(self._avals)})"
+        held = self._structure.unflatten(self._avals) if hasattr(self, "_avals") else vars(self)
+        return f"{type(self).__name__}({held})"
 
 
-def vspace(value: Any) -> VSpace:
+def vspace(value: Any) -> Any:
     """The vector space of a value.
 
     >>> list(vspace(np.zeros(2)).standard_basis())
     [array([1., 0.]), array([0., 1.])]
     """
-    return VSpace(value)
+    value = unboxed(value)
+    return VSpace.mappings.get(type(value), VSpace)(value)
+
+
+class SparseObject:
+    """A cotangent that is zero but where `mut_add` adds: `mut_add(zeros)` gives the array. Rules may return it.
+
+    >>> from funcad.autograd.core import sparse_add
+    >>> second = SparseObject(vspace(np.zeros(3)), lambda a: a + np.array([0.0, 7.0, 0.0]))
+    >>> sparse_add(second.vs, None, second)
+    array([0., 7., 0.])
+    """
+
+    __slots__ = ("vs", "mut_add")
+
+    def __init__(self, vs: Any, mut_add: Callable[[Any], Any]):
+        self.vs, self.mut_add = vs, mut_add
+
+
+def dense(g: Any) -> Any:
+    """A cotangent as an array."""
+    return g.mut_add(tree.map(tracing.lend, g.vs.zeros())) if type(g) is SparseObject else g

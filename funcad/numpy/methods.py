@@ -322,6 +322,17 @@ _REMEDIES = {
 }
 
 
+class _NoAttribute(AttributeError):
+    """Says what to use when it is shown: `hasattr` and `getattr` with a default, which libraries call often, show nothing."""
+
+    def __str__(self) -> str:
+        name, remedy = self.name, _REMEDIES.get(self.name)
+        if remedy is None:
+            near = nearest(name, [*ARRAY_METHODS, *ATTRIBUTES])
+            remedy = f"np.{name}(x)" if hasattr(np, name) else f"x.{near[0]}" if near else "the functions of funcad.numpy"
+        return f"a traced {self.obj.aval} has no attribute {name!r}.\nRemedy: {remedy}."
+
+
 def attribute(x: Any, name: str) -> Any:
     """The attribute or bound method of a traced value."""
     method = ARRAY_METHODS.get(name)
@@ -334,11 +345,7 @@ def attribute(x: Any, name: str) -> Any:
         raise AttributeError(name)
     if name in NUMBERS and hasattr(x.__class__, name):
         return NUMBERS[name](x)
-    remedy = _REMEDIES.get(name)
-    if remedy is None:
-        near = nearest(name, [*ARRAY_METHODS, *ATTRIBUTES])
-        remedy = f"np.{name}(x)" if hasattr(np, name) else f"x.{near[0]}" if near else "the functions of funcad.numpy"
-    raise AttributeError(f"a traced {x.aval} has no attribute {name!r}.\nRemedy: {remedy}.", name=name, obj=x)
+    raise _NoAttribute(name=name, obj=x)
 
 
 # -- what Python's operators do with traced values, and the one table of what is put into the class `Tracer`: `METHODS`

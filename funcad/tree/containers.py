@@ -205,6 +205,7 @@ KINDS: dict[type, ContainerKind] = {kind.cls: kind for kind in (TUPLE, LIST, DIC
 # Types that have turned out to be leaves, as many as MOST_REMEMBERED: `flatten` asks here first.
 LEAF_TYPES: set[type] = {bool, int, float, complex, str}
 MOST_REMEMBERED = 512
+OBJECTS: set[type] = set()  # whose instances are containers of their attributes, though they are no dataclasses
 
 
 # ---------------------------------------------------------------- registration
@@ -714,12 +715,18 @@ def kind_of(cls: type) -> ContainerKind | None:
 
 def _is_object(cls: type) -> bool:
     """Are instances containers of their attributes, without registration?"""
-    if issubclass(cls, types.SimpleNamespace):
+    if issubclass(cls, types.SimpleNamespace) or cls in OBJECTS:
         return True
     if not hasattr(cls, "__dataclass_fields__") and not hasattr(cls, "__attrs_attrs__"):
         return False
     in_python = all([base is object or base.__flags__ & _IN_PYTHON for base in cls.__mro__])
     return in_python and not issubclass(cls, (Enum, type)) and not is_array_like(cls)
+
+
+def register_object(cls: type) -> None:
+    """Makes a class a container of the attributes that its instances hold, as dataclasses are."""
+    OBJECTS.add(cls)
+    LEAF_TYPES.discard(cls)
 
 
 def marked_fields(cls: type) -> frozenset[str]:

@@ -110,6 +110,7 @@ class Tape(Protector):
     __slots__ = (
         *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "plain", "made", "lines"),
         *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs", "open", "around", "lanes"),
+        "starts",  # of autograd's boxes (autograd/nodes.py): the nodes of the inputs, by their numbers
     )
 
     def __init__(self, trace: Any, primals: Sequence[Any], differentiated: Sequence[bool]):

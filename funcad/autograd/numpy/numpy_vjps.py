@@ -72,14 +72,18 @@ def replace_zero(x: Any, val: Any) -> Any:
 
 # -- functions of `autograd.numpy` that take more than NumPy's: arguments by name, iterators
 
+_PLAIN = frozenset([bool, int, float, complex, list])
+
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """`numpy.where`, whose arguments may also be given by name, as in autograd.
+    """`numpy.where`, whose arguments may also be given by name; of Python's numbers and lists alone it gives such. As in autograd.
 
-    >>> where(condition=[True, False], x=1.0, y=2.0)
-    array([1., 2.])
+    >>> where(condition=[True, False], x=1.0, y=2.0), where(True, 1, [2.0])
+    (array([1., 2.]), [1.0])
     """
-    return fnp.where(condition) if x is None and y is None else fnp.where(condition, x, y)
+    found = fnp.where(condition) if x is None and y is None else fnp.where(condition, x, y)
+    chosen = type(condition) is bool and type(x) in _PLAIN and type(y) in _PLAIN and type(found) is np.ndarray
+    return found.tolist() if chosen else found
 
 
 def _of_any_iterable(name: str) -> Any:

@@ -1,0 +1,310 @@
+"""Boxes with nodes, tables of rules, boxes and spaces of users: what programs take from autograd's inner modules."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as onp
+import pytest
+
+import funcad
+import funcad.autograd as ag
+import funcad.autograd.numpy as np
+from funcad.autograd import core, tracer
+from funcad.autograd.core import JVPNode, VJPNode, backward_pass
+from funcad.autograd.extend import Box, SparseObject, VSpace, defjvp, defvjp, primitive, register_notrace, vspace
+from funcad.autograd.tracer import find_top_boxed_args, getval, isbox, new_box, notrace_primitives, toposort, trace_stack
+from funcad.autograd.util import quick_grad_check
+from funcad.errors import MissingRuleError
+
+X = onp.array([0.3, -1.2, 2.0])
+
+
+def by_nodes(g: Any, end: Any) -> dict[Any, Any]:
+    """The cotangents of all starts, by each node's own `vjp`."""
+    found, starts = {end: g}, {}
+    for node in toposort(end):
+        g = found.pop(node)
+        if not node.parents:
+            starts[node] = g
+        for parent, more in zip(node.parents, node.vjp(g)):
+            found[parent] = found[parent] + more if parent in found else more
+    return starts
+
+
+def several(a: Any) -> Any:
+    w, v = np.linalg.eigh(a + a.T)
+    return np.sum(w**2) + np.sum(v[0] ** 3) + np.sum(np.concatenate([a, a * 2.0])[1])
+
+
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "elements": (lambda x: np.sum((np.sin(x) * x[0]) ** 2), X),
+    "number": (lambda x: np.exp(x) * x + 1.0, 0.7),
+    "several results": (several, onp.diag([1.0, 2.0, 4.0]) + 0.1),
+    "broadcast": (lambda x: np.sum(np.outer(x, x) / (1.0 + x**2)[:, None]), X),
+    "jitted": (lambda x: np.sum(funcad.jit(np.tanh)(x) ** 2), X),
+    "masked": (lambda x: np.sum(np.where(x > 0, np.log(np.where(x > 0, x, 0.0) * 1.0), 0.0)), X),
+    "complex": (lambda x: np.sum(np.abs(x * 1j + x**2) ** 2), X),
+}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("f, x", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_boxes_have_nodes_that_go_back(f: Callable[[Any], Any], x: Any) -> None:
+    root = VJPNode.new_root()
+    box = new_box(x, 0, root)
+    out = f(box)
+    assert isbox(out) and box._node is root and not isbox(out._value)
+    onp.testing.assert_array_equal(out._value, f(x))
+    wanted = ag.grad(f)(x)
+    for _ in range(2):
+        onp.testing.assert_allclose(backward_pass(1.0, out._node), wanted, rtol=1e-12)
+    onp.testing.assert_allclose(backward_pass(3.0, out._node), 3.0 * wanted, rtol=1e-12)
+    if f is not FUNCTIONS["masked"][0]:  # a single node knows nothing of the zeros of others
+        onp.testing.assert_allclose(by_nodes(1.0, out._node)[root], wanted, rtol=1e-12)
+
+
+def test_jacobians_by_boxes_of_cotangents() -> None:
+    """The way of pymoo's gradients."""
+    f = lambda x: np.array([x[0] * x[1], np.sum(x**2), x[2]])
+    out = f(new_box(X, 0, VJPNode.new_root()))
+    rows = [backward_pass(new_box(b, 0, VJPNode.new_root()), out._node) for b in onp.eye(3)]
+    onp.testing.assert_allclose(np.stack(rows)._value, ag.jacobian(f)(X))
+    pulled = backward_pass(new_box(onp.eye(3)[0], 0, seed := VJPNode.new_root()), out._node)
+    onp.testing.assert_allclose(by_nodes(onp.ones(3), pulled._node)[seed], ag.jacobian(f)(X) @ onp.ones(3))
+
+
+def test_boxes_within_gradients_are_differentiated() -> None:
+    def squared(x: Any) -> Any:
+        out = np.sum(np.sin(b := new_box(x, 0, VJPNode.new_root())) * b**2)
+        return np.sum(backward_pass(1.0, out._node) ** 2)
+
+    plain = lambda x: np.sum(ag.grad(lambda b: np.sum(np.sin(b) * b**2))(x) ** 2)
+    onp.testing.assert_allclose(ag.grad(squared)(X), ag.grad(plain)(X))
+    onp.testing.assert_allclose(ag.deriv(squared)(X), ag.deriv(plain)(X))
+    for around in (funcad.jit(squared), lambda x: funcad.vmap(squared)(x[None])):
+        with pytest.raises(NotImplementedError, match="make_vjp"):
+            around(X)
+    onp.testing.assert_allclose(funcad.vmap(lambda x: core.make_vjp(np.sin, x)[0](x))(X), X * onp.cos(X))  # the remedy
+
+
+def test_boxes_of_one_trace_are_its_inputs() -> None:
+    one, two = VJPNode.new_root(), VJPNode.new_root()
+    with trace_stack.new_trace() as t:
+        x = new_box(X, t, one)
+        y = np.sin(x)
+        z = new_box(2.0, t, two)
+        out = np.sum(y * z)
+        assert x._trace == z._trace == out._trace and trace_stack.top == t
+        found = by_nodes(1.0, out._node)
+        onp.testing.assert_allclose(found[one], 2.0 * onp.cos(X))
+        onp.testing.assert_allclose(found[two], onp.sum(onp.sin(X)))
+        onp.testing.assert_allclose(backward_pass(1.0, np.sum(y)._node), onp.cos(X))
+        boxes, top, kind, dispatched = find_top_boxed_args((1.0, x, X, z))
+        assert [i for i, _ in boxes] == [1, 3] and top == x._trace and kind is VJPNode and not dispatched
+    assert trace_stack.top == -1
+    apart = new_box(X, 0, one) * new_box(2.0, 0, two)
+    with pytest.raises(NotImplementedError, match="new_trace"):
+        apart._node  # noqa: B018
+
+
+def test_boxes_of_forward_mode() -> None:
+    box = new_box(X, 0, JVPNode.new_root(onp.ones(3)))
+    out = np.sin(box) * box
+    value, tangent = ag.make_jvp(lambda x: np.sin(x) * x)(X)(onp.ones(3))
+    onp.testing.assert_array_equal(out._value, value)
+    onp.testing.assert_allclose(out._node.g, tangent)
+    assert type(out._node) is JVPNode and find_top_boxed_args((out,))[2] is JVPNode
+    assert find_top_boxed_args((X,)) == ([], -1, None, False)
+
+
+def test_nodes_of_a_gradient_that_runs() -> None:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        y = np.sin(x)
+        seen.extend([x._node.parents, x._node.vjp(1.0), y._node.parents == [x._node], (y * 2.0)._node.parents == [y._node]])
+        seen.append(backward_pass(1.0, y._node))
+        return y
+
+    onp.testing.assert_allclose(ag.grad(f)(0.3), onp.cos(0.3))
+    assert seen[:4] == [[], (), True, True]
+    onp.testing.assert_allclose(seen[4], onp.cos(0.3))
+    with pytest.raises(AttributeError, match="trace"):
+        funcad.make_jaxpr(lambda x: x._node)(X)
+
+
+def test_what_boxes_take_and_leave() -> None:
+    for value in (3, [1.0], "x", onp.arange(3)):
+        with pytest.raises(TypeError, match="floats"):
+            new_box(value, 0, VJPNode.new_root())
+    big = onp.ones((300, 300))
+    out = np.sum((box := new_box(big, 0, VJPNode.new_root())) ** 3)
+    assert len(funcad.debug.locked_arrays()) == 1 and onp.all(backward_pass(1.0, out._node) == 3.0)
+    del box, out
+    gc.collect()
+    assert funcad.debug.locked_arrays() == [] and big.flags.writeable
+
+
+class Pair:
+    """A value of a user's: its derivatives are pairs, too."""
+
+    def __init__(self, a: Any, b: Any, name: str = "p"):
+        self.a, self.b, self.name = a, b, name
+
+
+class PairSpace(VSpace):
+    def __init__(self, value: Pair):
+        self.shape_of_b = onp.shape(value.b)
+
+    def zeros(self) -> Pair:
+        return Pair(0.0, onp.zeros(self.shape_of_b))
+
+    def _add(self, x: Pair, y: Pair) -> Pair:
+        return Pair(x.a + y.a, x.b + y.b)
+
+    def _inner_prod(self, x: Pair, y: Pair) -> Any:
+        return x.a * y.a + np.sum(x.b * y.b)
+
+
+class PairBox(Box):
+    __slots__ = ()
+
+    def dot(self, x: Any) -> Any:
+        return dot(self, x)
+
+    def __add__(self, other: Any) -> Any:
+        return added(self, other)
+
+
+PairSpace.register(Pair)
+PairBox.register(Pair)
+
+
+@primitive
+def dot(pair: Pair, x: Any) -> Any:
+    assert type(pair) is Pair
+    return pair.a * np.sum(pair.b * x)
+
+
+@primitive
+def added(x: Pair, y: Pair) -> Pair:
+    return Pair(x.a + y.a, x.b + y.b)
+
+
+defvjp(
+    dot,
+    lambda ans, pair, x: lambda g: Pair(g * np.sum(pair.b * x), g * pair.a * x),
+    lambda ans, pair, x: lambda g: g * pair.a * pair.b,
+)
+defvjp(added, lambda ans, x, y: lambda g: g, lambda ans, x, y: lambda g: g)
+
+
+def test_values_of_classes_of_users_take_part() -> None:
+    seen: list[Any] = []
+
+    def f(pair: Any) -> Any:
+        seen.append((type(pair), isinstance(pair, Box), isbox(pair), type(getval(pair)), type(pair._value)))
+        return (pair + pair).dot(X) ** 2
+
+    found = ag.grad(f)(Pair(1.5, 2.0 * X))
+    assert seen == [(PairBox, True, True, Pair, Pair)] and type(found) is Pair and found.name == "p"
+    a, b = ag.grad(lambda ab: (2.0 * ab[0] * np.sum(2.0 * ab[1] * X)) ** 2)((1.5, 2.0 * X))
+    onp.testing.assert_allclose([found.a, *found.b], [a, *b])
+    value, gradient = ag.value_and_grad(f)(Pair(1.5, X))
+    onp.testing.assert_allclose(value, (6.0 * onp.sum(X * X)) ** 2)
+    onp.testing.assert_allclose(ag.grad(lambda x: dot(Pair(2.0, x), X))(X), 2.0 * X)
+    twice = ag.grad(lambda c: ag.grad(lambda pair: pair.dot(X) ** 2)(Pair(c, X)).a)(1.5)  # derivatives of derivatives
+    onp.testing.assert_allclose(twice, 2.0 * onp.sum(X * X) ** 2)
+    space = vspace(Pair(1.0, X))
+    assert type(space) is PairSpace and space == vspace(Pair(2.0, X)) and space != vspace(Pair(2.0, 1.0))
+    total = space.mut_add(None, space.add(Pair(1.0, X), Pair(2.0, X)))
+    assert total.a == 3.0 and space.inner_prod(total, total) == 9.0 + 4.0 * onp.sum(X * X)
+    with pytest.raises(TypeError, match="class PairBox"):
+        Box.register(Pair)
+
+
+def test_tables_of_rules_are_the_rules() -> None:
+    double = primitive(lambda x: 2.0 * x)
+    assert double not in core.primitive_vjps and core.primitive_vjps.pop(double, None) is None
+    core.primitive_vjps[double] = lambda argnums, ans, args, kwargs: lambda g: (5.0 * g,)
+    core.primitive_jvps[double] = lambda argnums, gs, ans, args, kwargs: 7.0 * gs[0]
+    assert ag.grad(double)(1.0) == 5.0 and ag.deriv(double)(1.0) == 7.0
+    maker = core.primitive_vjps[double]
+    assert maker((0,), 2.0, (1.0,), {})(1.0) == (5.0,) and core.primitive_vjps.get(double) is maker
+    assert core.primitive_vjps.pop(double) is maker and core.primitive_jvps.pop(double)
+    with pytest.raises(MissingRuleError):
+        ag.grad(double)(1.0)
+    for function in (np.sin, double):
+        with pytest.raises(KeyError, match="make_vjp"):
+            core.primitive_vjps[function]
+    with pytest.raises(TypeError, match="primitive"):
+        core.primitive_vjps[np.sin] = maker
+    assert core.translate_vjp(None, double, 0)(2.0, X)(1.0).shape == (3,)
+    assert core.translate_vjp(maker, double, 0) is maker and core.translate_jvp(None, double, 0)(1.0, X).shape == (3,)
+    assert core.translate_jvp("same", np.multiply, 1)(3.0, 2.0, 5.0, 7.0) == 15.0
+    for wrong in (core.translate_vjp, core.translate_jvp):
+        with pytest.raises(TypeError, match="bad"):
+            wrong(3, double, 0)
+    assert core.sum_outgrads([X, X, X]).tolist() == (X + X + X).tolist() and core.add_outgrads(None, 1.0) == (1.0, False)
+    assert core.identity_vjp((0,), 1.0)(3.0) == 3.0 and core.identity_jvp(3.0, 1.0) == 3.0
+
+
+def test_rules_may_return_sparse_cotangents() -> None:
+    picked = primitive(lambda x, i: x[i])
+
+    def maker(ans: Any, x: Any, i: Any) -> Callable[[Any], Any]:
+        def into(a: Any, g: Any) -> Any:
+            onp.add.at(a, i, g)
+            return a
+
+        return lambda g: SparseObject(vspace(x), lambda a: into(a, g))
+
+    defvjp(picked, maker, None)
+    f = lambda x: np.sum(picked(x, [0, 0, 2]) ** 3)
+    plain = lambda x: np.sum(x[onp.array([0, 0, 2])] ** 3)
+    onp.testing.assert_allclose(ag.grad(f)(X), ag.grad(plain)(X))
+    onp.testing.assert_allclose(ag.jacobian(ag.grad(f))(X), ag.hessian(plain)(X))
+    sparse = SparseObject(vspace(X), lambda a: a + 1.0)
+    assert (core.sum_outgrads([X, sparse]) == X + 1.0).all() and type(sparse) in core.sparse_object_types
+
+
+def test_primitives_without_derivatives_in_a_mode() -> None:
+    rounded = primitive(np.round)
+    defjvp(rounded, lambda g, ans, x: 3.0 * g)
+    register_notrace(VJPNode, rounded)
+    f = lambda x: x * rounded(x)
+    assert ag.grad(f)(2.2) == 2.0 and ag.deriv(f)(2.2) == 2.0 + 3.0 * 2.2 and rounded in notrace_primitives[VJPNode]
+    notrace_primitives[JVPNode].add(rounded)
+    assert ag.deriv(f)(2.2) == 2.0
+    with pytest.raises(TypeError, match="notrace_primitive"):
+        register_notrace(VJPNode, np.sin)
+    with pytest.raises(TypeError, match="VJPNode or JVPNode"):
+        register_notrace(tracer.Node, rounded)
+
+
+def test_deprecated_ways_to_give_rules() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x * y
+
+    product, by_spaces, nothing = core.primitive(f), core.primitive(f), core.primitive(f)
+    with pytest.warns(UserWarning, match="deprecated"):
+        product.defgrad(lambda ans, x, y: lambda g: y * g)
+        product.defgrad(lambda ans, x, y: lambda g: x * g, argnum=1)
+    with pytest.warns(UserWarning, match="deprecated"):
+        by_spaces.defvjp(lambda g, ans, vs, gvs, x, y: y * g * vs.size)
+        by_spaces.defvjp(lambda g, ans, vs, gvs, x, y: x * g * gvs.size, argnum=1)
+    with pytest.warns(UserWarning, match="deprecated"):
+        nothing.defvjp_is_zero([0, 1])
+    assert ag.grad(product, (0, 1))(2.0, 3.0) == ag.grad(by_spaces, (0, 1))(2.0, 3.0) == (3.0, 2.0)
+    assert ag.grad(lambda x: nothing(x, 3.0) + x)(2.0) == 1.0
+    with pytest.warns(UserWarning, match="check_grads"):
+        quick_grad_check(lambda x, y: x**2 + y, 1.0, (2.0,))
+    with warnings.catch_warnings(), pytest.raises(AssertionError):
+        warnings.simplefilter("ignore")
+        wrong = core.primitive(f)
+        wrong.defgrad(lambda ans, x, y: lambda g: 7.0 * g)
+        quick_grad_check(wrong, 1.0, (2.0,))
