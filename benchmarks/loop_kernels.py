@@ -58,7 +58,7 @@ SIZES: dict[str, Callable[[], tuple[Any, ...]]] = {
     "nbody": lambda: (some(25), centred(25, 3), centred(25, 3), 50, 0.01, 1.0, 0.1),
     "resnet": lambda: (centred(8, 14, 14, 32), centred(1, 1, 32, 8), centred(3, 3, 8, 8), centred(1, 1, 8, 32)),
     "scattering_self_energies": lambda: (
-        *(some(2, 10, 6), some(6, 4, 6), numpy.arange(24).reshape(6, 4) % 6),
+        *(some(2, 10, 6, 6), some(6, 4, 6), numpy.arange(24).reshape(6, 4) % 6),
         *(some(5, 6, 4, 2), some(2, 2, 6, 6)),
     ),
     "seidel_2d": lambda: (8, 50, some(50, 50)),
@@ -81,9 +81,10 @@ def arrays(arguments: tuple[Any, ...]) -> list[int]:
 def of_arrays(f: Callable[..., Any], arguments: tuple[Any, ...], copy: bool = True) -> Callable[..., Any]:
     """f as a function of its arrays of numbers, which it does not change."""
     where = arrays(arguments)
+    others = [None if i in where else a for i, a in enumerate(arguments)]  # what a jitted function reads outside is compared
 
     def pure(*given: Any) -> Any:
-        values = [a.copy() if copy and isinstance(a, numpy.ndarray) else a for a in arguments]
+        values = list(others)
         for i, a in zip(where, given):
             values[i] = a.copy() if copy else a
         return f(*values)
