@@ -98,6 +98,10 @@ class _Memory:
         self.users: set[Var] = set()
 
 
+def _is_number(v: Any) -> bool:
+    return type(v.aval) is not StackAval and not v.aval.shape
+
+
 def writes_elements(equations: Iterable[Any]) -> bool:
     """Is there a write that may go over its first operand, or one in a loop or a branch?"""
     return any([e.primitive.over is not None or e.primitive.multiple and bool(handed_through(e)) for e in equations])
@@ -133,7 +137,7 @@ def writes_of(
 
     keep = {o for o in outputs if type(o) is Var}
     for v in inputs:
-        lie(v, [_Memory(owned is None or v in owned, v)])
+        lie(v, [] if _is_number(v) else [_Memory(owned is None or v in owned, v)])
     for i, (equation, dead) in enumerate(zip(equations, deaths(equations, keep))):
         primitive, atoms = equation.primitive, equation.inputs
         for k, j in (handed_through(equation) if inside and primitive.multiple else {}).items():
@@ -162,8 +166,8 @@ def writes_of(
         for v in equation.outputs:
             if v in memory:
                 continue
-            if type(v.aval) is not StackAval and not v.aval.shape:
-                lie(v, [])  # a number
+            if _is_number(v):
+                lie(v, [])
             elif shares:
                 lie(v, read)
                 if not primitive.multiple and len(read) == 1 and v not in keep:
