@@ -170,7 +170,7 @@ def writes_of(
                 lie(v, [])
             elif shares:
                 lie(v, read)
-                if not primitive.multiple and len(read) == 1 and v not in keep:
+                if not primitive.multiple and len(read) == 1:
                     views.add(v)
             else:
                 lie(v, [_Memory(True)])
