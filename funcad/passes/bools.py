@@ -3,8 +3,9 @@
 Idea: which elements of a cotangent are zero goes back through a program as numbers, by the rules of the cotangents themselves
 (masks/), and is `ne(..., 0)` at the end. In a loop this costs a pass over whole arrays in each turn: a carried mask becomes
 numbers, one place of them is written, all are asked. Here the same moves, writes, sums and additions are done to the bools: a
-sum of bools is not zero where any is true. Invariant: such numbers are zeros and ones and what they add up to, never NaN and
-never negative, so not a bit changes. Trap: programs are long, so chains are followed DEEP equations only.
+sum of bools is not zero where any is true. What is written into bools is asked for itself. Invariant: such numbers are zeros and
+ones and what they add up to, never NaN and never negative, so not a bit changes. Trap: bools are moved where the numbers were,
+not where they are asked, or they would be read after the next place has been written; what nobody asks for is dead code.
 """
 
 from __future__ import annotations
@@ -23,12 +24,8 @@ from funcad.primitives.conversion import convert_p
 from funcad.primitives.reduction import reduce_any, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
 
-DEEP = 32  # equations from bools to the question
-OPERANDS = {  # what does to bools what it does to numbers, or has a counterpart that does, and how many operands are arrays
-    **dict.fromkeys([reshape, transpose, broadcast_in_dim, slice_p, basic_index_p, basic_place_p, dynamic_slice_p, reduce_sum_p], 1),
-    **dict.fromkeys([basic_update_p, dynamic_update_slice_p, add], 2),
-}
-COUNTERPARTS = {add: or_, reduce_sum_p: reduce_any}
+MOVES = frozenset([reshape, transpose, broadcast_in_dim, slice_p, basic_index_p, basic_place_p, dynamic_slice_p])
+WRITES = frozenset([basic_update_p, dynamic_update_slice_p])
 
 
 def bools(jaxpr: Jaxpr) -> Jaxpr:
@@ -46,36 +43,36 @@ def bools(jaxpr: Jaxpr) -> Jaxpr:
     """
     if not any([e.primitive is ne for e in jaxpr.equations]) or not any([_made(e) for e in jaxpr.equations]):
         return jaxpr
-    depths: dict[Var, int] = {}  # of numbers that were bools: how many equations ago
-    twins: dict[Var, Any] = {}  # the bools that they were
+    twins: dict[Any, Any] = {}  # of numbers that were bools: the bools
+
+    def of(atom: Any) -> Any:
+        return twins.get(atom) if type(atom) is Var else _truth(atom)
 
     def step(work: Work, equation: Equation) -> Any:
-        primitive, atoms = equation.primitive, equation.inputs
+        primitive, atoms, params, outputs, source = equation
+        if len(outputs) != 1 or not atoms:
+            return None
+        output = outputs[0]
+        if primitive is ne:
+            found = twins.get(atoms[0]) if type(atoms[1]) is Literal and atoms[1].value == 0 else None
+            return [found] if found is not None and fits(found.aval, output.aval) else None
+        found = of(atoms[0])
         if _made(equation):
-            depths[equation.outputs[0]] = 0
-            twins[equation.outputs[0]] = atoms[0]
-        elif primitive in OPERANDS:
-            moved = atoms[: OPERANDS[primitive]]
-            if all([a in depths if type(a) is Var else _truth(a) is not None for a in moved]):
-                deep = 1 + max([depths[a] for a in moved if type(a) is Var], default=0)
-                if deep <= DEEP:
-                    depths[equation.outputs[0]] = deep
-        elif primitive is ne and type(atoms[1]) is Literal and atoms[1].value == 0 and atoms[0] in depths:
-            found = twin(work, atoms[0])
-            return [found] if fits(found.aval, equation.outputs[0].aval) else None
+            twins[output] = atoms[0]
+        elif found is None:
+            return None
+        elif primitive in MOVES:
+            twins[output] = work.add(primitive, [found, *atoms[1:]], params, source)
+        elif primitive in WRITES:
+            written = of(atoms[1])
+            if written is None:
+                written = work.add(ne, [atoms[1], Literal(0.0)], {}, source)
+            twins[output] = work.add(primitive, [found, written, *atoms[2:]], params, source)
+        elif primitive is reduce_sum_p:
+            twins[output] = work.add(reduce_any, [found], params, source)
+        elif primitive is add and of(atoms[1]) is not None and output.aval.shape:
+            twins[output] = work.add(or_, [found, of(atoms[1])], {}, source)
         return None
-
-    def twin(work: Work, atom: Any) -> Any:
-        if type(atom) is Literal:
-            return _truth(atom)
-        found = twins.get(atom)
-        if found is None:
-            made = work.definitions[atom]
-            count = OPERANDS[made.primitive]
-            inputs = [*[twin(work, a) for a in made.inputs[:count]], *made.inputs[count:]]
-            found = work.add(COUNTERPARTS.get(made.primitive, made.primitive), inputs, made.params, made.source)
-            twins[atom] = found
-        return found
 
     return rewrite(jaxpr, step)
 
@@ -86,5 +83,4 @@ def _made(equation: Equation) -> bool:
 
 
 def _truth(literal: Any) -> Literal | None:
-    value = literal.value
-    return Literal(np.bool_(value)) if value in (0, 1) else None
+    return Literal(np.bool_(literal.value)) if literal.value in (0, 1) else None
