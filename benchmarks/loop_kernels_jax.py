@@ -1,4 +1,4 @@
-"""The kernels of loop_kernels.py for JAX, as its users rewrite them: `fori_loop`, masks in place of triangles, `at[...].set`."""
+"""The kernels of loop_kernels.py as users of JAX rewrite them: `fori_loop`, masks in place of triangles, `at[...].set`."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def seidel_2d(steps: int, n: int, a: Any) -> Any:
     def of_row(i: Any, a: Any) -> Any:
         over, row, under = a[i - 1], a[i], a[i + 1]
         row = row.at[1:-1].add(over[:-2] + over[1:-1] + over[2:] + row[2:] + under[:-2] + under[1:-1])
-        each = lambda left, x: (((left + x) / 9.0,) * 2)
+        each = lambda left, x: ((left + x) / 9.0,) * 2
         return a.at[i, 1:-1].set(scan(each, row[0], row[1:-1])[1])
 
     return fori_loop(0, steps - 1, lambda _, a: fori_loop(1, n - 1, of_row, a), a)
@@ -257,7 +257,7 @@ def adi(steps: int, n: int, u: Any) -> Any:
 
         one = np.ones(right.shape[1])
         _, (p, q) = scan(down, (0 * one, one), right)
-        up = lambda row, pq: ((pq[0] * row + pq[1],) * 2)
+        up = lambda row, pq: (pq[0] * row + pq[1],) * 2
         return np.vstack([one, scan(up, one, (p, q), reverse=True)[1], one])
 
     def at(_: Any, u: Any) -> Any:
@@ -333,7 +333,7 @@ def vadv(utens_stage: Any, wcon: Any, u: Any, u_pos: Any, utens: Any, dtr: float
     end, (ccol, dcol) = scan(down, start, xs)
     ccol = np.concatenate([start[0][None], ccol])
     dcol = np.concatenate([start[1][None], dcol])
-    up = lambda below, cd: ((cd[1] - cd[0] * below,) * 2)
+    up = lambda below, cd: (cd[1] - cd[0] * below,) * 2
     data = scan(up, dcol[-1], (ccol[:last], dcol[:last]), reverse=True)[1]
     return np.moveaxis(dtr * (np.concatenate([data, dcol[-1:]]) - u_pos), 0, 2)
 

@@ -98,10 +98,6 @@ class _Memory:
         self.users: set[Var] = set()
 
 
-def _is_number(v: Any) -> bool:
-    return type(v.aval) is not StackAval and not v.aval.shape
-
-
 def writes_elements(equations: Iterable[Any]) -> bool:
     """Is there a write that may go over its first operand, or one in a loop or a branch?"""
     return any([e.primitive.over is not None or e.primitive.multiple and bool(handed_through(e)) for e in equations])
@@ -131,13 +127,13 @@ def writes_of(
     whole = set(inputs)  # these are all that there is in their memory
 
     def lie(v: Var, places: Iterable[_Memory]) -> None:
-        memory[v] = tuple(places)
+        memory[v] = tuple(places) if type(v.aval) is StackAval or v.aval.shape else ()  # a number has none
         for place in memory[v]:
             place.users.add(v)
 
     keep = {o for o in outputs if type(o) is Var}
     for v in inputs:
-        lie(v, [] if _is_number(v) else [_Memory(owned is None or v in owned, v)])
+        lie(v, [_Memory(owned is None or v in owned, v)])
     for i, (equation, dead) in enumerate(zip(equations, deaths(equations, keep))):
         primitive, atoms = equation.primitive, equation.inputs
         for k, j in (handed_through(equation) if inside and primitive.multiple else {}).items():
@@ -166,7 +162,7 @@ def writes_of(
         for v in equation.outputs:
             if v in memory:
                 continue
-            if _is_number(v):
+            if type(v.aval) is not StackAval and not v.aval.shape:
                 lie(v, [])
             elif shares:
                 lie(v, read)

@@ -3,9 +3,9 @@
 Idea: which elements of a cotangent are zero goes back through a program as numbers, by the rules of the cotangents themselves
 (masks/), and is `ne(..., 0)` at the end. In a loop this costs a pass over whole arrays in each turn: a carried mask becomes
 numbers, one place of them is written, all are asked. Here the same moves, writes, sums and additions are done to the bools: a
-sum of bools is not zero where any is true. What is written into bools is asked for itself. Invariant: such numbers are zeros and
-ones and what they add up to, never NaN and never negative, so not a bit changes. Trap: bools are moved where the numbers were,
-not where they are asked, or they would be read after the next place has been written; what nobody asks for is dead code.
+sum of bools is not zero where any is true. What is written into bools is asked for itself. Invariant: such numbers are zeros
+and ones and what they add up to, never NaN and never negative, so not a bit changes. Trap: bools are moved where the numbers
+were, not where they are asked, or they would be read after the next place has been written; what nobody asks for is dead code.
 """
 
 from __future__ import annotations

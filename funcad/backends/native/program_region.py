@@ -195,9 +195,8 @@ class Region:
         else:
             raise Unsupported(f"{name} has no native code")
         if self.copied and equation.outputs[0] in self.copied and type(outs[0]) is View:
-            view, place = outs[0], self.targets.get(equation.outputs[0])
-            outs = [self.build.hold(place) if type(place) is View else self.build.new(view.dtype, view.shape)]
-            self.build.copy(view, outs[0])
+            view = outs[0]
+            outs = [self.build.in_order(view, self.targets.get(equation.outputs[0]))]
             self.build.drop(view)
         self.env.update(zip(equation.outputs, outs, strict=True))
 
