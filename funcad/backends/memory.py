@@ -127,7 +127,7 @@ def writes_of(
     whole = set(inputs)  # these are all that there is in their memory
 
     def lie(v: Var, places: Iterable[_Memory]) -> None:
-        memory[v] = tuple(places)
+        memory[v] = tuple(places) if type(v.aval) is StackAval or v.aval.shape else ()  # a number has none
         for place in memory[v]:
             place.users.add(v)
 
@@ -163,10 +163,10 @@ def writes_of(
             if v in memory:
                 continue
             if type(v.aval) is not StackAval and not v.aval.shape:
-                lie(v, [])  # a number
+                lie(v, [])
             elif shares:
                 lie(v, read)
-                if not primitive.multiple and len(read) == 1 and v not in keep:
+                if not primitive.multiple and len(read) == 1:
                     views.add(v)
             else:
                 lie(v, [_Memory(True)])

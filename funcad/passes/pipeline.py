@@ -20,6 +20,7 @@ from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.primitive import may_share
 from funcad.passes.algebra import algebra, fast_algebra, fold
+from funcad.passes.bools import bools
 from funcad.passes.contract import contract
 from funcad.passes.hoist import hoist, recompute
 from funcad.passes.lower import lower
@@ -72,6 +73,7 @@ PIPELINE: tuple[Pass, ...] = (
     subprograms,  # the programs inside, by this pipeline
     forward,  # what they are now seen to hand through
     lower,  # composite operations written out
+    bools,  # masks that became numbers on their way stay bools
     fold,
     algebra,
     push,  # views move to their readers

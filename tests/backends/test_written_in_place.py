@@ -13,6 +13,7 @@ import funcad.numpy as fnp
 from funcad import cond, fori_loop, grad, jit, jvp, lax, make_jaxpr, scan, vjp, while_loop
 from funcad.backends.engines import EngineProgram
 from funcad.backends.interpreter import Program
+from funcad.backends.memory import written_carries
 from funcad.configuration import config
 from funcad.primitives.basic_indexing import basic_update
 from tests.specs import all_specs
@@ -213,6 +214,43 @@ def test_a_carry_that_is_still_read_is_copied(engine: str) -> None:
             for _ in range(4):
                 for a, b in zip(funcad.tree.leaves(compiled(X)), expected):
                     np.testing.assert_allclose(a, b, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_that_turns_read_take_away_and_write(engine: str, dtype: str) -> None:
+    """The row at the counter is read and then written: the row is copied, if that, and one array serves all turns."""
+    x = np.arange(60.0).reshape(12, 5).astype(dtype)
+    x[3, 2], x[5, 1], x[7] = np.nan, np.inf, -0.0
+
+    def backwards(x: Any) -> Any:  # as the derivative of a recursion along rows
+        def turn(c: Any, _: Any) -> Any:
+            i, c = c
+            row = lax.dynamic_slice(c, (i, 0), (1, 5))
+            c = lax.dynamic_update_slice(c, np.zeros((1, 5), dtype), (i, 0))
+            c = lax.dynamic_update_slice(c, lax.dynamic_slice(c, (i + 1, 0), (1, 5)) + row * 0.5, (i + 1, 0))
+            return (i + 1, c), row * 0.25
+
+        return scan(turn, (0, x), None, length=11)
+
+    def taken_away(x: Any) -> Any:
+        def turn(c: Any, i: Any) -> Any:
+            row = lax.dynamic_slice(c, (i, 1), (1, 3))
+            column = lax.dynamic_slice(c, (0, 1), (12, 1)).reshape(12)
+            return lax.dynamic_update_slice(c, row * 2.0 + column[i], (i + 1, 1)), (row.reshape(3), column, row)
+
+        return scan(turn, x, np.arange(11))
+
+    for f, places in ((backwards, [False, True]), (taken_away, [True])):
+        (loop,) = [e.params["loop"] for e in make_jaxpr(f)(x).jaxpr.equations if e.primitive.name == "scan"]
+        assert written_carries(loop) == places
+        with config.set(engine="interpreter"), funcad.disable_jit():
+            expected = [np.array(v) for v in funcad.tree.leaves(f(x))]
+        with config.set(engine=engine, jit_patience=0):
+            before = x.copy()
+            for a, b in zip(funcad.tree.leaves(jit(f)(x)), expected, strict=True):
+                np.testing.assert_array_equal(a, b)
+            assert x.tobytes() == before.tobytes()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

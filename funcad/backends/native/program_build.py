@@ -144,11 +144,11 @@ class Build:
             return self.hold(value)
         return self.in_order(value)
 
-    def in_order(self, value: Any) -> View:
-        """A contiguous copy."""
+    def in_order(self, value: Any, place: Any = None) -> View:
+        """A contiguous copy, or one in a place of its own."""
         if type(value) is Lane:
             return self.in_memory(value)
-        view = self.new(value.dtype, value.shape)
+        view = self.hold(place) if type(place) is View else self.new(value.dtype, value.shape)
         self.copy(value, view)
         return view
 

@@ -196,7 +196,7 @@ class Region:
             raise Unsupported(f"{name} has no native code")
         if self.copied and equation.outputs[0] in self.copied and type(outs[0]) is View:
             view = outs[0]
-            outs = [self.build.in_order(view)]
+            outs = [self.build.in_order(view, self.targets.get(equation.outputs[0]))]
             self.build.drop(view)
         self.env.update(zip(equation.outputs, outs, strict=True))
 
