@@ -27,7 +27,8 @@ from funcad.primitives.comparison import eq, ne
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import WhileLoop
 
-INT, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
+INT = np.dtype(np.int64)
+_INT, _BOOL, _TO_INT = Aval((), INT), Aval((), np.dtype(np.bool_)), {"dtype": INT}  # shared, as long paths ask thousands of times
 COUNTING = 4  # equations that count, of a question
 ASKED = frozenset(["bool()", "int()", "an index"])  # questions that a program can go past
 _KINDS = "biuf"
@@ -125,20 +126,19 @@ class _Counting:
         self.going: Any = Literal(np.int64(1))  # 1 as long as all answers were right, then 0
         self.right: Any = Literal(np.int64(0))
 
-    def _record(self, primitive: Primitive, atoms: Sequence[Any], of: Any, source: Any, **params: Any) -> Var:
-        out = Var(Aval((), of))
-        self.equations.append(Equation(primitive, tuple(atoms), params, (out,), source))
+    def _record(self, primitive: Primitive, atoms: Any, aval: Aval, source: Any, params: Any = None) -> Var:
+        out = Var(aval)
+        self.equations.append(Equation(primitive, atoms, params or {}, (out,), source))
         return out
 
     def asks(self, node: Node, key: Any) -> None:
         guard, source = node.guard, node.source
         dtype = guard.aval.dtype
         if node.kind == "bool()":
-            compare = ne if key else eq
-            is_right = self._record(compare, (guard, Literal(dtype.type(0))), BOOL, source)
+            is_right = self._record(ne if key else eq, (guard, Literal(dtype.type(0))), _BOOL, source)
         else:
-            whole = guard if dtype == INT else self._record(convert_p, (guard,), INT, source, dtype=INT)
-            is_right = self._record(eq, (whole, Literal(np.int64(key))), BOOL, source)
-        one = self._record(convert_p, (is_right,), INT, source, dtype=INT)
-        self.going = self._record(mul, (self.going, one), INT, source)
-        self.right = self._record(add, (self.right, self.going), INT, source)
+            whole = guard if dtype == INT else self._record(convert_p, (guard,), _INT, source, _TO_INT)
+            is_right = self._record(eq, (whole, Literal(np.int64(key))), _BOOL, source)
+        one = self._record(convert_p, (is_right,), _INT, source, _TO_INT)
+        self.going = self._record(mul, (self.going, one), _INT, source)
+        self.right = self._record(add, (self.right, self.going), _INT, source)
