@@ -51,6 +51,7 @@ FIRST_LOOK = 0.06  # seconds of a recording of which nothing is known
 MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like others and cost so much of what the first did
 ROW = 2.8  # equations of a row, of most functions; some have twice as many
 OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
+SIDES = 3.0  # times that a recording is longer in which both sides of choices are computed
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
 EQUATION_BYTES = 1500  # of a recorded equation
 MOST_PATIENCE = 20  # doublings
@@ -173,6 +174,11 @@ class Account:
         counted = found.numbers * COSTS["un-jitted"] + found.arrays * COSTS["un-jitted array"]
         rows = self.rows * COSTS["row"] + found.arrays * COSTS["row array"] if self.rows else 0.0
         return seconds + COSTS["derivative"] + max(counted, rows)
+
+    def recorded_twice(self) -> None:
+        """The next recording is of both sides of all choices."""
+        self.size *= SIDES
+        self.decided("paths that differ at choices between numbers are recorded anew, with selections")
 
     def compiled(self, seconds: float, what: str) -> None:
         self.compiling += seconds

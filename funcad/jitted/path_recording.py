@@ -114,10 +114,12 @@ class Recorder:
         env: dict[Var, Any] | None = None,
         most: int | None = None,
         mixes: bool = True,
+        chooses: bool = False,
     ):
         self.leaves = leaves
         self.most = most  # equations, after which it is given up if nothing has happened
         self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
+        self.chooses, self.open = chooses, None  # are choices between numbers selections? else the last condition of one
         self.n_bytes, self.most_bytes = 0, most_bytes()  # of the values that are kept while it lasts
         self.reached: Sequence[Equation] = ()  # what was recorded in the end
         self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
@@ -248,6 +250,7 @@ class Recorder:
         whole = self.most is None or len(equations) <= self.most
         core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
+        core.cache.chooses = core.cache.chooses or self.chooses
         if type(equations) is Equations:
             equations.stops = bool
         self.reached = ()  # its trace and what it captured are free at once
@@ -331,6 +334,9 @@ class Recorder:
             self.chain.append((node, key, answer))
         self._place += 1
         self._node = node.children.get(key)
+        if self._node is None and node.children and x is self.open and self.most is not None and self._may_stop():
+            self.chooses = True  # both ways are taken: they can be one program
+            raise Abandoned
         if self._node is not None and self._node.leaf is not None and self._node.leaf.raises:
             self._node = None
         self._start = self._done
