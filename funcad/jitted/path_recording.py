@@ -102,6 +102,9 @@ class Differs(BaseException):
     """Leaves a recording that is not like earlier ones with the same answers: nothing has happened, and f itself runs."""
 
 
+SELDOM = 8  # a choice that goes the other way once in so many turns does not so at the same turns of another call
+
+
 class Recorder:
     """One run of the user's function with values behind its trace."""
 
@@ -114,12 +117,13 @@ class Recorder:
         env: dict[Var, Any] | None = None,
         most: int | None = None,
         mixes: bool = True,
-        chooses: bool = False,
     ):
         self.leaves = leaves
         self.most = most  # equations, after which it is given up if nothing has happened
         self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
-        self.chooses, self.open = chooses, None  # are choices between numbers selections? else the last condition of one
+        self.open: Any = None  # the last condition of a choice between numbers
+        self.chooses = False  # was it seen to go both ways? Then such choices are to be selections
+        self.ways: dict[Any, list[int]] = {}  # how often the condition of each choice was false, and true
         self.n_bytes, self.most_bytes = 0, most_bytes()  # of the values that are kept while it lasts
         self.reached: Sequence[Equation] = ()  # what was recorded in the end
         self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
@@ -334,8 +338,8 @@ class Recorder:
             self.chain.append((node, key, answer))
         self._place += 1
         self._node = node.children.get(key)
-        if self._node is None and node.children and x is self.open and self.most is not None and self._may_stop():
-            self.chooses = True  # both ways are taken: they can be one program
+        if x is self.open and self.most is not None and self._both_ways(node, source, key) and self._may_stop():
+            self.chooses = True
             raise Abandoned
         if self._node is not None and self._node.leaf is not None and self._node.leaf.raises:
             self._node = None
@@ -344,6 +348,13 @@ class Recorder:
         if error is not None:
             raise error
         return answer
+
+    def _both_ways(self, node: Node, source: Any, key: Any) -> bool:
+        """At a choice that could be a selection: is it seen to go one way and the other, in this call or since another?"""
+        ways = self.ways.setdefault(source, [0, 0])
+        ways[key is True] += 1
+        seldom = min(ways)
+        return self._node is None and bool(node.children) or seldom > 1 and seldom * SELDOM > sum(ways)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: Params) -> Any:
         """Record an operation that may fail: inside a `try` it is a segment of its own, whose end says whether it did."""

@@ -386,8 +386,8 @@ class Paths:
     ) -> Any:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         counters["traces"] += 1
-        attempt, chose = attempts(core.f, leaves), core.cache.chooses
-        recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes, core.cache.chooses)
+        attempt = attempts(core.f, leaves)
+        recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
         try:
             with attempt.looked_after(), many_objects():
                 flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
@@ -402,7 +402,7 @@ class Paths:
             raise
         finally:
             recorder.ends(core)
-        if recorder.chooses and not chose:
+        if recorder.chooses:
             core.cache.account.recorded_twice()
             core.cache.drop_paths(self)
         if recorder.differs is not None and self.begins_anew() > MOST_ANEW:

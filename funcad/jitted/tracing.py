@@ -65,9 +65,7 @@ class Tracing:
                 core.cache.refuse({error.label} & numbers or numbers)
             except Exception:  # of one of them, or the function fails in any case
                 core.cache.refuse(numbers)
-        mixes, chooses = core.cache.mixes, core.cache.chooses
-        takes_part = core.guards and result is not None
-        recorder = Recorder(self.leaves, most=self.most, mixes=mixes, chooses=chooses) if takes_part else None
+        recorder = Recorder(self.leaves, most=self.most, mixes=core.cache.mixes) if core.guards and result is not None else None
         try:
             if takes and (given := core.cache.given(core.f)):
                 return self._taking(given)

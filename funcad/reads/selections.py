@@ -93,16 +93,14 @@ SELECTIONS = {max: extreme(max, gt), min: extreme(min, lt)}
 def may_choose(condition: Any) -> bool:
     """Is it a traced truth, of which a recording would ask what it is?"""
     observer = state.observer
-    recorder = getattr(state.abstract, "recorder", None) if observer is not None and type(condition) is Tracer else None
-    if recorder is None:
+    if observer is None or type(condition) is not Tracer or condition.owner is not observer.trace:
         return False
-    aval = condition.aval
+    aval, recorder = condition.aval, observer.trace.recorder
     if type(aval) is not Aval or aval.shape or aval.dtype != bool or id(condition) in observer.tracers:
         return False
-    chooses = getattr(recorder, "chooses", None)  # lanes of vmap split
-    if chooses is False:
+    if hasattr(recorder, "open"):  # not that of lanes
         recorder.open = condition
-    return bool(chooses)
+    return bool(observer.chooses)
 
 
 def selected(condition: Any, x: Any, y: Any) -> Any:

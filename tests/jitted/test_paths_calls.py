@@ -231,8 +231,12 @@ def test_where_there_is_no_room_for_more_paths_known_ones_stay(monkeypatch):
 
 
 def test_what_shows_one_program_is_refused_and_explain_lists_paths(tmp_path):
-    f = fc.jit(relu)
-    f.clear_cache()  # other tests jit it too
+    @fc.jit
+    def f(x):
+        if x > 0:
+            return x * 3.0
+        return x * 0.1
+
     for x in (1.0, 2.0, 3.0, -1.0):
         f(x)
     for show in (f.lower, f.source, lambda x: f.export(tmp_path / "f.py", x)):
