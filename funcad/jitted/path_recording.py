@@ -102,6 +102,7 @@ class Differs(BaseException):
     """Leaves a recording that is not like earlier ones with the same answers: nothing has happened, and f itself runs."""
 
 
+MANY = 4  # choices, of which one other question may be asked where they are to be selections
 SELDOM = 8  # a choice that goes the other way once in so many turns does not so at the same turns of another call
 
 
@@ -353,7 +354,9 @@ class Recorder:
         """At a choice that could be a selection: is it seen to go one way and the other, in this call or since another?"""
         ways = self.ways.setdefault(source, [0, 0])
         ways[key is True] += 1
-        seldom = min(ways)
+        asked, seldom = sum(map(sum, self.ways.values())), min(ways)
+        if MANY * (self._place - asked) > asked:  # other questions make paths in any case
+            return False
         return self._node is None and bool(node.children) or seldom > 1 and seldom * SELDOM > sum(ways)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: Params) -> Any:

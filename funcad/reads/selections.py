@@ -96,19 +96,19 @@ def may_choose(condition: Any) -> bool:
     if observer is None or type(condition) is not Tracer or condition.owner is not observer.trace:
         return False
     aval, recorder = condition.aval, observer.trace.recorder
-    if type(aval) is not Aval or aval.shape or aval.dtype != bool or id(condition) in observer.tracers:
+    if type(aval) is not Aval or aval.shape or aval.dtype != bool or observer.tracers.get(id(condition)) is not None:
         return False
-    if hasattr(recorder, "open"):  # not that of lanes
+    if not observer.chooses and hasattr(recorder, "open"):  # not that of lanes
         recorder.open = condition
     return bool(observer.chooses)
 
 
 def selected(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition holds, else y, if these are floats."""
+    """x where the condition holds, else y, if these are floats. What Python knows it goes on knowing: it may decide by it."""
     if x is y:
         return x
     numbers = (x, y)
-    if not all(map(_is_float, numbers)) or _common(numbers) is None:
+    if not all(map(_is_float, numbers)) or Tracer not in map(type, numbers) or _common(numbers) is None:
         return NOTHING
     best = select(condition, x, y)
     return convert_p(best, dtype=_FLOAT, weak=True) if _aval(x).weak and _aval(y).weak else best
@@ -129,7 +129,8 @@ def operated(hooks: Any, op: Any, operands: Any) -> Any:
     if not all([_is_float(x) or type(x) is int for x in operands]):
         return NOTHING
     if op in _CHECKED and any([_aval(x).weak for x in operands if type(x) is Tracer] or [True]):
-        return NOTHING
+        if op is operator.pow or type(operands[1]) is Tracer or not operands[1]:
+            return NOTHING
     if len(operands) == 1:
         return hooks.unary(op, *operands)
     return (hooks.compare if op in _COMPARISONS else hooks.binary)(op, *operands)

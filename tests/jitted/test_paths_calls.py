@@ -384,7 +384,7 @@ def test_values_of_traces_around():
     body = lambda x: fc.lax.scan(lambda c, v: (c + v if x > 0 else c - v, v), x, np.ones(3))[0]
     for x in (1.0, -1.0, 1.0):
         assert fc.jit(body)(x) == (4.0 if x > 0 else -4.0)
-    inner = fc.jit(relu)
+    inner = fc.jit(lambda x: fails(x) if x > 0 else x)
     with pytest.raises(TracerBoolConversionError):
         fc.jit(lambda x: fc.lax.scan(lambda c, v: (inner(c), v), x, np.ones(3))[0])(1.0)
     with pytest.raises(TracerArrayConversionError, match="derivative"):
