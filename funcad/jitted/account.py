@@ -29,7 +29,7 @@ COSTS = {  # seconds of one core, of what is counted
     "made ready": 9e-6,  # an equation of a program that is to run at once, as Python asked for no value
     "step": 6e-7,  # an equation of a path that runs by itself,
     "hop": 8e-6,  # and from one such part to the next;
-    "passed": 9e-6,  # an equation that the compiler looks at,
+    "passed": 8.5e-6,  # an equation that the compiler looks at,
     "left": 2e-5,  # one that is left then,
     "text": 7e-4,  # a program that takes over the text of other sizes,
     "program": 3e-3,  # a program that it writes,
@@ -51,7 +51,7 @@ FREE = 0.11  # seconds that need not be repaid: of .2, as loading the compiler t
 FIRST_LOOK = 0.06  # seconds of a recording of which nothing is known
 MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like others and cost so much of what the first did
 THOUSANDS = 4500  # equations of a program, from which each of them costs as much as it can
-ROW = 2.8  # equations of a row, of most functions; some have twice as many
+ROW = 2.5  # equations of a row, of most functions; some have three times as many
 OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
 SIDES = 3.0  # times that a recording is longer in which both sides of choices are computed
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
@@ -144,7 +144,7 @@ class Account:
     def observed(self, rows: int) -> None:
         """A call has run un-jitted, with so many rows of gradients."""
         self.rows = max(self.rows, rows)
-        self.size = max(self.size, ROW * rows * COSTS["recorded"])
+        self.size = max(self.size, ROW * rows * (COSTS["recorded"] + COSTS["made ready"]))
         self._takes(rows * COSTS["row"])
 
     def _takes(self, work: float) -> None:

@@ -330,6 +330,9 @@ class Seen(Hooks):
             return x if condition else y
         return selected(condition, x, y) if may_choose(condition) else NOTHING
 
+    def sure_truth(self, op: Any, *conditions: Any) -> Any:
+        return together(op, conditions)
+
     def match(self, value: Any) -> Any:
         observer, value = state.observer, all_now(value)
         if observer is not None:

@@ -14,6 +14,7 @@ Trap: an int beside a float stays a question, because the int may become an inde
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 from collections.abc import Callable
@@ -116,12 +117,9 @@ def selected(condition: Any, x: Any, y: Any) -> Any:
 
 def together(op: Any, conditions: Any) -> Any:
     """`and` or `or` of conditions; `op`: that of bits."""
-    found = conditions[0]
-    for c in conditions[1:]:
-        if not may_choose(c) and type(c) not in (bool, np.bool_):
-            return NOTHING
-        found = op(found, c)
-    return found
+    if not all([may_choose(c) or type(c) in (bool, np.bool_) for c in conditions]):
+        return NOTHING
+    return functools.reduce(op, conditions)
 
 
 def operated(hooks: Any, op: Any, operands: Any) -> Any:

@@ -2,8 +2,8 @@
 
 Idea: where both sides do nothing but compute, they may both be computed, and a selection takes the place of Python's question.
 So `x = a if c else b` becomes `x = <chosen>() if <either>(c) and <tried>(a', b') else a if <asked>() else b`: `either` says
-whether the condition is a traced one, a' and b' are the sides with hooks that never raise, and `tried` whether there is a number
-of one type to choose. If not, Python goes on as it stands, with the condition that it has. An `if` is written in the same way.
+whether the condition is a traced one, a' and b' are the sides with hooks that never raise, and `tried` whether they are numbers
+of one type. If not, Python goes on as it stands, with the condition that it has. An `if` is written in the same way.
 
 Invariants: what the user wrote is evaluated once, unless it is what computes only; a variable that is not sure to be bound is
 not read. Trap: a later assignment of a branch must not read what an earlier one has assigned, as they happen together.
@@ -106,6 +106,8 @@ def is_sure(r: Any, node: ast.expr) -> bool:
         return len(node.ops) == 1 and isinstance(node.ops[0], _COMPARISONS) and all([is_sure(r, x) for x in _operands(node)])
     if isinstance(node, ast.IfExp):
         return all([is_sure(r, x) for x in (node.test, node.body, node.orelse)])
+    if isinstance(node, ast.BoolOp):
+        return all([is_sure(r, x) for x in node.values])
     if isinstance(node, ast.Subscript):
         keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         return is_sure(r, node.value) and all([is_sure(r, x) for x in keys])
@@ -130,6 +132,8 @@ def sure(r: Any, node: Any) -> Any:
         return r.hook("sure", node, r.mark(type(op).__name__, node), *[sure(r, x) for x in _operands(node)])
     if isinstance(node, ast.IfExp):
         return r.hook("sure_choice", node, *[sure(r, x) for x in (node.test, node.body, node.orelse)])
+    if isinstance(node, ast.BoolOp):
+        return r.hook("sure_truth", node, r.mark(type(node.op).__name__, node), *[sure(r, x) for x in node.values])
     if isinstance(node, ast.Subscript):
         if isinstance(node.slice, ast.Tuple):
             node.slice.elts = [sure(r, x) for x in node.slice.elts]

@@ -131,7 +131,7 @@ class Hooks:
         """What is called where `either` has said yes."""
         raise NotImplementedError
 
-    also = tried = chosen = sure = sure_item = sure_attribute = sure_call = sure_choice = never
+    also = tried = chosen = sure = sure_item = sure_attribute = sure_call = sure_choice = sure_truth = never
 
     def match(self, value: Any) -> Any:
         """The subject of `match`."""
