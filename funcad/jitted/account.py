@@ -23,20 +23,20 @@ from funcad.show.compile_log import html_table
 COSTS = {  # seconds of one core, of what is counted
     "first recording": 8e-3,  # of a function, whose twin is written;
     "recording": 1e-3,  # another one;
-    "recorded": 1.7e-5,  # an equation of numbers in it,
-    "recorded array": 3.6e-5,  # or of arrays;
-    "question": 2.4e-5,  # that Python asks meanwhile;
+    "recorded": 1.9e-5,  # an equation of numbers in it,
+    "recorded array": 3.8e-5,  # or of arrays;
+    "question": 2.6e-5,  # that Python asks meanwhile;
     "made ready": 9e-6,  # an equation of a program that is to run at once, as Python asked for no value
     "step": 6e-7,  # an equation of a path that runs by itself,
     "hop": 8e-6,  # and from one such part to the next;
-    "passed": 8.5e-6,  # an equation that the compiler looks at,
+    "passed": 1e-5,  # an equation that the compiler looks at,
     "left": 2e-5,  # one that is left then,
     "text": 7e-4,  # a program that takes over the text of other sizes,
     "program": 3e-3,  # a program that it writes,
     "scalar": 2e-5,  # each of its equations, of numbers,
     "scalar of many": 6e-5,  # so much more where they are thousands,
     "array": 1.25e-4,  # or of arrays
-    "row": 2.9e-6,  # what is written down, un-jitted, for one operation of a derivative,
+    "row": 2.8e-6,  # what is written down, un-jitted, for one operation of a derivative,
     "row array": 8e-7,  # and for each equation of arrays in its recording;
     "un-jitted": 8e-7,  # where no rows are known, an equation of numbers of a derivative, as plain Python does it,
     "un-jitted array": 2e-6,  # or of arrays
@@ -51,7 +51,7 @@ FREE = 0.11  # seconds that need not be repaid: of .2, as loading the compiler t
 FIRST_LOOK = 0.06  # seconds of a recording of which nothing is known
 MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like others and cost so much of what the first did
 THOUSANDS = 4500  # equations of a program, from which each of them costs as much as it can
-ROW = 2.5  # equations of a row, of most functions; some have three times as many
+ROW = 2.2  # equations of a row, of most functions; some have three times as many
 OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
 SIDES = 3.0  # times that a recording is longer in which both sides of choices are computed
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing

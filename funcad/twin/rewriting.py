@@ -334,7 +334,7 @@ class Rewriter(ast.NodeTransformer):
     def _tested(self, node: Any) -> ast.AST:
         node.test = self.truth(node.test)
         node.body, node.orelse = self._statements(node.body), self._statements(node.orelse)
-        return node  # type: ignore[no-any-return]
+        return node
 
     visit_While = _tested
 
@@ -343,7 +343,7 @@ class Rewriter(ast.NodeTransformer):
         if found is None:
             return self._tested(node)
         names, tried, asked = found
-        targets = [_name(name, ast.Store(), node) for name in names]
+        targets: list[ast.expr] = [_name(name, ast.Store(), node) for name in names]
         target = targets[0] if len(names) == 1 else ast.copy_location(ast.Tuple(targets, ast.Store()), node)
         chosen = ast.copy_location(ast.Assign([target], self.hook("chosen", node)), node)
         other = ast.If(asked, self._statements(node.body), self._statements(node.orelse))
