@@ -53,7 +53,6 @@ MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like o
 THOUSANDS = 4500  # equations of a program, from which each of them costs as much as it can
 ROW = 2.2  # equations of a row, of most functions; some have three times as many
 OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
-SIDES = 3.0  # times that a recording is longer in which both sides of choices are computed
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
 EQUATION_BYTES = 1500  # of a recorded equation
 MOST_PATIENCE = 20  # doublings
@@ -177,10 +176,10 @@ class Account:
         rows = self.rows * COSTS["row"] + found.arrays * COSTS["row array"]
         return seconds + COSTS["derivative"] + (rows if self.rows else counted)
 
-    def recorded_twice(self) -> None:
-        """The next recording is of both sides of all choices."""
-        self.size *= SIDES
-        self.decided("paths that differ at choices between numbers are recorded anew, with selections")
+    def recorded_anew(self, times: float) -> None:
+        """The next recording is so many times longer, as both sides of choices are in it."""
+        self.size *= times
+        self.decided("choices between numbers go both ways: they will be recorded as selections")
 
     def compiled(self, seconds: float, what: str) -> None:
         self.compiling += seconds

@@ -103,6 +103,7 @@ class Differs(BaseException):
 
 
 MANY = 4  # choices, of which one other question may be asked where they are to be selections
+SIDES = 3.0  # times that a recording is longer in which both sides of choices are computed
 SELDOM = 8  # a choice that goes the other way once in so many turns does not so at the same turns of another call
 
 
@@ -255,7 +256,9 @@ class Recorder:
         whole = self.most is None or len(equations) <= self.most
         core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
-        core.cache.chooses = core.cache.chooses or self.chooses
+        if self.chooses:
+            core.cache.chooses = True
+            core.cache.account.recorded_anew(SIDES)
         if type(equations) is Equations:
             equations.stops = bool
         self.reached = ()  # its trace and what it captured are free at once

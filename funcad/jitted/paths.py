@@ -403,7 +403,6 @@ class Paths:
         finally:
             recorder.ends(core)
         if recorder.chooses:
-            core.cache.account.recorded_twice()
             core.cache.drop_paths(self)
         if recorder.differs is not None and self.begins_anew() > MOST_ANEW:
             reason = str(recorder.differs).partition("\n")[0].removeprefix("a jitted function ").partition(":")[0]

@@ -294,6 +294,10 @@ class Seen(Hooks):
         super().either(condition)
         return may_choose(condition)
 
+    def asked_too(self, value: Any, kept: bool) -> Any:
+        may_choose(value)
+        return self.test(value, kept)
+
     def also(self, op: Any, *more: Any) -> bool:
         """`and`, `or`: the condition and these, which compute only."""
         now = self._choosing[get_ident()]

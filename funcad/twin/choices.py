@@ -40,7 +40,7 @@ def choice(r: Any, test: ast.expr, body: ast.expr | list[ast.stmt], orelse: ast.
         return None
     given = [sure(r, ast.copy_location(copy.deepcopy(side), test)) for side in sides]
     conditions = [sure(r, copy.deepcopy(x)) for x in more]
-    rest = [r.truth(x) for x in more]
+    rest = [r.truth(x, False, "asked_too") for x in more]
     found = [r.hook("either", test, r.visit(first))]
     if more:
         found.append(r.hook("also", test, r.mark(type(test.op).__name__, test), *conditions))  # type: ignore[attr-defined]

@@ -127,6 +127,10 @@ class Hooks:
         """They were not: the condition, whose truth is asked."""
         return self.test(self._choosing.pop(get_ident())[0], False)
 
+    def asked_too(self, value: Any, kept: bool) -> Any:
+        """A further part of the condition, whose truth is asked then."""
+        return self.test(value, kept)
+
     def never(self, *given: Any) -> Any:
         """What is called where `either` has said yes."""
         raise NotImplementedError

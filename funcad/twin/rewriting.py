@@ -314,10 +314,10 @@ class Rewriter(ast.NodeTransformer):
 
     # -- truths
 
-    def truth(self, node: ast.expr, kept: bool = False) -> ast.expr:
+    def truth(self, node: ast.expr, kept: bool = False, hook: str = "test") -> ast.expr:
         """An expression whose truth is asked, where it stands; `kept`: its value is used, too."""
         if isinstance(node, ast.BoolOp):
-            node.values = [self.truth(value, kept) for value in node.values]
+            node.values = [self.truth(value, kept, hook) for value in node.values]
             return node
         if isinstance(node, ast.IfExp):
             node.test = self.truth(node.test)
@@ -325,7 +325,7 @@ class Rewriter(ast.NodeTransformer):
             return node
         found = self.visit(node)
         is_bool = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-        return found if not self._live or is_bool or is_constant(node) else self.hook("test", found, found, kept)
+        return found if not self._live or is_bool or is_constant(node) else self.hook(hook, found, found, kept)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         node.values = [*[self.truth(value, True) for value in node.values[:-1]], self.visit(node.values[-1])]

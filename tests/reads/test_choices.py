@@ -111,7 +111,7 @@ def test_paths_become_one_program(f):
     for args in CASES[f]:
         j(*args)
     assert counters["traces"] == traces
-    assert "with selections" in str(j.cost()) and j.lower(*CASES[f][0]) is not None
+    assert "as selections" in str(j.cost()) and j.lower(*CASES[f][0]) is not None
 
 
 def test_a_path_that_stays_the_same_stays_a_path():
