@@ -319,8 +319,8 @@ class Seen(Hooks):
     def sure(self, op: Any, *operands: Any) -> Any:
         return operated(self, op, operands)
 
-    def sure_item(self, owner: Any, key: Any) -> Any:
-        return element(self, owner, key)
+    def sure_item(self, owner: Any, *keys: Any) -> Any:
+        return element(self, owner, keys)
 
     def sure_attribute(self, owner: Any, name: str) -> Any:
         known = isinstance(owner, types.ModuleType) and hasattr(owner, name)

@@ -33,7 +33,6 @@ NOTHING: Any = object()  # no number: Python is to compute it
 MOST = 64  # numbers of which one is chosen
 _NUMBERS = frozenset([Tracer, float, int, np.float64, np.int64])
 _FLOAT = np.dtype(np.float64)
-_ARRAYS = (Tracer, np.ndarray)
 _SURE = (abs, max, min)
 _CHECKED = (operator.truediv, operator.pow)  # which Python refuses for some of its own floats
 _COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
@@ -108,11 +107,16 @@ def selected(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, else y, if these are floats. What Python knows it goes on knowing: it may decide by it."""
     if x is y:
         return x
-    numbers = (x, y)
-    if not all(map(_is_float, numbers)) or Tracer not in map(type, numbers) or _common(numbers) is None:
+    if not _is_float(x) or not _is_float(y):
+        return NOTHING
+    if Tracer not in (type(x), type(y)):
+        return NOTHING
+    if _common((x, y)) is None:
         return NOTHING
     best = select(condition, x, y)
-    return convert_p(best, dtype=_FLOAT, weak=True) if _aval(x).weak and _aval(y).weak else best
+    if _aval(x).weak and _aval(y).weak:
+        best = convert_p(best, dtype=_FLOAT, weak=True)
+    return best
 
 
 def together(op: Any, conditions: Any) -> Any:
@@ -124,39 +128,64 @@ def together(op: Any, conditions: Any) -> Any:
 
 def operated(hooks: Any, op: Any, operands: Any) -> Any:
     """An operator of numbers, where Python's does not raise."""
-    if not all([_is_float(x) or type(x) is int for x in operands]):
-        return NOTHING
-    if op in _CHECKED and any([_aval(x).weak for x in operands if type(x) is Tracer] or [True]):
-        if op is operator.pow or type(operands[1]) is Tracer or not operands[1]:
+    for x in operands:
+        if type(x) is not int and not _is_float(x):
             return NOTHING
+    if op in _CHECKED and _may_raise(op, operands):
+        return NOTHING
     if len(operands) == 1:
         return hooks.unary(op, *operands)
-    return (hooks.compare if op in _COMPARISONS else hooks.binary)(op, *operands)
+    way = hooks.compare if op in _COMPARISONS else hooks.binary
+    return way(op, *operands)
+
+
+def _may_raise(op: Any, operands: Any) -> bool:
+    """May Python refuse these? NumPy's numbers are not refused."""
+    traced = [x for x in operands if type(x) is Tracer]
+    if traced and not any([_aval(x).weak for x in traced]):
+        return False
+    if op is operator.pow:
+        return True
+    divisor = operands[1]
+    return type(divisor) is Tracer or not divisor
 
 
 def applied(hooks: Any, function: Any, numbers: Any) -> Any:
     """A function of numbers that computes only."""
-    known = function in _SURE if type(function) is types.BuiltinFunctionType else type(function) is np.ufunc
-    if not known or not all(map(_is_float, numbers)) or Tracer not in map(type, numbers):
+    if not all(map(_is_float, numbers)):
         return NOTHING
-    if type(function) is np.ufunc and (function.nin != len(numbers) or function.nout > 1):
+    if Tracer not in map(type, numbers):
         return NOTHING
-    return hooks.call(function)(*numbers)
+    if type(function) is np.ufunc:
+        known = function.nin == len(numbers) and function.nout == 1
+    else:
+        known = any([function is f for f in _SURE])
+    return hooks.call(function)(*numbers) if known else NOTHING
 
 
-def element(hooks: Any, owner: Any, key: Any) -> Any:
-    """`owner[key]`, if it is there."""
-    keys = key if type(key) is tuple else (key,)
-    shape = (len(owner),) if type(owner) in (list, tuple) else getattr(owner, "shape", ()) if type(owner) in _ARRAYS else ()
-    if len(keys) > len(shape) or not all([type(k) is int and -n <= k < n for k, n in zip(keys, shape)]):
+def element(hooks: Any, owner: Any, keys: Any) -> Any:
+    """`owner[keys]`, if it is there."""
+    shape: Any = ()
+    if type(owner) in (list, tuple):
+        shape = (len(owner),)
+    elif type(owner) in (Tracer, np.ndarray):
+        shape = owner.shape
+    if len(keys) > len(shape):
         return NOTHING
-    return hooks.load_item(owner, key)
+    for k, n in zip(keys, shape):
+        if type(k) is not int or not -n <= k < n:
+            return NOTHING
+    return hooks.load_item(owner, keys if len(keys) > 1 else keys[0])
 
 
 def _is_float(x: Any) -> bool:
-    if type(x) is Tracer:
-        return type(x.aval) is Aval and not x.aval.shape and x.aval.dtype == _FLOAT
-    return type(x) is float or type(x) is np.float64
+    kind = type(x)
+    if kind is not Tracer:
+        return kind is float or kind is np.float64
+    aval = x.aval
+    if type(aval) is not Aval or aval.shape:
+        return False
+    return bool(aval.dtype == _FLOAT)
 
 
 def narrow(equations: Any, values: Any) -> bool:

@@ -16,8 +16,19 @@ import copy
 from typing import Any
 
 MOST = 80  # nodes of the two sides: what is longer is worth a question
-_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd)
-_COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+_SIGNS = (ast.USub, ast.UAdd)
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+_OPERATORS = (*_ARITHMETIC, *_SIGNS, *_ORDERS, ast.And, ast.Or)
+_HOOKS: dict[type, str] = {
+    ast.BinOp: "sure",
+    ast.UnaryOp: "sure",
+    ast.Compare: "sure",
+    ast.IfExp: "sure_choice",
+    ast.BoolOp: "sure_truth",
+    ast.Subscript: "sure_item",
+    ast.Call: "sure_call",
+}
 _Branch = dict[str, ast.expr]  # what is assigned to each variable
 
 
@@ -26,29 +37,47 @@ def choice(r: Any, test: ast.expr, body: ast.expr | list[ast.stmt], orelse: ast.
 
     `r`: the rewriter, which knows the variables that are sure to be bound.
     """
-    first, more = (test.values[0], test.values[1:]) if isinstance(test, ast.BoolOp) else (test, [])
+    first, more = test, []
+    if isinstance(test, ast.BoolOp):
+        first, *more = test.values
     one, other = _branch(body), _branch(orelse)
-    if isinstance(first, (ast.BoolOp, ast.Constant)) or one is None or other is None:
+    if one is None or other is None:
+        return None
+    if isinstance(first, (ast.BoolOp, ast.Constant)):
         return None
     names = list({**one, **other})
-    if not names or any([name and not r.is_local(name) for name in names]):
+    if not names or not all([_may_be_set(r, x, one, other) for x in names]):
         return None
-    if any([name not in branch and not r.is_bound(name) for name in names for branch in (one, other)]):
+    sides: list[ast.expr] = []
+    for branch in (one, other):
+        sides += [branch.get(x) or ast.Name(x, ast.Load()) for x in names]
+    if sum(map(_size, sides)) > MOST:
         return None
-    sides = [branch.get(name) or ast.Name(name, ast.Load()) for branch in (one, other) for name in names]
-    if sum(map(_size, sides)) > MOST or not all([is_sure(r, x) for x in (*sides, *more)]):
+    if not all([is_sure(r, x) for x in (*sides, *more)]):
         return None
-    given = [sure(r, ast.copy_location(copy.deepcopy(side), test)) for side in sides]
+    given = [sure(r, _copied(x, test)) for x in sides]
     conditions = [sure(r, copy.deepcopy(x)) for x in more]
     rest = [r.truth(x, False, "asked_too") for x in more]
-    found = [r.hook("either", test, r.visit(first))]
-    if more:
-        found.append(r.hook("also", test, r.mark(type(test.op).__name__, test), *conditions))  # type: ignore[attr-defined]
-    found.append(r.hook("tried", test, *given))
     asked: Any = r.hook("asked", test)
-    if more:
-        asked = ast.copy_location(ast.BoolOp(test.op, [asked, *rest]), test)  # type: ignore[attr-defined]
-    return names, ast.copy_location(ast.BoolOp(ast.And(), found), test), asked
+    found = [r.hook("either", test, r.visit(first))]
+    if isinstance(test, ast.BoolOp):
+        op = r.mark(type(test.op).__name__, test)
+        found.append(r.hook("also", test, op, *conditions))
+        asked = ast.BoolOp(test.op, [asked, *rest])
+    found.append(r.hook("tried", test, *given))
+    tried = ast.BoolOp(ast.And(), found)
+    return names, _at(tried, test), _at(asked, test)
+
+
+def _may_be_set(r: Any, name: str, one: _Branch, other: _Branch) -> bool:
+    """A variable that one branch leaves as it is must have a value."""
+    if name in one and name in other:
+        return not name or bool(r.is_local(name))
+    return bool(r.is_local(name) and r.is_bound(name))
+
+
+def _copied(node: ast.expr, place: ast.expr) -> ast.expr:
+    return _at(copy.deepcopy(node), place)
 
 
 def _size(node: ast.AST) -> int:
@@ -73,25 +102,49 @@ def _assigned(statement: ast.stmt) -> list[tuple[str, ast.expr]] | None:
     """The names that it assigns to, and the values."""
     if isinstance(statement, ast.Pass):
         return []
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-        name = ast.copy_location(ast.Name(statement.target.id, ast.Load()), statement)
-        value: ast.expr = ast.copy_location(ast.BinOp(name, statement.op, statement.value), statement)
-        return [(statement.target.id, value)]
-    if isinstance(statement, ast.If) and statement.orelse:
-        one, other = _branch(statement.body), _branch(statement.orelse)
-        if one is None or other is None or len(one) != 1 or one.keys() != other.keys():
-            return None
-        return [(name, ast.copy_location(ast.IfExp(statement.test, one[name], other[name]), statement)) for name in one]
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+    if isinstance(statement, ast.AugAssign):
+        return _augmented(statement)
+    if isinstance(statement, ast.If):
+        return _nested(statement)
+    if not isinstance(statement, ast.Assign):
+        return None
+    if len(statement.targets) != 1:
         return None
     target, value = statement.targets[0], statement.value
     if isinstance(target, ast.Name):
         return [(target.id, value)]
-    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple) or len(target.elts) != len(value.elts):
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
         return None
-    if not all([isinstance(x, ast.Name) for x in target.elts]):
+    names = [x.id for x in target.elts if isinstance(x, ast.Name)]
+    if not len(names) == len(target.elts) == len(value.elts):
         return None
-    return [(x.id, y) for x, y in zip(target.elts, value.elts)]  # type: ignore[attr-defined]
+    return list(zip(names, value.elts))
+
+
+def _augmented(node: ast.AugAssign) -> list[tuple[str, ast.expr]] | None:
+    """`x += y` of numbers is `x = x + y`."""
+    if not isinstance(node.target, ast.Name):
+        return None
+    name = node.target.id
+    read = _at(ast.Name(name, ast.Load()), node)
+    value = ast.BinOp(read, node.op, node.value)
+    return [(name, _at(value, node))]
+
+
+def _nested(node: ast.If) -> list[tuple[str, ast.expr]] | None:
+    """An `if` in a branch, as after `elif`: both ways set one variable."""
+    one, other = _branch(node.body), _branch(node.orelse)
+    if one is None or other is None:
+        return None
+    if len(one) != 1 or one.keys() != other.keys():
+        return None
+    (name,) = one
+    value = ast.IfExp(node.test, one[name], other[name])
+    return [(name, _at(value, node))]
+
+
+def _at(node: Any, place: ast.AST) -> Any:
+    return ast.copy_location(node, place)
 
 
 def is_sure(r: Any, node: ast.expr) -> bool:
@@ -100,45 +153,52 @@ def is_sure(r: Any, node: ast.expr) -> bool:
         return type(node.value) in (int, float)
     if isinstance(node, ast.Name):
         return bool(r.is_bound(node.id))
-    if isinstance(node, (ast.BinOp, ast.UnaryOp)):
-        return isinstance(node.op, _OPERATORS) and all([is_sure(r, x) for x in _operands(node)])
-    if isinstance(node, ast.Compare):
-        return len(node.ops) == 1 and isinstance(node.ops[0], _COMPARISONS) and all([is_sure(r, x) for x in _operands(node)])
-    if isinstance(node, ast.IfExp):
-        return all([is_sure(r, x) for x in (node.test, node.body, node.orelse)])
-    if isinstance(node, ast.BoolOp):
-        return all([is_sure(r, x) for x in node.values])
-    if isinstance(node, ast.Subscript):
-        keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return is_sure(r, node.value) and all([is_sure(r, x) for x in keys])
-    if not isinstance(node, ast.Call) or node.keywords:
-        return False
-    f = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-    return isinstance(f, ast.Name) and is_sure(r, f) and all([is_sure(r, x) for x in node.args])
+    parts = _parts(node)
+    return bool(parts) and all([is_sure(r, x) for x in parts])
 
 
-def _operands(node: Any) -> list[ast.expr]:
+def _parts(node: Any) -> list[ast.expr]:
+    """What it computes with; nothing if it may do something else."""
+    kind, op = type(node), _operator(node)
+    if op is not None and not isinstance(op, _OPERATORS):
+        return []
+    if kind is ast.BinOp:
+        return [node.left, node.right]
+    if kind is ast.UnaryOp:
+        return [node.operand]
+    if kind is ast.Compare:
+        return [node.left, *node.comparators] if len(node.ops) == 1 else []
+    if kind is ast.IfExp:
+        return [node.test, node.body, node.orelse]
+    if kind is ast.BoolOp:
+        return list(node.values)
+    if kind is ast.Subscript:
+        key = node.slice
+        keys = key.elts if isinstance(key, ast.Tuple) else [key]
+        return [node.value, *keys]
+    if kind is not ast.Call or node.keywords:
+        return []
+    f = node.func
+    f = f.value if isinstance(f, ast.Attribute) else f
+    return [f, *node.args] if isinstance(f, ast.Name) else []
+
+
+def _operator(node: Any) -> ast.AST | None:
     if isinstance(node, ast.Compare):
-        return [node.left, node.comparators[0]]
-    return [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+        return node.ops[0]
+    return getattr(node, "op", None)
 
 
 def sure(r: Any, node: Any) -> Any:
     """The expression with hooks that never raise."""
-    if isinstance(node, (ast.Constant, ast.Name)):
+    hook = _HOOKS.get(type(node))
+    if hook is None:
         return r.visit(node)
-    if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
-        op = node.ops[0] if isinstance(node, ast.Compare) else node.op
-        return r.hook("sure", node, r.mark(type(op).__name__, node), *[sure(r, x) for x in _operands(node)])
-    if isinstance(node, ast.IfExp):
-        return r.hook("sure_choice", node, *[sure(r, x) for x in (node.test, node.body, node.orelse)])
-    if isinstance(node, ast.BoolOp):
-        return r.hook("sure_truth", node, r.mark(type(node.op).__name__, node), *[sure(r, x) for x in node.values])
-    if isinstance(node, ast.Subscript):
-        if isinstance(node.slice, ast.Tuple):
-            node.slice.elts = [sure(r, x) for x in node.slice.elts]
-        key = node.slice if isinstance(node.slice, ast.Tuple) else sure(r, node.slice)
-        return r.hook("sure_item", node, sure(r, node.value), key)
-    f = node.func
-    found = r.hook("sure_attribute", f, r.visit(f.value), f.attr) if isinstance(f, ast.Attribute) else r.visit(f)
-    return r.hook("sure_call", node, found, *[sure(r, x) for x in node.args])
+    parts = [sure(r, x) for x in _parts(node)]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        f = node.func
+        parts[0] = r.hook("sure_attribute", f, parts[0], f.attr)
+    op = _operator(node)
+    if op is not None:
+        parts.insert(0, r.mark(type(op).__name__, node))
+    return r.hook(hook, node, *parts)
