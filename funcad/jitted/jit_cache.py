@@ -197,9 +197,9 @@ class Entry:
 class Cache:
     """Programs of one function, by signature."""
 
-    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
+    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised", "chooses")
     __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
-    __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "account", "mixes", "ordered", "chooses", "__weakref__")
+    __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "account", "mixes", "ordered", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
