@@ -46,16 +46,13 @@ def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
     total: dict[str, float] | None = jaxpr.memo.get("cost")
     if total is None:
         total = {"flops": 0.0, "transcendentals": 0.0, "bytes accessed": 0.0}
-        known: dict[Any, Any] = {}  # operations without parameters, and their avals by identity: each costs the same again
+        known: dict[Any, Any] = {}  # operations, their parameters and avals by identity: each costs the same again
         for equation in jaxpr.equations:
-            key = None
-            if not equation.params:
-                key = equation.primitive, *[id(a.aval) for a in (*equation.outputs, *equation.inputs)]
+            primitive, inputs, params, outputs, _ = equation
+            key = primitive, id(params) if params else 0, *[id(a.aval) for a in outputs], *[id(a.aval) for a in inputs]
             found = known.get(key)
             if found is None:
-                found = _equation_cost(equation)
-                if key is not None:
-                    known[key] = found
+                found = known[key] = _equation_cost(equation)
             flops, transcendentals, moved = found
             total["flops"] += flops
             total["transcendentals"] += transcendentals

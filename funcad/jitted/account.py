@@ -23,20 +23,21 @@ from funcad.show.compile_log import html_table
 COSTS = {  # seconds of one core, of what is counted
     "first recording": 8e-3,  # of a function, whose twin is written;
     "recording": 1e-3,  # another one;
-    "recorded": 2.2e-5,  # an equation of numbers in it,
-    "recorded array": 4e-5,  # or of arrays;
-    "question": 3e-5,  # that Python asks meanwhile;
-    "made ready": 8e-6,  # an equation of a program that is to run at once, as Python asked for no value
+    "recorded": 1.9e-5,  # an equation of numbers in it,
+    "recorded array": 3.8e-5,  # or of arrays;
+    "question": 2.6e-5,  # that Python asks meanwhile;
+    "made ready": 9e-6,  # an equation of a program that is to run at once, as Python asked for no value
     "step": 6e-7,  # an equation of a path that runs by itself,
     "hop": 8e-6,  # and from one such part to the next;
     "passed": 1e-5,  # an equation that the compiler looks at,
     "left": 2e-5,  # one that is left then,
     "text": 7e-4,  # a program that takes over the text of other sizes,
     "program": 3e-3,  # a program that it writes,
-    "scalar": 3.5e-5,  # each of its equations, of numbers
+    "scalar": 2e-5,  # each of its equations, of numbers,
+    "scalar of many": 6e-5,  # so much more where they are thousands,
     "array": 1.25e-4,  # or of arrays
-    "row": 3.8e-6,  # what is written down, un-jitted, for one operation of a derivative,
-    "row array": 1.1e-6,  # and for each equation of arrays in its recording;
+    "row": 2.8e-6,  # what is written down, un-jitted, for one operation of a derivative,
+    "row array": 8e-7,  # and for each equation of arrays in its recording;
     "un-jitted": 8e-7,  # where no rows are known, an equation of numbers of a derivative, as plain Python does it,
     "un-jitted array": 2e-6,  # or of arrays
     "derivative": 1e-5,  # of what is not counted in these
@@ -46,10 +47,11 @@ COSTS = {  # seconds of one core, of what is counted
     "byte": 1e-10,  # of results
 }
 CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
-FREE = 0.115  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
+FREE = 0.11  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
 FIRST_LOOK = 0.06  # seconds of a recording of which nothing is known
 MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like others and cost so much of what the first did
-ROW = 2.8  # equations of a row, of most functions; some have twice as many
+THOUSANDS = 4500  # equations of a program, from which each of them costs as much as it can
+ROW = 2.2  # equations of a row, of most functions; some have three times as many
 OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
 EQUATION_BYTES = 1500  # of a recorded equation
@@ -141,7 +143,7 @@ class Account:
     def observed(self, rows: int) -> None:
         """A call has run un-jitted, with so many rows of gradients."""
         self.rows = max(self.rows, rows)
-        self.size = max(self.size, ROW * rows * COSTS["recorded"])
+        self.size = max(self.size, ROW * rows * (COSTS["recorded"] + COSTS["made ready"]))
         self._takes(rows * COSTS["row"])
 
     def _takes(self, work: float) -> None:
@@ -171,8 +173,13 @@ class Account:
             seconds += found.python * COSTS["of Python"] + numpys * COSTS["number"] + found.arrays * COSTS["operation"]
             return seconds
         counted = found.numbers * COSTS["un-jitted"] + found.arrays * COSTS["un-jitted array"]
-        rows = self.rows * COSTS["row"] + found.arrays * COSTS["row array"] if self.rows else 0.0
-        return seconds + COSTS["derivative"] + max(counted, rows)
+        rows = self.rows * COSTS["row"] + found.arrays * COSTS["row array"]
+        return seconds + COSTS["derivative"] + (rows if self.rows else counted)
+
+    def recorded_anew(self, times: float) -> None:
+        """The next recording is so many times longer, as both sides of choices are in it."""
+        self.size *= times
+        self.decided("choices between numbers go both ways: they will be recorded as selections")
 
     def compiled(self, seconds: float, what: str) -> None:
         self.compiling += seconds
@@ -223,7 +230,8 @@ def most_bytes() -> int:
 
 def compile_cost(numbers: int, arrays: int) -> float:
     """Seconds that it takes to compile a program of so many equations, which the passes have left."""
-    return COSTS["program"] + numbers * COSTS["scalar"] + arrays * COSTS["array"]
+    scalar = COSTS["scalar"] + COSTS["scalar of many"] * min(1.0, numbers / THOUSANDS)
+    return COSTS["program"] + numbers * scalar + arrays * COSTS["array"]
 
 
 class Equations(list):  # type: ignore[type-arg]

@@ -103,7 +103,7 @@ class Attempts:
     paths in its cache have this, and would keep it alive.
     """
 
-    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned", "unseen", "given")
+    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics", "twinned", "unseen", "given", "chooses")
 
     def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str], given: Sequence[Place] = ()):
         self.given = given  # places of further arguments, after the leaves
@@ -113,7 +113,7 @@ class Attempts:
         self.positions = [again(a, of and not i) if static else None for i, (static, a) in enumerate(zip(chosen, args))]
         self.named = {k: again(v) if k in core.static_names else None for k, v in kwargs.items()}
         self.statics = [(label, again(a, of and not i)) for i, (label, a) in enumerate(core.static_values(args, kwargs))]
-        self.twinned, self.unseen = has_twin(core.f), core.cache.unseen
+        self.twinned, self.unseen, self.chooses = has_twin(core.f), core.cache.unseen, core.cache.chooses
 
     def ordered_as(self, in_tree: Any) -> Attempts:
         """The same for a call whose dicts may have their keys in another order."""
@@ -140,7 +140,7 @@ class Attempts:
         reason = _running().unplaceable(found) if found.alone else None
         if reason is not None:
             raise Refusal(reason, "")
-        run = TwinRun(statics, self.numbers, self.unseen) if self.twinned else None
+        run = TwinRun(statics, self.numbers, self.unseen, self.chooses) if self.twinned else None
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             if state.identities:
@@ -175,10 +175,10 @@ class TwinRun:
     """One run of a function's twin, and what it stored."""
 
     __slots__ = ("statics", "inputs", "known", "guards", "stores", "outputs", "advancing", "orders", "given")
-    __slots__ += ("stored", "ran")
+    __slots__ += ("stored", "ran", "chooses")
 
-    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[dict]):
-        self.statics, self.inputs, self.known = statics, inputs, known
+    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[dict], chooses: bool):
+        self.statics, self.inputs, self.known, self.chooses = statics, inputs, known, chooses
         self.guards: Guards | None = None
         self.given: dict[Any, Any] = {}
         self.ran: tuple[tuple[Any, bool], ...] = ()  # the user's codes that ran as they are, see reads/run.py
@@ -192,7 +192,7 @@ class TwinRun:
         """The result of f, whose stores are taken back and noted."""
         running = _running()
         observer = running.begin(f, self.statics, self.inputs)  # anew: the function may be started again
-        observer.trace, observer.untwinned = state.running, untwinned
+        observer.trace, observer.untwinned, observer.chooses = state.running, untwinned, self.chooses
         observer.orders.begin(args, kwargs)
         observer.given = dict(self.given)
         try:

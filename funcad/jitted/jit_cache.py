@@ -197,7 +197,7 @@ class Entry:
 class Cache:
     """Programs of one function, by signature."""
 
-    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
+    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised", "chooses")
     __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
     __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "account", "mixes", "ordered", "__weakref__")
 
@@ -209,6 +209,7 @@ class Cache:
         self.places: dict[str, Place] = {}  # where programs have read what they advance
         self.account = Account()
         self.mixes = True  # may max and min select one of Python's numbers and NumPy's? See reads/selections.py
+        self.chooses = False  # has a path differed from another at a choice between numbers, which are selections then?
         self.ordered = False  # has a path seen the order of keys that its signature's first path had not? See path_entries.py
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
@@ -368,6 +369,15 @@ class Cache:
             objects = entry.watched.objects() if entry.watched is not None else []
             objects += held_weakly(key.statics)
             entry.living = tuple([weakref.ref(x, gone) for x in objects if x is not None])
+
+    def drop_paths(self, paths: Any) -> None:
+        """The function is traced anew where these were."""
+        with self.lock:
+            for key, entry in list(self.entries.items()):
+                if entry.paths is paths:
+                    del self.entries[key]
+                    for user in list(self.users):
+                        user.drop(entry)
 
     def drop_dead(self) -> None:
         """Drop the programs that depend on what is gone; those that were traced after them take their places."""

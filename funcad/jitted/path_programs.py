@@ -22,13 +22,14 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.primitive import Primitive
 from funcad.jitted.path_segments import Leaf, Node
-from funcad.primitives.arithmetic import add, mul
-from funcad.primitives.comparison import eq, ne
+from funcad.primitives.arithmetic import add
+from funcad.primitives.comparison import eq, ne, select
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import WhileLoop
 
-INT, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
-COUNTING = 4  # equations that count, of a question
+INT = np.dtype(np.int64)
+_INT, _BOOL, _WRONG = Aval((), INT), Aval((), np.dtype(np.bool_)), Literal(np.int64(0))  # for thousands of questions
+COUNTING = 2  # equations that count, of a question
 ASKED = frozenset(["bool()", "int()", "an index"])  # questions that a program can go past
 _KINDS = "biuf"
 
@@ -125,20 +126,18 @@ class _Counting:
         self.going: Any = Literal(np.int64(1))  # 1 as long as all answers were right, then 0
         self.right: Any = Literal(np.int64(0))
 
-    def _record(self, primitive: Primitive, atoms: Sequence[Any], of: Any, source: Any, **params: Any) -> Var:
-        out = Var(Aval((), of))
-        self.equations.append(Equation(primitive, tuple(atoms), params, (out,), source))
+    def _record(self, primitive: Primitive, atoms: Any, aval: Aval, source: Any, params: Any = None) -> Var:
+        out = Var(aval)
+        self.equations.append(Equation(primitive, atoms, params or {}, (out,), source))
         return out
 
     def asks(self, node: Node, key: Any) -> None:
         guard, source = node.guard, node.source
-        dtype = guard.aval.dtype
-        if node.kind == "bool()":
-            compare = ne if key else eq
-            is_right = self._record(compare, (guard, Literal(dtype.type(0))), BOOL, source)
-        else:
-            whole = guard if dtype == INT else self._record(convert_p, (guard,), INT, source, dtype=INT)
-            is_right = self._record(eq, (whole, Literal(np.int64(key))), BOOL, source)
-        one = self._record(convert_p, (is_right,), INT, source, dtype=INT)
-        self.going = self._record(mul, (self.going, one), INT, source)
-        self.right = self._record(add, (self.right, self.going), INT, source)
+        if node.kind != "bool()":
+            whole = guard if guard.aval.dtype == INT else self._record(convert_p, (guard,), _INT, source, {"dtype": INT})
+            guard, key = self._record(eq, (whole, Literal(np.int64(key))), _BOOL, source), True
+        elif guard.aval.dtype != bool:
+            guard = self._record(ne, (guard, Literal(guard.aval.dtype.type(0))), _BOOL, source)
+        sides = (self.going, _WRONG) if key else (_WRONG, self.going)
+        self.going = self._record(select, (guard, *sides), _INT, source)
+        self.right = self._record(add, (self.right, self.going), _INT, source)

@@ -102,6 +102,11 @@ class Differs(BaseException):
     """Leaves a recording that is not like earlier ones with the same answers: nothing has happened, and f itself runs."""
 
 
+MANY = 4  # choices, of which one other question may be asked where they are to be selections
+SIDES = 3.0  # times that a recording is longer in which both sides of choices are computed
+SELDOM = 8  # a choice that goes the other way once in so many turns does not so at the same turns of another call
+
+
 class Recorder:
     """One run of the user's function with values behind its trace."""
 
@@ -118,6 +123,9 @@ class Recorder:
         self.leaves = leaves
         self.most = most  # equations, after which it is given up if nothing has happened
         self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
+        self.open: Any = None  # the last condition of a choice between numbers
+        self.chooses = False  # was it seen to go both ways? Then such choices are to be selections
+        self.ways: dict[Any, list[int]] = {}  # how often the condition of each choice was false, and true
         self.n_bytes, self.most_bytes = 0, most_bytes()  # of the values that are kept while it lasts
         self.reached: Sequence[Equation] = ()  # what was recorded in the end
         self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
@@ -248,6 +256,9 @@ class Recorder:
         whole = self.most is None or len(equations) <= self.most
         core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
+        if self.chooses:
+            core.cache.chooses = True
+            core.cache.account.recorded_anew(SIDES)
         if type(equations) is Equations:
             equations.stops = bool
         self.reached = ()  # its trace and what it captured are free at once
@@ -331,6 +342,9 @@ class Recorder:
             self.chain.append((node, key, answer))
         self._place += 1
         self._node = node.children.get(key)
+        if x is self.open and self.most is not None and self._both_ways(node, source, key) and self._may_stop():
+            self.chooses = True
+            raise Abandoned
         if self._node is not None and self._node.leaf is not None and self._node.leaf.raises:
             self._node = None
         self._start = self._done
@@ -338,6 +352,15 @@ class Recorder:
         if error is not None:
             raise error
         return answer
+
+    def _both_ways(self, node: Node, source: Any, key: Any) -> bool:
+        """At a choice that could be a selection: is it seen to go one way and the other, in this call or since another?"""
+        ways = self.ways.setdefault(source, [0, 0])
+        ways[key is True] += 1
+        asked, seldom = sum(map(sum, self.ways.values())), min(ways)
+        if MANY * (self._place - asked) > asked:  # other questions make paths in any case
+            return False
+        return self._node is None and bool(node.children) or seldom > 1 and seldom * SELDOM > sum(ways)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: Params) -> Any:
         """Record an operation that may fail: inside a `try` it is a segment of its own, whose end says whether it did."""

@@ -402,6 +402,8 @@ class Paths:
             raise
         finally:
             recorder.ends(core)
+        if recorder.chooses:
+            core.cache.drop_paths(self)
         if recorder.differs is not None and self.begins_anew() > MOST_ANEW:
             reason = str(recorder.differs).partition("\n")[0].removeprefix("a jitted function ").partition(":")[0]
             return core.runs_un_jitted(Refusal(f"it {reason}", ""), *attempts.arguments(leaves))

@@ -10,6 +10,7 @@ Invariant: not a bit changes, and inputs and outputs keep their avals. Trap: Pyt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,14 @@ def strong_numbers(jaxpr: Jaxpr) -> Jaxpr:
     if len(jaxpr.equations) < SMALLEST or not any(map(_is_weak, [*jaxpr.inputs, *made])):
         return jaxpr
     names: dict[Var, Any] = {}
+    known: dict[Any, Any] = {}
     equations: list[Equation] = []
     for v in jaxpr.inputs:
         if _is_weak(v):
             names[v] = Var(Aval((), DOUBLE))
             equations.append(Equation(convert_p, (v,), {"dtype": DOUBLE}, (names[v],)))
     for e in jaxpr.equations:
-        strengthened = _strengthened(e, names)
+        strengthened = _strengthened(e, names, known)
         if strengthened is None:
             return jaxpr
         equations.append(strengthened)
@@ -52,21 +54,28 @@ def strong_numbers(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple(equations), tuple(outputs))
 
 
-def _strengthened(e: Equation, names: dict[Var, Any]) -> Equation | None:
-    """The equation of the new names, whose results get new ones; None if it would have other results."""
-    inputs = tuple([a if type(a) is Literal else names.get(a, a) for a in e.inputs])
-    weak = any(map(_is_weak, e.outputs))
-    if not weak and all([a is b for a, b in zip(inputs, e.inputs)]):
+def _strengthened(e: Equation, names: dict[Var, Any], known: dict[Any, Any]) -> Equation | None:
+    """The equation of the new names, whose results get new ones; None if it would have other results.
+
+    `known`: what is so of operations without parameters, by the identity of their avals.
+    """
+    primitive, before, params, after, source = e
+    inputs = tuple([a if type(a) is Literal else names.get(a, a) for a in before])
+    weak = any(map(_is_weak, after))
+    if not weak and all(map(is_, inputs, before)):
         return e
-    params = {**e.params, "weak": False} if e.primitive is convert_p and weak else e.params
-    if any(subjaxprs(params)):
-        return None
-    found = _results(e.primitive, [a.aval for a in inputs], params)
-    if found is None or [_kind(a) for a in found] != [_kind(v.aval) for v in e.outputs]:
-        return None
-    outputs = tuple([Var(a) if type(a) is Aval and not a.weak else v for a, v in zip(found, e.outputs)])
-    names.update([(v, new) for v, new in zip(e.outputs, outputs) if v is not new])
-    return e._replace(inputs=inputs, params=params, outputs=outputs)
+    key = None if params else (primitive, *[id(a.aval) for a in inputs], *[id(v.aval) for v in after])
+    found = known.get(key)
+    if found is None:
+        params = {**params, "weak": False} if primitive is convert_p and weak else params
+        found = _results(primitive, [a.aval for a in inputs], params) if not any(subjaxprs(params)) else None
+        if found is None or [_kind(a) for a in found] != [_kind(v.aval) for v in after]:
+            return None
+        if key is not None:
+            known[key] = found
+    outputs = tuple([Var(a) if type(a) is Aval and not a.weak else v for a, v in zip(found, after)])
+    names.update([(v, new) for v, new in zip(after, outputs) if v is not new])
+    return Equation(primitive, inputs, params, outputs, source)
 
 
 def _results(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> list[Any] | None:

@@ -170,10 +170,15 @@ def _accumulate(ufunc: np.ufunc) -> Callable[..., Any]:
     keeps_dtype = name in ("add", "multiply")  # their accumulate would widen small integers
 
     def impl(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-        x = _flipped(x, axis, reverse)
         if xp is np:
-            out = ufunc.accumulate(x, axis=axis, dtype=x.dtype.type) if keeps_dtype else ufunc.accumulate(x, axis=axis)
-        elif keeps_dtype:
+            given = {"dtype": x.dtype.type} if keeps_dtype else {}
+            if not reverse:
+                return ufunc.accumulate(x, axis=axis, **given)
+            out = np.empty(x.shape, x.dtype)  # not itself reversed: its readers would copy it
+            ufunc.accumulate(_flipped(x, axis, True), axis=axis, out=_flipped(out, axis, True), **given)
+            return out
+        x = _flipped(x, axis, reverse)
+        if keeps_dtype:
             out = (xp.cumsum if name == "add" else xp.cumprod)(x, axis=axis, dtype=x.dtype)
         else:
             out = accumulate_by_doubling(getattr(xp, name), x, axis)

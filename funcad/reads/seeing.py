@@ -17,6 +17,7 @@ import operator
 import types
 from contextlib import nullcontext
 from sys import setprofile
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from funcad.reads.lending import lend_item, lend_new
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
 from funcad.reads.places import Place, dict_of, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
+from funcad.reads.selections import NOTHING, applied, element, may_choose, operated, selected, together
 from funcad.twin.hooks import Hooks
 
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
@@ -285,6 +287,55 @@ class Seen(Hooks):
             value = now(value)
             observer.content(value) if type(value) is not Tracer else None
         return value
+
+    # -- choices
+
+    def either(self, condition: Any) -> bool:
+        super().either(condition)
+        return may_choose(condition)
+
+    def asked_too(self, value: Any, kept: bool) -> Any:
+        may_choose(value)
+        return self.test(value, kept)
+
+    def also(self, op: Any, *more: Any) -> bool:
+        """`and`, `or`: the condition and these, which compute only."""
+        now = self._choosing[get_ident()]
+        now[1] = together(op, (now[1], *more))
+        return now[1] is not NOTHING
+
+    def tried(self, *sides: Any) -> bool:
+        """Is one side's value selected for each variable? `sides`: first what the first one gives."""
+        now, n = self._choosing[get_ident()], len(sides) // 2
+        found = [selected(now[1], x, y) for x, y in zip(sides[:n], sides[n:])]
+        if any([x is NOTHING for x in found]):
+            return False
+        now[0] = tuple(found) if n > 1 else found[0]
+        return True
+
+    def chosen(self) -> Any:
+        return self._choosing.pop(get_ident())[0]
+
+    def sure(self, op: Any, *operands: Any) -> Any:
+        return operated(self, op, operands)
+
+    def sure_item(self, owner: Any, *keys: Any) -> Any:
+        return element(self, owner, keys)
+
+    def sure_attribute(self, owner: Any, name: str) -> Any:
+        known = isinstance(owner, types.ModuleType) and hasattr(owner, name)
+        return self.load_attribute(owner, name) if known else NOTHING
+
+    def sure_call(self, function: Any, *numbers: Any) -> Any:
+        return applied(self, function, numbers)
+
+    def sure_choice(self, condition: Any, x: Any, y: Any) -> Any:
+        if type(condition) is bool or type(condition) is np.bool_:
+            return x if condition else y
+        return selected(condition, x, y) if may_choose(condition) else NOTHING
+
+    def sure_truth(self, op: Any, *conditions: Any) -> Any:
+        return together(op, conditions)
 
     def match(self, value: Any) -> Any:
         observer, value = state.observer, all_now(value)

@@ -1,8 +1,11 @@
-"""`max` and `min` of traced numbers: selections, where Python would ask which of them is larger.
+"""`max`, `min`, `a if c else b` of traced numbers: selections, where Python would ask which of them it is.
 
 Idea: of numbers of one type that are there already, nothing depends on which one is chosen but the result. So `max(a, b, c)` is
 a comparison and a selection for each further number, in Python's order, and no path: its derivative is that of the number that
 Python gives, the first of equals. A NaN is chosen where Python chooses it, because the comparisons are the same.
+
+A choice whose sides compute only, with floats, selects as well (twin/choices.py): what they compute never raises here, in
+Python's way or NumPy's. Else there is `NOTHING`, and Python asks its question.
 
 Invariant: the result's type is what Python's is. A number of NumPy's beside one of Python's has the type of the one that is
 chosen, which matters only to arrays of fewer bits than it has: where such are met, the function is traced again and asked.
@@ -11,6 +14,8 @@ Trap: an int beside a float stays a question, because the int may become an inde
 
 from __future__ import annotations
 
+import functools
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -24,8 +29,13 @@ from funcad.primitives.comparison import gt, lt, select
 from funcad.primitives.conversion import convert_p
 from funcad.reads.code_reads import MISSING
 
+NOTHING: Any = object()  # no number: Python is to compute it
 MOST = 64  # numbers of which one is chosen
 _NUMBERS = frozenset([Tracer, float, int, np.float64, np.int64])
+_FLOAT = np.dtype(np.float64)
+_SURE = (abs, max, min)
+_CHECKED = (operator.truediv, operator.pow)  # which Python refuses for some of its own floats
+_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
 
 
 def extreme(f: Callable[..., Any], compare: Any) -> Callable[[Any, tuple, dict], Any]:
@@ -38,7 +48,7 @@ def extreme(f: Callable[..., Any], compare: Any) -> Callable[[Any, tuple, dict],
             if not made and (type(args[0]) not in (list, tuple) or id(args[0]) in observer.origin):
                 return MISSING  # what is read of a list that was there before is to be seen
             numbers = [*args[0]]
-        dtype = None if kwargs else _common(numbers)
+        dtype = None if kwargs or Tracer not in map(type, numbers) else _common(numbers)
         if dtype is None:
             return f(numbers) if made else MISSING  # a generator has been used up
         best = numbers[0]
@@ -57,7 +67,7 @@ def _aval(x: Any) -> Any:
 
 def _common(numbers: Any) -> Any:
     """The dtype of numbers of which one may be selected; None where Python is to choose."""
-    if not 1 < len(numbers) <= MOST or Tracer not in map(type, numbers) or not all([type(x) in _NUMBERS for x in numbers]):
+    if not 1 < len(numbers) <= MOST or not all([type(x) in _NUMBERS for x in numbers]):
         return None
     avals = [_aval(x) for x in numbers]
     dtypes = {getattr(a, "dtype", None) for a in avals}
@@ -75,6 +85,107 @@ def _common(numbers: Any) -> Any:
 
 
 SELECTIONS = {max: extreme(max, gt), min: extreme(min, lt)}
+
+
+# -- choices
+
+
+def may_choose(condition: Any) -> bool:
+    """Is it a traced truth, of which a recording would ask what it is?"""
+    observer = state.observer
+    if observer is None or type(condition) is not Tracer or condition.owner is not observer.trace:
+        return False
+    aval, recorder = condition.aval, observer.trace.recorder
+    if type(aval) is not Aval or aval.shape or aval.dtype != bool or observer.tracers.get(id(condition)) is not None:
+        return False
+    if not observer.chooses and hasattr(recorder, "open"):  # not that of lanes
+        recorder.open = condition
+    return bool(observer.chooses)
+
+
+def selected(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, else y, if these are floats. What Python knows it goes on knowing: it may decide by it."""
+    if x is y:
+        return x
+    if not _is_float(x) or not _is_float(y):
+        return NOTHING
+    if Tracer not in (type(x), type(y)):
+        return NOTHING
+    if _common((x, y)) is None:
+        return NOTHING
+    best = select(condition, x, y)
+    if _aval(x).weak and _aval(y).weak:
+        best = convert_p(best, dtype=_FLOAT, weak=True)
+    return best
+
+
+def together(op: Any, conditions: Any) -> Any:
+    """`and` or `or` of conditions; `op`: that of bits."""
+    if not all([may_choose(c) or type(c) in (bool, np.bool_) for c in conditions]):
+        return NOTHING
+    return functools.reduce(op, conditions)
+
+
+def operated(hooks: Any, op: Any, operands: Any) -> Any:
+    """An operator of numbers, where Python's does not raise."""
+    for x in operands:
+        if type(x) is not int and not _is_float(x):
+            return NOTHING
+    if op in _CHECKED and _may_raise(op, operands):
+        return NOTHING
+    if len(operands) == 1:
+        return hooks.unary(op, *operands)
+    way = hooks.compare if op in _COMPARISONS else hooks.binary
+    return way(op, *operands)
+
+
+def _may_raise(op: Any, operands: Any) -> bool:
+    """May Python refuse these? NumPy's numbers are not refused."""
+    traced = [x for x in operands if type(x) is Tracer]
+    if traced and not any([_aval(x).weak for x in traced]):
+        return False
+    if op is operator.pow:
+        return True
+    divisor = operands[1]
+    return type(divisor) is Tracer or not divisor
+
+
+def applied(hooks: Any, function: Any, numbers: Any) -> Any:
+    """A function of numbers that computes only."""
+    if not all(map(_is_float, numbers)):
+        return NOTHING
+    if Tracer not in map(type, numbers):
+        return NOTHING
+    if type(function) is np.ufunc:
+        known = function.nin == len(numbers) and function.nout == 1
+    else:
+        known = any([function is f for f in _SURE])
+    return hooks.call(function)(*numbers) if known else NOTHING
+
+
+def element(hooks: Any, owner: Any, keys: Any) -> Any:
+    """`owner[keys]`, if it is there."""
+    shape: Any = ()
+    if type(owner) in (list, tuple):
+        shape = (len(owner),)
+    elif type(owner) in (Tracer, np.ndarray):
+        shape = owner.shape
+    if len(keys) > len(shape):
+        return NOTHING
+    for k, n in zip(keys, shape):
+        if type(k) is not int or not -n <= k < n:
+            return NOTHING
+    return hooks.load_item(owner, keys if len(keys) > 1 else keys[0])
+
+
+def _is_float(x: Any) -> bool:
+    kind = type(x)
+    if kind is not Tracer:
+        return kind is float or kind is np.float64
+    aval = x.aval
+    if type(aval) is not Aval or aval.shape:
+        return False
+    return bool(aval.dtype == _FLOAT)
 
 
 def narrow(equations: Any, values: Any) -> bool:

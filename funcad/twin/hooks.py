@@ -20,6 +20,7 @@ import sys
 import types
 from collections.abc import Callable
 from functools import cached_property
+from threading import get_ident
 from typing import Any
 
 from funcad.host.where import strip_traceback
@@ -43,6 +44,7 @@ class Hooks:
 
     def __init__(self, function: types.FunctionType) -> None:
         self.function: Any = function
+        self._choosing: dict[int, list[Any]] = {}  # of threads that are between `either` and what comes after it
 
     def __reduce__(self) -> Any:  # of a function that escaped and is pickled by value: it does what Python does, and no more
         return Hooks, (_nobody,)
@@ -114,6 +116,27 @@ class Hooks:
         """Its truth is asked; `kept`: by `and` or `or` whose value is used, so that nothing else may be returned."""
         return value
 
+    # -- choices: see choices.py
+
+    def either(self, condition: Any) -> bool:
+        """The condition of a choice: are both sides to be computed?"""
+        self._choosing[get_ident()] = [condition, condition]
+        return False
+
+    def asked(self) -> Any:
+        """They were not: the condition, whose truth is asked."""
+        return self.test(self._choosing.pop(get_ident())[0], False)
+
+    def asked_too(self, value: Any, kept: bool) -> Any:
+        """A further part of the condition, whose truth is asked then."""
+        return self.test(value, kept)
+
+    def never(self, *given: Any) -> Any:
+        """What is called where `either` has said yes."""
+        raise NotImplementedError
+
+    also = tried = chosen = sure = sure_item = sure_attribute = sure_call = sure_choice = sure_truth = never
+
     def match(self, value: Any) -> Any:
         """The subject of `match`."""
         return value
@@ -182,7 +205,7 @@ CONSTANTS: dict[str, Any] = {
     "UAdd": operator.pos, "USub": operator.neg, "Invert": operator.invert,
     "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge,
     "Is": operator.is_, "IsNot": operator.is_not, "In": contains, "NotIn": lacks,
-    "slice": slice, "absent": (NameError, AttributeError),
+    "And": operator.and_, "Or": operator.or_, "slice": slice, "absent": (NameError, AttributeError),
 }  # fmt: skip
 
 

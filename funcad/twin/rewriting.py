@@ -18,7 +18,8 @@ import ast
 import copy
 from typing import Any
 
-from funcad.twin.scopes import Scope, Scopes, mangled
+from funcad.twin.choices import choice
+from funcad.twin.scopes import Scope, Scopes, all_arguments, mangled
 
 MARK = "\0funcad:"  # what the constants begin with that hooks take the place of
 AT_LEVEL = "@"  # `load_free@2`: of a variable of the function that is 2 around this one
@@ -52,18 +53,19 @@ class Rewriter(ast.NodeTransformer):
         self._scopes = Scopes(module)
         self._now: Scope = self._scopes.of[module]
         self._class = ""
+        self._sure: set[str] = set()  # local variables that are bound where the walk is
         imports = [n for n in module.body if isinstance(n, (ast.Import, ast.ImportFrom))]
         self._imports = {(alias.asname or alias.name).partition(".")[0] for n in imports for alias in n.names}
 
     # -- parts
 
-    def _mark(self, kind: str, at: ast.AST) -> Any:
+    def mark(self, kind: str, at: ast.AST) -> Any:
         return ast.copy_location(ast.Constant(MARK + kind), at)
 
-    def _hook(self, kind: str, at: ast.AST, *arguments: Any) -> Any:
+    def hook(self, kind: str, at: ast.AST, *arguments: Any) -> Any:
         """`<kind>(*arguments)`; texts and numbers among the arguments become constants."""
         nodes: list[Any] = [a if isinstance(a, ast.AST) else ast.copy_location(ast.Constant(a), at) for a in arguments]
-        return ast.copy_location(ast.Call(self._mark(kind, at), nodes, []), at)
+        return ast.copy_location(ast.Call(self.mark(kind, at), nodes, []), at)
 
     @property
     def _live(self) -> bool:
@@ -74,29 +76,46 @@ class Rewriter(ast.NodeTransformer):
         before, self._now = self._now, self._scopes.of[node]
         docstring = body[:1] if ast.get_docstring(node, clean=False) is not None else []  # type: ignore[arg-type]
         rest = body[len(docstring) :]
+        arguments = all_arguments(node.args) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+        sure, self._sure = self._sure, {a.arg for a in arguments}
         outside = self._now.stored_outside() if self._live else []
         told = [self._will_store(name, (rest or body)[0]) for name in outside]
         rewritten = self._statements(rest)
-        self._now = before
+        self._now, self._sure = before, sure
         return [*docstring, *told, *rewritten]
 
-    def _statements(self, body: list[ast.stmt]) -> list[ast.stmt]:
+    def _statements(self, body: list[ast.stmt], bound: ast.AST | None = None) -> list[ast.stmt]:
+        """`bound`: the target that is bound where they begin."""
         out: list[ast.stmt] = []
+        sure, self._sure = self._sure, self._sure | _bound_by(bound)
         for statement in body:
+            now = _bound_by(statement)
             new = self.visit(statement)
             out += new if isinstance(new, list) else [new]
+            self._sure |= now
+        self._sure = sure
         return out
+
+    def is_bound(self, name: str) -> bool:
+        """Is the variable sure to have a value here, as far as this function can make sure?"""
+        where = self._now.find(mangled(name, self._class))
+        if name == "" or where.kind == "global" or where.kind == "free" and where.level < self._now.level:
+            return name not in ("__class__", "__debug__")
+        return where.kind in ("local", "free") and name in self._sure and name not in self._scopes.unbound
+
+    def is_local(self, name: str) -> bool:
+        return self._now.find(mangled(name, self._class)).kind == "local"
 
     def _will_store(self, name: str, at: ast.AST) -> ast.stmt:
         where = self._now.find(name)
         kind = "will_store_global" if where.kind == "global" else f"will_store_free{AT_LEVEL}{self._now.level - where.level}"
-        return ast.copy_location(ast.Expr(self._hook(kind, at, name)), at)
+        return ast.copy_location(ast.Expr(self.hook(kind, at, name)), at)
 
     # -- scopes
 
     def _decorators(self, node: Any) -> None:
         found = [self.visit(decorator) for decorator in node.decorator_list]
-        node.decorator_list = [self._hook("call", decorator, decorator) for decorator in found] if self._live else found
+        node.decorator_list = [self.hook("call", decorator, decorator) for decorator in found] if self._live else found
 
     def _defaults(self, arguments: ast.arguments) -> None:
         arguments.defaults = [self.visit(default) for default in arguments.defaults]
@@ -113,8 +132,9 @@ class Rewriter(ast.NodeTransformer):
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self._defaults(node.args)
         before, self._now = self._now, self._scopes.of[node]
+        sure, self._sure = self._sure, {a.arg for a in all_arguments(node.args)}
         node.body = self.visit(node.body)
-        self._now = before
+        self._now, self._sure = before, sure
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
@@ -134,16 +154,17 @@ class Rewriter(ast.NodeTransformer):
 
     def _comprehension(self, node: Any) -> ast.AST:
         before, inner = self._now, self._scopes.of[node]
+        sure, self._sure = self._sure, self._sure.union(*[_bound_by(generator.target) for generator in node.generators])
         for i, generator in enumerate(node.generators):
             self._now = inner if i else before
             generator.iter = self._iterated(generator)
             self._now = inner
             generator.target = self.visit(generator.target)
-            generator.ifs = [self._truth(condition) for condition in generator.ifs]
+            generator.ifs = [self.truth(condition) for condition in generator.ifs]
         for part in ("key", "value", "elt"):
             if hasattr(node, part):
                 setattr(node, part, self.visit(getattr(node, part)))
-        self._now = before
+        self._now, self._sure = before, sure
         return node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
@@ -156,36 +177,36 @@ class Rewriter(ast.NodeTransformer):
         name = mangled(node.id, self._class)
         where = self._now.find(name)
         if where.kind == "global":
-            return self._hook("load_global", node, name, node)
+            return self.hook("load_global", node, name, node)
         if where.kind == "class":
-            return self._hook("load_class_name", node, name, node)
+            return self.hook("load_class_name", node, name, node)
         if where.kind == "local" or where.level == self._now.level:
             return node
-        return self._hook(f"load_free{AT_LEVEL}{self._now.level - where.level}", node, name, node)
+        return self.hook(f"load_free{AT_LEVEL}{self._now.level - where.level}", node, name, node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         node.value = self.visit(node.value)
         if not self._live:
             return node
         if not isinstance(node.ctx, ast.Load):
-            node.value = self._hook("target", node.value, node.value)
+            node.value = self.hook("target", node.value, node.value)
             return node
         kind = "load_code" if node.attr in _CODES else "load_attribute"
-        return self._hook(kind, _at_the_name(node, node), node.value, mangled(node.attr, self._class))
+        return self.hook(kind, _at_the_name(node, node), node.value, mangled(node.attr, self._class))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         node.value = self.visit(node.value)
         if not isinstance(node.ctx, ast.Load) and self._live:
-            node.value = self._hook("target", node.value, node.value)
+            node.value = self.hook("target", node.value, node.value)
         loads = isinstance(node.ctx, ast.Load) and self._live
         node.slice = self._key(node.slice) if loads else self.visit(node.slice)
-        return self._hook("load_item", node, node.value, node.slice) if loads else node
+        return self.hook("load_item", node, node.value, node.slice) if loads else node
 
     def _key(self, node: ast.expr) -> ast.expr:
         """What stands in brackets, as an argument of a call: without colons."""
         if isinstance(node, ast.Slice):
             ends = [None if end is None else self.visit(end) for end in (node.lower, node.upper, node.step)]
-            return self._hook("slice", node, *ends)
+            return self.hook("slice", node, *ends)
         if isinstance(node, ast.Tuple):
             node.elts = [self._key(part) for part in node.elts]
             return node
@@ -197,7 +218,7 @@ class Rewriter(ast.NodeTransformer):
         for alias in node.names if self._live else []:
             bound = alias.asname or alias.name
             found = [node.level, node.module or "", alias.name, _name(bound, ast.Load(), alias)]
-            value = self._hook("load_imported", alias, *found)
+            value = self.hook("load_imported", alias, *found)
             out.append(ast.copy_location(ast.Assign([_name(bound, ast.Store(), alias)], value), alias))
         return out
 
@@ -209,7 +230,7 @@ class Rewriter(ast.NodeTransformer):
         at = _at_the_name(node, node.func) if self._is_method_call(node) else node
         node.func = self.visit(node.func)
         if self._live:
-            node.func = self._hook("call", node.func, node.func)
+            node.func = self.hook("call", node.func, node.func)
         node.args = [self.visit(argument) for argument in node.args]
         node.keywords = [self.visit(keyword) for keyword in node.keywords]
         return ast.copy_location(node, at)
@@ -232,37 +253,37 @@ class Rewriter(ast.NodeTransformer):
 
     def _spread(self, value: ast.expr) -> ast.expr:
         value = self.visit(value)
-        return self._hook("spread", value, value) if self._live else value
+        return self.hook("spread", value, value) if self._live else value
 
     def visit_Starred(self, node: ast.Starred) -> ast.AST:
         node.value = self.visit(node.value)
         if self._live and isinstance(node.ctx, ast.Load):
-            node.value = self._hook("iterate", node.value, node.value, 1)
+            node.value = self.hook("iterate", node.value, node.value, 1)
         return node
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.AST:
         node.value = self.visit(node.value)
         if self._live:
-            node.value = self._hook("iterate", node.value, node.value, 1)
+            node.value = self.hook("iterate", node.value, node.value, 1)
         return node
 
     def _iterated(self, node: ast.For | ast.comprehension) -> ast.expr:
         value = self.visit(node.iter)
         if not self._live or getattr(node, "is_async", False):
             return value
-        return self._hook("iterate", value, value, 1 + unpacking_depth(node.target))
+        return self.hook("iterate", value, value, 1 + unpacking_depth(node.target))
 
     def visit_For(self, node: ast.For) -> ast.AST:
         node.iter = self._iterated(node)
-        node.target = self.visit(node.target)
-        node.body, node.orelse = self._statements(node.body), self._statements(node.orelse)
+        body = self._statements(node.body, node.target)
+        node.target, node.body, node.orelse = self.visit(node.target), body, self._statements(node.orelse)
         return node
 
     def visit_With(self, node: ast.With) -> ast.AST:
         for item in node.items:
             manager = self.visit(item.context_expr)
             depth = unpacking_depth(item.optional_vars)
-            item.context_expr = self._hook("enter", manager, manager, depth) if self._live else manager
+            item.context_expr = self.hook("enter", manager, manager, depth) if self._live else manager
             item.optional_vars = item.optional_vars and self.visit(item.optional_vars)
         node.body = self._statements(node.body)
         return node
@@ -280,75 +301,90 @@ class Rewriter(ast.NodeTransformer):
     visit_TryStar = visit_Try
 
     def _caught(self, at: ast.AST) -> list[ast.stmt]:
-        return [ast.copy_location(ast.Expr(self._hook("caught", at)), at)] if self._live else []
+        return [ast.copy_location(ast.Expr(self.hook("caught", at)), at)] if self._live else []
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         self.generic_visit(node)
         spec = node.format_spec
-        return self._hook("formatted", node.value, node.value, node.conversion, spec) if self._live else node
+        return self.hook("formatted", node.value, node.value, node.conversion, spec) if self._live else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         self.generic_visit(node)
-        return self._hook("joined", node, *node.values) if self._live else node
+        return self.hook("joined", node, *node.values) if self._live else node
 
     # -- truths
 
-    def _truth(self, node: ast.expr, kept: bool = False) -> ast.expr:
+    def truth(self, node: ast.expr, kept: bool = False, hook: str = "test") -> ast.expr:
         """An expression whose truth is asked, where it stands; `kept`: its value is used, too."""
         if isinstance(node, ast.BoolOp):
-            node.values = [self._truth(value, kept) for value in node.values]
+            node.values = [self.truth(value, kept, hook) for value in node.values]
             return node
         if isinstance(node, ast.IfExp):
-            node.test = self._truth(node.test)
-            node.body, node.orelse = self._truth(node.body, kept), self._truth(node.orelse, kept)
+            node.test = self.truth(node.test)
+            node.body, node.orelse = self.truth(node.body, kept), self.truth(node.orelse, kept)
             return node
         found = self.visit(node)
         is_bool = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-        return found if not self._live or is_bool or is_constant(node) else self._hook("test", found, found, kept)
+        return found if not self._live or is_bool or is_constant(node) else self.hook(hook, found, found, kept)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        node.values = [*[self._truth(value, True) for value in node.values[:-1]], self.visit(node.values[-1])]
+        node.values = [*[self.truth(value, True) for value in node.values[:-1]], self.visit(node.values[-1])]
         return node
 
-    def _tested(self, node: ast.If | ast.While | ast.IfExp | ast.Assert) -> ast.AST:
-        test = self._truth(node.test)
-        node.test = ast.Constant(True)
-        self.generic_visit(node)
-        node.test = test
+    def _tested(self, node: Any) -> ast.AST:
+        node.test = self.truth(node.test)
+        node.body, node.orelse = self._statements(node.body), self._statements(node.orelse)
         return node
 
-    visit_If = visit_While = visit_IfExp = _tested
+    visit_While = _tested
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        found = choice(self, node.test, node.body, node.orelse) if self._live else None
+        if found is None:
+            return self._tested(node)
+        names, tried, asked = found
+        targets: list[ast.expr] = [_name(name, ast.Store(), node) for name in names]
+        target = targets[0] if len(names) == 1 else ast.copy_location(ast.Tuple(targets, ast.Store()), node)
+        chosen = ast.copy_location(ast.Assign([target], self.hook("chosen", node)), node)
+        other = ast.If(asked, self._statements(node.body), self._statements(node.orelse))
+        return ast.copy_location(ast.If(tried, [chosen], [ast.copy_location(other, node)]), node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        found = choice(self, node.test, node.body, node.orelse) if self._live else None
+        test = self.truth(node.test) if found is None else found[2]
+        asked = ast.copy_location(ast.IfExp(test, self.visit(node.body), self.visit(node.orelse)), node)
+        return asked if found is None else ast.copy_location(ast.IfExp(found[1], self.hook("chosen", node), asked), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        self._tested(node)
+        node.test, node.msg = self.truth(node.test), node.msg and self.visit(node.msg)
         if self._live and node.msg is not None and not is_constant(node.msg):
-            node.msg = self._hook("message", node.msg, node.msg)
+            node.msg = self.hook("message", node.msg, node.msg)
         return node
 
     # -- operators
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         if isinstance(node.op, ast.Not):
-            node.operand = self._truth(node.operand)
+            node.operand = self.truth(node.operand)
             return node
         if not self._live or is_constant(node):
             return node if self._live else self.generic_visit(node)
-        return self._hook("unary", node, self._mark(type(node.op).__name__, node), self.visit(node.operand))
+        return self.hook("unary", node, self.mark(type(node.op).__name__, node), self.visit(node.operand))
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         if not self._live or is_constant(node):
             return node if self._live else self.generic_visit(node)
-        op = self._mark(type(node.op).__name__, node)
-        return self._hook("binary", node, op, self.visit(node.left), self.visit(node.right))
+        op = self.mark(type(node.op).__name__, node)
+        return self.hook("binary", node, op, self.visit(node.left), self.visit(node.right))
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         sides = [self.visit(node.left), *[self.visit(side) for side in node.comparators]]
-        ops = [self._mark(type(op).__name__, node) for op in node.ops]
+        ops = [self.mark(type(op).__name__, node) for op in node.ops]
         if self._live and len(ops) == 1:
-            return self._hook("compare", node, ops[0], *sides)
+            return self.hook("compare", node, ops[0], *sides)
         for i, op in enumerate(ops if self._live else []):
             for j in (i, i + 1):
-                sides[j] = self._hook("chained", sides[j], op, sides[j])
+                sides[j] = self.hook("chained", sides[j], op, sides[j])
         node.left, node.comparators = sides[0], sides[1:]
         return node
 
@@ -361,9 +397,9 @@ class Rewriter(ast.NodeTransformer):
         if not self._live or not any(depths):
             return node
         if len(depths) == 1:
-            node.value = self._hook("iterate", node.value, node.value, depths[0])
+            node.value = self.hook("iterate", node.value, node.value, depths[0])
             return node
-        node.value = self._hook("iterate_each", node.value, node.value, tuple(depths))  # to `a, (b, c) = <each>(v)`
+        node.value = self.hook("iterate_each", node.value, node.value, tuple(depths))  # to `a, (b, c) = <each>(v)`
         node.targets = [ast.copy_location(ast.Tuple(node.targets, ast.Store()), node.targets[0])]
         return node
 
@@ -376,15 +412,15 @@ class Rewriter(ast.NodeTransformer):
         target = node.target
         if not self._live:
             return self.generic_visit(node)
-        op = self._mark("i" + type(node.op).__name__, node)
+        op = self.mark("i" + type(node.op).__name__, node)
         if isinstance(target, ast.Name):
             read = self.visit(_name(target.id, ast.Load(), target))
-            return ast.copy_location(ast.Assign([target], self._hook("binary", node, op, read, self.visit(node.value))), node)
+            return ast.copy_location(ast.Assign([target], self.hook("binary", node, op, read, self.visit(node.value))), node)
         if isinstance(target, ast.Attribute):
             name = mangled(target.attr, self._class)
-            begun = self._hook("augment_attribute", _at_the_name(target, target), self.visit(target.value), name, op)
+            begun = self.hook("augment_attribute", _at_the_name(target, target), self.visit(target.value), name, op)
         else:
-            begun = self._hook("augment_item", target, self.visit(target.value), self._key(target.slice), op)
+            begun = self.hook("augment_item", target, self.visit(target.value), self._key(target.slice), op)
         return ast.copy_location(ast.Expr(ast.copy_location(ast.Call(begun, [self.visit(node.value)], []), node)), node)
 
     # -- patterns
@@ -395,16 +431,16 @@ class Rewriter(ast.NodeTransformer):
             return self.generic_visit(node)
         patterns = [n for case in node.cases for n in ast.walk(case.pattern) if isinstance(n, ast.MatchClass)]
         before = [self._looked_at(pattern.cls) for pattern in patterns]
-        node.subject = self._hook("match", node.subject, self.visit(node.subject))
+        node.subject = self.hook("match", node.subject, self.visit(node.subject))
         for case in node.cases:
             case.pattern = self.visit(case.pattern)
-            case.guard = case.guard and self._truth(case.guard)
+            case.guard = case.guard and self.truth(case.guard)
             case.body = self._statements(case.body)
         return [*before, node]
 
     def _looked_at(self, node: ast.expr) -> ast.stmt:
         read = ast.Expr(self.visit(copy.deepcopy(node)))
-        handler = ast.ExceptHandler(self._mark("absent", node), None, [ast.copy_location(ast.Pass(), node)])
+        handler = ast.ExceptHandler(self.mark("absent", node), None, [ast.copy_location(ast.Pass(), node)])
         made = ast.Try([ast.copy_location(read, node)], [ast.copy_location(handler, node)], [], [])
         return ast.copy_location(made, node)
 
@@ -425,7 +461,20 @@ class Rewriter(ast.NodeTransformer):
     def _pattern_value(self, node: ast.expr) -> ast.expr:
         if not self._live or not isinstance(node, ast.Attribute):
             return node
-        return ast.copy_location(ast.Attribute(self._hook("boxed", node, self.visit(node)), "value", ast.Load()), node)
+        return ast.copy_location(ast.Attribute(self.hook("boxed", node, self.visit(node)), "value", ast.Load()), node)
+
+
+def _bound_by(node: ast.AST | None) -> set[str]:
+    """The variables that a target is sure to bind, or a statement."""
+    if isinstance(node, ast.Name):
+        return {node.id}
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return set().union(*map(_bound_by, node.elts))
+    if isinstance(node, ast.Starred):
+        return _bound_by(node.value)
+    if isinstance(node, ast.Assign):
+        return set().union(*map(_bound_by, node.targets))
+    return _bound_by(node.target) if isinstance(node, ast.AugAssign) else set()
 
 
 def _name(name: str, context: ast.expr_context, at: ast.AST) -> ast.Name:

@@ -64,6 +64,7 @@ class Scopes(ast.NodeVisitor):
     def __init__(self, module: ast.Module) -> None:
         self.of: dict[ast.AST, Scope] = {}
         self.type_parameters: dict[ast.AST, Scope] = {}
+        self.unbound: set[str] = set()  # names that some scope deletes
         self._class: str = ""  # names are bound as Python mangles them
         self._now = self.of[module] = Scope(module, None)
         self.generic_visit(module)
@@ -132,6 +133,8 @@ class Scopes(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         if not isinstance(node.ctx, ast.Load):
             self.bind(node.id)
+        if isinstance(node.ctx, ast.Del):
+            self.unbound.add(node.id)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
@@ -152,6 +155,7 @@ class Scopes(ast.NodeVisitor):
     def _captured(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar) -> None:
         if node.name:
             self.bind(node.name)
+            self.unbound.add(node.name)
         self.generic_visit(node)
 
     visit_ExceptHandler = visit_MatchAs = visit_MatchStar = _captured

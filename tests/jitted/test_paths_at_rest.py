@@ -45,7 +45,10 @@ def test_few_paths_are_recorded_until_they_are_known(monkeypatch):
     def signs(x):
         total = 0.0
         for i in range(5):
-            total = total + x[i] if x[i] > 0 else total - x[i]
+            if x[i] > 0:
+                total = total + x[i]
+                continue
+            total = total - x[i]
         return total
 
     calls = np.random.default_rng(0).choice([-1.0, 1.0], size=(3000, 5))
@@ -89,7 +92,10 @@ def test_a_function_that_rests_is_called_itself():
         calls.note(type(x))
         s = np.sum(x)
         for i in range(70):
-            s = s + 0.1 if np.sin(s * (i + 1)) > 0 else s * 0.9
+            if np.sin(s * (i + 1)) > 0:
+                s = s + 0.1
+                continue
+            s = s * 0.9
         return s
 
     j, rng = fc.jit(f), np.random.default_rng(0)

@@ -231,8 +231,12 @@ def test_where_there_is_no_room_for_more_paths_known_ones_stay(monkeypatch):
 
 
 def test_what_shows_one_program_is_refused_and_explain_lists_paths(tmp_path):
-    f = fc.jit(relu)
-    f.clear_cache()  # other tests jit it too
+    @fc.jit
+    def f(x):
+        if x > 0:
+            return x * 3.0
+        return x * 0.1
+
     for x in (1.0, 2.0, 3.0, -1.0):
         f(x)
     for show in (f.lower, f.source, lambda x: f.export(tmp_path / "f.py", x)):
@@ -380,7 +384,7 @@ def test_values_of_traces_around():
     body = lambda x: fc.lax.scan(lambda c, v: (c + v if x > 0 else c - v, v), x, np.ones(3))[0]
     for x in (1.0, -1.0, 1.0):
         assert fc.jit(body)(x) == (4.0 if x > 0 else -4.0)
-    inner = fc.jit(relu)
+    inner = fc.jit(lambda x: fails(x) if x > 0 else x)
     with pytest.raises(TracerBoolConversionError):
         fc.jit(lambda x: fc.lax.scan(lambda c, v: (inner(c), v), x, np.ones(3))[0])(1.0)
     with pytest.raises(TracerArrayConversionError, match="derivative"):
