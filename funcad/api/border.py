@@ -24,6 +24,7 @@ from funcad.configuration import OnDemand, nearest
 from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.conversions import begins_lending, lends_all
 from funcad.host.devices import namespace_of
+from funcad.host.dtypes import dtype_kind
 from funcad.host.locks import root_of
 from funcad.host.real_types import is_a, ordinary
 from funcad.host.where import for_user, interrupted, state, tracing
@@ -348,7 +349,7 @@ def _path(example: Any, i: int) -> str:
 
 
 def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_name: str, tangent_name: str) -> Any:
-    if type(p) is type(t) is np.ndarray and p.dtype is t.dtype and p.shape == t.shape and p.dtype.kind in "fc":
+    if type(p) is type(t) is np.ndarray and p.dtype is t.dtype and p.shape == t.shape and dtype_kind(p.dtype) in "fc":
         return t
     aval = aval_of(p)
     if not is_inexact(aval):

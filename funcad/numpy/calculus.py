@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.dtypes import dtype_kind
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
@@ -69,7 +70,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """`numpy.gradient`: second-order differences; the spacings may be traced."""
     x = array_of(f)
-    if dtype_of(x).kind not in "fc":
+    if dtype_kind(dtype_of(x)) not in "fc":
         x = convert(x, np.dtype(float))
     ndim = len(shape_of(x))
     axes = tuple(range(ndim)) if axis is None else tuple([axis_of(i, ndim) for i in np.atleast_1d(axis)])

@@ -445,7 +445,7 @@ def _choice(condition: Any, x: Any, y: Any) -> Any:
         if aval.shape == condition.shape and not aval.weak:
             return comparison.select(condition, x, y)
     mask, x, y = reductions.truth(condition), as_array(x), as_array(y)
-    dtype = result_dtype([x, y])[0]
+    dtype = result_dtype([x, y], False)[0]
     x, y = promote_dtype([x, y], dtype)
     if is_a(x, (int, float, complex)) and is_a(y, (int, float, complex)):
         x = dtype.type(x)

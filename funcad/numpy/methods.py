@@ -18,6 +18,7 @@ from funcad.api.value_reads import CONVERSIONS, as_truth, plain_value
 from funcad.configuration import OnDemand, nearest
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
+from funcad.host.dtypes import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
@@ -482,7 +483,7 @@ def pow(x: Any, y: Any, modulo: Any = None) -> Any:
 
 
 def _power(x: Any, y: Any) -> Any:
-    if type(x) is Tracer and x.aval.dtype.kind in "fc":
+    if type(x) is Tracer and dtype_kind(x.aval.dtype) in "fc":
         if type(y) is int and abs(y) < 2**31:
             return arithmetic.integer_pow(x, y)
         if type(y) is float and y == 0.5 and not x.aval.weak:
@@ -567,7 +568,7 @@ def _known(operation: Any, x: Any, y: Any) -> Any:
     p = x.primal if type(x) is Tracer and x.owner is trace else x
     q = y.primal if type(y) is Tracer and y.owner is trace else y
     for a in (p, q):
-        if type(a) not in _COMPARED or type(a) is np.ndarray and a.dtype.kind != "f":
+        if type(a) not in _COMPARED or type(a) is np.ndarray and dtype_kind(a.dtype) != "f":
             return None
     return given(operation(p, q))
 
