@@ -98,15 +98,13 @@ def _moved(impl: Any, narrow: np.dtype, xp: Any, /, *operands: Any, **params: An
 
 
 def _rounded(impl: Any, narrow: np.dtype, xp: Any, /, *operands: Any, **params: Any) -> Any:
-    out = impl(xp, *[_widened(x) for x in operands], **params)
+    dtypes = {x.dtype for x in operands if hasattr(x, "dtype") and dtype_kind(x.dtype) == "f"}
+    out = impl(xp, *[x.astype(FLOAT32) if getattr(x, "dtype", None) == narrow else x for x in operands], **params)
+    if len(dtypes) > 1:  # the result is wide, too
+        return out
     if type(out) in (list, tuple):
         return [_narrowed(x, narrow) for x in out]
     return _narrowed(out, narrow)
-
-
-def _widened(x: Any) -> Any:
-    dtype = getattr(x, "dtype", None)
-    return x if dtype is None or not is_narrow(dtype) else x.astype(FLOAT32)
 
 
 def _narrowed(x: Any, dtype: np.dtype) -> Any:
