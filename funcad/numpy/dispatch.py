@@ -23,7 +23,6 @@ from funcad.configuration import REST, NamedTuple, OnDemand
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
-from funcad.host.dtypes import dtype_kind
 from funcad.host.real_types import contiguous, memory_axes, of_copy
 from funcad.host.where import tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Function, aval_of
@@ -333,12 +332,12 @@ def elementwise_ufunc(
 
         def implementation(x: Any, *, dtype: Any = None) -> Any:
             if type(x) is Tracer and dtype is None:
-                if type(x.primal) is np.ndarray and dtype_kind(x.primal.dtype) in kinds:
+                if type(x.primal) is np.ndarray and x.primal.dtype.kind in kinds and x.primal.dtype.num < 256:
                     return bound(x)
                 if type(x.primal) is float and "f" in kinds:
                     return strong(bound(x))
                 aval = x.aval
-                if dtype_kind(aval.dtype) in kinds and not aval.weak:
+                if aval.dtype.kind in kinds and aval.dtype.num < 256 and not aval.weak:
                     return bound(x)
             return strong(bound(*_whole_numbers(promote_for(ufunc, (x,), dtype))))
 
@@ -347,7 +346,7 @@ def elementwise_ufunc(
         def implementation(x: Any, y: Any, *, dtype: Any = None) -> Any:  # type: ignore[misc]
             if dtype is None and same_aval(x, y):
                 aval = x.aval if type(x) is Tracer else y.aval
-                if dtype_kind(aval.dtype) in kinds and not aval.weak:
+                if aval.dtype.kind in kinds and aval.dtype.num < 256 and not aval.weak:
                     return bound(x, y)
             elif dtype is None and "f" in kinds:
                 pair = with_integer(x, y)

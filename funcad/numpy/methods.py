@@ -18,7 +18,7 @@ from funcad.api.value_reads import CONVERSIONS, as_truth, plain_value
 from funcad.configuration import OnDemand, nearest
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
-from funcad.host.dtypes import dtype_kind
+from funcad.host.narrow_floats import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
@@ -486,7 +486,7 @@ def _power(x: Any, y: Any) -> Any:
     if type(x) is Tracer and dtype_kind(x.aval.dtype) in "fc":
         if type(y) is int and abs(y) < 2**31:
             return arithmetic.integer_pow(x, y)
-        if type(y) is float and y == 0.5 and not x.aval.weak:
+        if type(y) is float and y == 0.5 and not x.aval.weak and x.aval.dtype.num < 256:
             return arithmetic.sqrt(x)
     elif type(y) is int and y == 2 and type(x) is Tracer and x.aval.dtype.kind == "b" and not x.aval.weak:
         return arithmetic.square(convert(x, np.dtype(np.int8)))  # NumPy squares, and the square of a bool is int8

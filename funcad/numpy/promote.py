@@ -21,7 +21,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from funcad.host.conversions import their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
-from funcad.host.dtypes import FLOAT32, KINDS, NARROW, dtype_kind, is_narrow
+from funcad.host.narrow_floats import KINDS, NARROW, dtype_kind, is_narrow
 from funcad.host.real_types import is_a, native_dtype
 from funcad.host.where import state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Function, aval_of, shape_of
@@ -150,7 +150,7 @@ def broadcast_in(trace: Any, x: Any, shape: tuple, axes: tuple) -> Any:
 def result_dtype(args: Sequence[Any], of_ufuncs: bool = True) -> tuple[np.dtype, bool]:
     """NumPy's result dtype, and whether it is weak (all operands are Python scalars).
 
-    A narrow float beside a Python float is a float32 to ufuncs, a float64 to `np.result_type`.
+    Of narrow floats ufuncs know more than `np.result_type`: beside a Python float they are float32, not float64.
     """
     strong, weak = [], []
     for a in args:
@@ -165,10 +165,10 @@ def result_dtype(args: Sequence[Any], of_ufuncs: bool = True) -> tuple[np.dtype,
             strong.append(aval.dtype)
     if not strong:
         return np.result_type(*[SCALAR_AVALS[k].dtype for k in weak]), True
-    found = np.result_type(*strong)
-    if of_ufuncs and NARROW and float in weak and is_narrow(found):
-        found = FLOAT32
-    return np.result_type(found, *[k() for k in weak]) if weak else found, False
+    if of_ufuncs and NARROW and any(map(is_narrow, strong)):
+        given = [*strong, *[k if k is not bool else np.dtype(k) for k in weak]]
+        return functools.reduce(lambda a, b: np.multiply.resolve_dtypes((a, b, None))[0], given), False
+    return np.result_type(*strong, *[k() for k in weak]), False
 
 
 def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = False) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.dtypes import dtype_kind, wide
+from funcad.host.narrow_floats import dtype_kind, wide
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
@@ -136,7 +136,7 @@ def _poisoned(result: Any, ordered: Any) -> Any:
     if dtype_kind(aval_of(ordered).dtype) not in "fc" or not shape_of(ordered)[-1]:
         return result
     bad = np.isnan(ordered[..., -1])
-    return _where(bad, np.nan, result)
+    return _where(bad, aval_of(result).dtype.type(np.nan), result)
 
 
 def _kept(result: Any, axes: tuple, keepdims: Any, leading: int = 0) -> Any:

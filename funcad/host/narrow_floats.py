@@ -24,7 +24,7 @@ from funcad.memo import table
 KINDS = "biufc"  # of the dtypes that funcad computes with
 NUMBERS = frozenset([np.dtype(c).num for c in "?bhilqBHILQefdgFDG"])  # the numbers of NumPy's own
 FLOAT32 = np.dtype(np.float32)
-NARROW = table("host.dtypes.NARROW", "type of numbers of ml_dtypes: its dtype", 64)
+NARROW = table("host.narrow_floats.NARROW", "type of numbers of ml_dtypes: its dtype", 64)
 seen: list[Callable[[np.dtype], None]] = []  # what is told of each of these
 
 
@@ -86,11 +86,11 @@ def impl_of(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> 
     dtype = narrow_among(operands) if NARROW else None
     if dtype is None or primitive.primal_and_jvp is not None or primitive.linearize is not None or primitive.effect:
         return primitive.impl  # type: ignore[no-any-return]
-    as_it_is = primitive.silent or primitive.ufunc in _NEIGHBOURS or "dtype" in params
+    as_it_is = primitive.silent or primitive.name in _NEIGHBOURS or "dtype" in params
     return partial(_moved if as_it_is else _rounded, primitive.impl, dtype)
 
 
-_NEIGHBOURS = (np.nextafter, np.spacing)
+_NEIGHBOURS = ("nextafter", "spacing")  # which are others in float32
 
 
 def _moved(impl: Any, narrow: np.dtype, xp: Any, /, *operands: Any, **params: Any) -> Any:
