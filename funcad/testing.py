@@ -20,7 +20,7 @@ from funcad.api.border import float0
 from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
 from funcad.certificate import Certificate, Check, certify
-from funcad.host.narrow_floats import dtype_kind
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, is_inexact, said
 

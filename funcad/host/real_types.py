@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from funcad.host.narrow_floats import strided
+from funcad.host.narrow import strided
 from funcad.memo import remembers
 
 if TYPE_CHECKING:

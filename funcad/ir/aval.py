@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from funcad.host.conversions import conversion_of, no_aval
-from funcad.host.narrow_floats import KINDS, NUMBERS, dtype_kind, is_narrow, seen
+from funcad.host.narrow import KINDS, NUMBERS, dtype_kind, is_narrow, seen
 from funcad.host.real_types import is_a, native_dtype
 
 if TYPE_CHECKING:

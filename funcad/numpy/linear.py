@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow_floats import FLOAT32, NARROW, is_narrow
+from funcad.host.narrow import FLOAT32, NARROW, is_narrow
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow_floats import KINDS, dtype_kind
+from funcad.host.narrow import KINDS, dtype_kind
 from funcad.host.real_types import keep, native_dtype, of_copy
 from funcad.ir.aval import Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear

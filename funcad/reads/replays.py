@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.host.narrow_floats import dtype_kind
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, state, users_frame
 from funcad.ir.aval import Aval

@@ -24,7 +24,7 @@ from funcad.memo import table
 KINDS = "biufc"  # of the dtypes that funcad computes with
 NUMBERS = frozenset([np.dtype(c).num for c in "?bhilqBHILQefdgFDG"])  # the numbers of NumPy's own
 FLOAT32 = np.dtype(np.float32)
-NARROW = table("host.narrow_floats.NARROW", "type of numbers of ml_dtypes: its dtype", 64)
+NARROW = table("host.narrow.NARROW", "type of numbers of ml_dtypes: its dtype", 64)
 seen: list[Callable[[np.dtype], None]] = []  # what is told of each of these
 
 
