@@ -3,8 +3,8 @@
 To NumPy most of these are records ("V"), so `dtype.kind` says nothing of them, and their ufuncs exist for operands of that
 one dtype alone. Idea: `dtype_kind` answers for them "f", as for all floats; and operations on them are computed in float32 and
 rounded once (`impl_of`), but for those that only move elements. So do the ufuncs of ml_dtypes, whose bits these are; sums,
-products and composite formulas are rounded once here, and after each step there. Nothing here imports ml_dtypes: who has such
-an array has done so. `NARROW` is empty until the first is met, so everybody else pays for one look at it.
+products and composite formulas are rounded once here, and after each step there. ml_dtypes is imported
+where somebody asks for one of its names. `NARROW` is empty until the first is met, so everybody else pays for one look at it.
 
 Invariant: programs on narrow floats run equation by equation (`backends/engines.py`), since generated text and native code
 write Python's operators, where a narrow float beside a Python number becomes a float32.
@@ -12,7 +12,6 @@ write Python's operators, where a narrow float beside a Python number becomes a 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -46,17 +45,20 @@ def dtype_kind(dtype: np.dtype) -> str:
     return dtype.kind if dtype.num < 256 else "f" if is_narrow(dtype) else "V"
 
 
-def dtype_named(name: Any) -> np.dtype:
-    """`np.dtype(name)`, which knows no narrow float by name until ml_dtypes is imported; nor does this import it."""
-    library = sys.modules.get("ml_dtypes") if type(name) is str and "float" in name else None
-    found = getattr(library, name, None) if library is not None else None
-    return np.dtype(name if found is None else found)
+def library(wanted: str) -> Any:
+    """ml_dtypes, of which somebody wants this name."""
+    try:
+        import ml_dtypes
+    except ModuleNotFoundError:
+        text = f"{wanted} is a type of the package ml_dtypes, which is not installed.\nRemedy: pip install ml_dtypes."
+        raise AttributeError(text) from None
+    return ml_dtypes
 
 
 def finfo(dtype: Any) -> Any:
     """`np.finfo`, of narrow floats that of ml_dtypes."""
     found = np.dtype(getattr(dtype, "dtype", dtype))
-    return sys.modules["ml_dtypes"].finfo(found) if is_narrow(found) else np.finfo(found)
+    return library("finfo").finfo(found) if is_narrow(found) else np.finfo(found)
 
 
 def wide(dtype: np.dtype) -> np.dtype:

@@ -1,5 +1,8 @@
 """`jax.numpy`: funcad.numpy, whose arrays have `x.at[i].set(v)` here. Floats are float64 unless said otherwise.
 
+`jax.numpy.bfloat16` and the like are the types of the package ml_dtypes. They follow NumPy's rules of promotion, as all dtypes:
+beside a Python float, bfloat16 becomes float32 here, and stays bfloat16 in JAX.
+
 >>> from funcad.jax import numpy as jnp
 >>> jnp.ones(2).at[0].add(1.0)
 Array([2., 1.])
@@ -9,12 +12,21 @@ from typing import Any as _Any
 
 import funcad.numpy as _numpy
 from funcad.foreign_names import mirror as _mirror
+from funcad.host.narrow import library as _library
+from funcad.jax.dtypes import finfo as finfo
+from funcad.jax.dtypes import issubdtype as issubdtype
 from funcad.jax.jax_arrays import Array as ndarray
 from funcad.jax.jax_arrays import dressed as _dressed
 from funcad.primitives import sorting as _sorting
 
-__all__ = ["argsort", "ndarray", "sort"]
-__getattr__, __dir__ = _mirror(__name__, "funcad.numpy", "numpy", dress=_dressed)
+__all__ = ["argsort", "finfo", "issubdtype", "ndarray", "sort"]
+_mirrored, __dir__ = _mirror(__name__, "funcad.numpy", "numpy", dress=_dressed)
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "bfloat16" or name.startswith("float8_"):
+        return globals().setdefault(name, _dressed(getattr(_library(f"jax.numpy.{name}"), name)))
+    return _mirrored(name)
 
 
 @_dressed
