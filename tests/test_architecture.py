@@ -79,7 +79,7 @@ PUBLIC = {
     "core", "fft", "integrate", "lax", "linalg", "numpy", "optimizers", "random", "signal", "special", "stats", "test_util",
     "tracer", "__init__", "lapack",
 }  # fmt: skip
-LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "mpi4py", "ml_dtypes"}  # heavy or optional: imported in functions, each behind one door
+LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "ml_dtypes", "mpi4py"}  # heavy or optional: in functions, each behind one door
 NAMED = {  # the other imports inside functions, with their reasons
     ("host/devices.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
     ("tree/containers.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",

@@ -12,10 +12,23 @@ import numpy as np
 
 from funcad.api.border import float0 as float0
 from funcad.host.narrow import finfo as finfo
-from funcad.host.narrow import is_narrow
+from funcad.host.narrow import dtype_kind, is_narrow
 from funcad.numpy import result_type as result_type
 
-__all__ = ["canonicalize_dtype", "finfo", "float0", "issubdtype", "prng_key", "result_type"]
+__all__ = ["canonicalize_dtype", "finfo", "float0", "issubdtype", "prng_key", "promote_types"]
+__all__ += ["result_type"]
+
+
+def promote_types(a: Any, b: Any) -> np.dtype:
+    """`numpy.promote_types`; bfloat16 and float16, of which NumPy knows nothing common, are float32 together.
+
+    >>> promote_types("float32", int)
+    dtype('float64')
+    """
+    first, second = np.dtype(a), np.dtype(b)
+    if first != second and first.itemsize == second.itemsize == 2 and dtype_kind(first) == dtype_kind(second) == "f":
+        return np.dtype(np.float32)
+    return np.promote_types(first, second)
 
 
 class extended(np.generic):

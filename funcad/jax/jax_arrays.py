@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
+from funcad.host.where import others
 from funcad.ir.tracer import Tracer
+from funcad.memo import weak_table
 from funcad.numpy import asarray, at
 
 __all__ = ["Array", "with_at", "dressed", "array_modules"]
@@ -91,6 +93,19 @@ def with_at(x: Any) -> Any:
     return x.view(Array) if type(x) is np.ndarray else x
 
 
+_programs = weak_table("jax.programs", "code: has its module a module of JAX's names?")
+
+
+def _is_of_jax(code: types.CodeType, names: dict[str, Any]) -> bool:
+    """Is the code of a module that imports JAX's names? There traced arrays do not change either, nor is None a mask."""
+    found = _programs.get(code)
+    if found is None:
+        found = any([type(v) is types.ModuleType and v.__name__.startswith("funcad.jax") for v in list(names.values())])
+        _programs[code] = found
+    return bool(found)
+
+
+others.append(_is_of_jax)
 _FUNCTIONS = {types.FunctionType, types.MethodType, types.BuiltinFunctionType, type(np.sum), np.ufunc}
 _IGNORED = ("precision", "out_sharding")
 _ABSTRACT = set(

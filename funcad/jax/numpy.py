@@ -15,11 +15,12 @@ from funcad.foreign_names import mirror as _mirror
 from funcad.host.narrow import library as _library
 from funcad.jax.dtypes import finfo as finfo
 from funcad.jax.dtypes import issubdtype as issubdtype
+from funcad.jax.dtypes import promote_types as promote_types
 from funcad.jax.jax_arrays import Array as ndarray
 from funcad.jax.jax_arrays import dressed as _dressed
 from funcad.primitives import sorting as _sorting
 
-__all__ = ["argsort", "finfo", "issubdtype", "ndarray", "sort"]
+__all__ = ["argsort", "finfo", "issubdtype", "ndarray", "promote_types", "sort"]
 _mirrored, __dir__ = _mirror(__name__, "funcad.numpy", "numpy", dress=_dressed)
 
 

@@ -20,6 +20,7 @@ import dis
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -27,7 +28,7 @@ import numpy as np
 
 from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
-from funcad.host.where import is_internal, noted, open_traces, outside, state
+from funcad.host.where import is_internal, noted, open_traces, outside, state, written_for_others
 from funcad.jitted.attempts import Attempts
 from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
@@ -61,8 +62,10 @@ def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
         return False
     if state.checked is not None or state.abstract is not None or (core.not_compiled or config.not_compiled) == "raise":
         return False
-    code = getattr(core.f, "__code__", None)
-    if code is not None and (is_internal(code.co_filename) or _traces(core.f, set())):
+    f = core.f.func if type(core.f) is partial else core.f
+    f = getattr(f, "__func__", f)
+    code = getattr(f, "__code__", None)
+    if code is not None and (is_internal(code.co_filename) or written_for_others(f) or _traces(f, set())):
         return False
     return _is_plain(given)
 

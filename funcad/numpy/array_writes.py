@@ -16,6 +16,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.real_types import is_a, of_reshape
+from funcad.host.where import written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.dispatch import implements
@@ -59,14 +60,14 @@ def _same(index: Any, other: Any) -> bool:
 
 
 def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, Any], Any]:
-    """The operator `x op= y` of the operator `x op y`: a number is rebound, an array written."""
+    """The operator `x op= y` of the operator `x op y`: a number is rebound, an array written, but in code written for JAX."""
 
     def operator(x: Any, y: Any) -> Any:
         out = function(x, y)
         p = x.primal
         if out is NotImplemented or (p is not None and type(p) is not np.ndarray and type(p) is not Tracer and x.box is None):
             return out
-        if not is_array(x):
+        if not is_array(x) or written_for_others():
             return out
         if x.box is not None and stored_by(x, out):
             return x

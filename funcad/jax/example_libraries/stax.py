@@ -1,7 +1,7 @@
 """`jax.example_libraries.stax`: a layer is a pair of functions.
 
-`init(rng, input_shape) -> (output_shape, params)` and `apply(params, inputs, rng=None) -> outputs`; `serial` and `parallel` make
-one pair of several. Parameters are drawn as JAX draws them, in float64 unless `W_init` says otherwise.
+`init(rng, input_shape) -> (output_shape, params)` and `apply(params, inputs, rng=None) -> outputs`; `serial` and `parallel`
+make one pair of several. Parameters are those that JAX draws, in float64 unless `W_init` says otherwise.
 
 >>> import numpy as np
 >>> from funcad import random
@@ -29,11 +29,12 @@ __all__ += ["FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv", "GeneralConv
 __all__ += ["LogSoftmax", "MaxPool", "Relu", "Selu", "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise"]
 __all__ += ["parallel", "serial", "shape_dependent"]
 Layer = tuple[Callable[..., Any], Callable[..., Any]]
+_WEIGHTS, _BIAS, _SMALL_BIAS = glorot_normal(), normal(), normal(1e-6)
 
 # -- layers with parameters
 
 
-def Dense(out_dim: int, W_init: Any = glorot_normal(), b_init: Any = normal()) -> Layer:
+def Dense(out_dim: int, W_init: Any = _WEIGHTS, b_init: Any = _BIAS) -> Layer:
     """`inputs @ W + b`."""
 
     def init(rng: Any, input_shape: Any) -> Any:
@@ -56,7 +57,7 @@ def _convolution(
     strides: Sequence[int] | None = None,
     padding: Any = "VALID",
     W_init: Any = None,
-    b_init: Any = normal(1e-6),
+    b_init: Any = _SMALL_BIAS,
 ) -> Layer:
     spec, kernel, out = dimension_numbers
     strides = strides or (1,) * len(filter_shape)
@@ -81,7 +82,9 @@ def _convolution(
     return init, apply
 
 
-def GeneralConv(dimension_numbers: tuple[str, str, str], out_chan: int, filter_shape: Sequence[int], *args: Any, **kw: Any) -> Layer:
+def GeneralConv(
+    dimension_numbers: tuple[str, str, str], out_chan: int, filter_shape: Sequence[int], *args: Any, **kw: Any
+) -> Layer:
     """A convolution, by `lax.conv_general_dilated`; further: strides, padding, W_init, b_init."""
     return _convolution(lax.conv_general_dilated, dimension_numbers, out_chan, filter_shape, *args, **kw)
 
