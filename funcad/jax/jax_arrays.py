@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.host.where import others
+from funcad.host.where import others, written_for_others
 from funcad.ir.tracer import Tracer
 from funcad.memo import weak_table
 from funcad.numpy import asarray, at
+from funcad.numpy.methods import ARRAY_METHODS
 
 __all__ = ["Array", "with_at", "dressed", "array_modules"]
 
@@ -51,15 +52,15 @@ class Array(np.ndarray, metaclass=_AnyJaxArray):
         return self
 
 
-def _unmasked(name: str) -> Callable[..., Any]:
-    """The method of NumPy's arrays of that name, to which `where=None` means no mask."""
-    method = getattr(np.ndarray, name)
+def _unmasked(name: str, method: Callable[..., Any], traced: bool = False) -> Callable[..., Any]:
+    """The method of that name, to which `where=None` means no mask; of traced values where code written for JAX calls it."""
 
-    def call(self: Array, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("where", True) is None:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("where", True) is None and not (traced and not written_for_others()):
             del kwargs["where"]
         return method(self, *args, **kwargs)
 
+    functools.update_wrapper(call, method)
     call.__name__, call.__qualname__ = name, f"Array.{name}"
     call.__doc__ = f"`numpy.ndarray.{name}`, to which `where=None` means no mask."
     return call
@@ -68,7 +69,8 @@ def _unmasked(name: str) -> Callable[..., Any]:
 for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
     setattr(Array, f"__i{_name}__", getattr(np.ndarray, f"__{_name}__"))
 for _name in ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var"):
-    setattr(Array, _name, _unmasked(_name))
+    setattr(Array, _name, _unmasked(_name, getattr(np.ndarray, _name)))
+    ARRAY_METHODS[_name] = _unmasked(_name, ARRAY_METHODS[_name], True)
 
 
 class _At:

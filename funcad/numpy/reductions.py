@@ -9,7 +9,6 @@ import numpy as np
 
 from funcad.configuration import NamedTuple
 from funcad.host.narrow import dtype_kind, wide
-from funcad.host.where import written_for_others
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import implements, refuse
@@ -28,8 +27,8 @@ def _absent(value: Any) -> bool:
 
 
 def everywhere(where: Any) -> bool:
-    """No mask. None is one, which NumPy takes for False, but in code written for JAX."""
-    return where is True or where is _NO or where is None and written_for_others()
+    """No mask. None is one: NumPy takes it for False."""
+    return where is True or where is _NO
 
 
 def truth(x: Any) -> Any:
@@ -216,7 +215,7 @@ def float_of(dtype: np.dtype) -> np.dtype:
 def counted(x: Any, axes: tuple, where: Any) -> Any:
     """How many elements go into each result, as a Python int or (with a mask) an array that keeps its axes."""
     shape = shape_of(x)
-    if where is None and not everywhere(where):
+    if where is None:
         raise TypeError("int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")  # NumPy's
     if everywhere(where):
         n = 1
