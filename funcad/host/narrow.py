@@ -57,7 +57,8 @@ def library(wanted: str) -> Any:
 
 def finfo(dtype: Any) -> Any:
     """`np.finfo`, of narrow floats that of ml_dtypes."""
-    found = np.dtype(getattr(dtype, "dtype", dtype))
+    own = getattr(dtype, "dtype", None)
+    found = own if isinstance(own, np.dtype) else np.dtype(dtype)
     return library("finfo").finfo(found) if is_narrow(found) else np.finfo(found)
 
 

@@ -15,8 +15,15 @@ from funcad.host.narrow import dtype_kind, is_narrow
 from funcad.host.narrow import finfo as finfo
 from funcad.numpy import result_type as result_type
 
-__all__ = ["canonicalize_dtype", "finfo", "float0", "issubdtype", "prng_key", "promote_types"]
-__all__ += ["result_type"]
+__all__ = [
+    "canonicalize_dtype",
+    "finfo",
+    "float0",
+    "issubdtype",
+    "prng_key",
+    "promote_types",
+    "result_type",
+]
 
 
 def promote_types(a: Any, b: Any) -> np.dtype:

@@ -22,7 +22,12 @@ from funcad.memo import weak_table
 from funcad.numpy import asarray, at
 from funcad.numpy.methods import ARRAY_METHODS
 
-__all__ = ["Array", "with_at", "dressed", "array_modules"]
+__all__ = [
+    "Array",
+    "array_modules",
+    "dressed",
+    "with_at",
+]
 
 
 class _AnyJaxArray(type):

@@ -20,7 +20,14 @@ from funcad.jax.jax_arrays import Array as ndarray
 from funcad.jax.jax_arrays import dressed as _dressed
 from funcad.primitives import sorting as _sorting
 
-__all__ = ["argsort", "finfo", "issubdtype", "ndarray", "promote_types", "sort"]
+__all__ = [
+    "argsort",
+    "finfo",
+    "issubdtype",
+    "ndarray",
+    "promote_types",
+    "sort",
+]
 _mirrored, __dir__ = _mirror(__name__, "funcad.numpy", "numpy", dress=_dressed)
 
 

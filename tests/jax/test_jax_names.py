@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from typing import Any
 
@@ -81,6 +82,56 @@ def test_at_goes_through_the_transformations() -> None:
     np.testing.assert_allclose(jax.hessian(update)(x)[0], [2.0, 0.0, 0.0])
 
 
+def _first_set(x: Any) -> Any:
+    return x.at[0].set(5.0)
+
+
+def test_arguments_of_traced_functions_have_at() -> None:
+    """Plain arrays too, which have none themselves, and at the first call too, which runs other functions un-jitted."""
+    x = np.ones(3)
+    nested = lambda x: jax.jit(_first_set)(x).at[1].set(2.0)
+    for f in (jax.jit(_first_set), jax.jit(lambda x: _first_set(x)), jax.jit(lambda tree: tree["a"].at[0].set(5.0))):
+        for _ in range(3):
+            given = {"a": x} if f.__wrapped__.__code__.co_varnames == ("tree",) else x
+            np.testing.assert_array_equal(f(given), [5.0, 1.0, 1.0])
+    np.testing.assert_array_equal(jax.jit(nested)(x), [5.0, 2.0, 1.0])
+    np.testing.assert_array_equal(jax.lax.cond(True, _first_set, lambda x: x, x), [5.0, 1.0, 1.0])
+    np.testing.assert_array_equal(jax.lax.scan(lambda c, _: (c.at[0].add(1.0), None), x, None, length=3)[0], [4.0, 1.0, 1.0])
+
+
+def test_functions_of_numpys_names_have_at_from_the_first_call_on() -> None:
+    """In a module without JAX's names the code says it, `x.at[i]`, and `np.add.at(x, i, v)` is another thing."""
+    names: dict[str, Any] = {"np": np, "funcad": funcad}
+    text = "@funcad.jit\ndef f(x): return np.sum(x.at[0].set(5.0))\n"
+    exec(text + "@funcad.jit\ndef g(x):\n    y = x.copy()\n    np.add.at(y, [0], 1.0)\n    return y", names)
+    assert names["f"](np.ones(3)) == 7.0 and names["g"](np.ones(2)).tolist() == [2.0, 1.0]
+    assert names["f"].cache_info().observed == 0 and names["g"].cache_info().observed == 1
+
+
+def test_traced_arrays_do_not_change() -> None:
+    def f(x: Any) -> Any:
+        y = x
+        y += 1.0
+        y *= jnp.ones((2, 1))
+        return jnp.sum(x * y)
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(jax.grad(f)(x), [6.0, 10.0])
+    assert [float(jax.jit(f)(x)) for _ in range(3)] == [16.0] * 3 and x.tolist() == [1.0, 2.0]
+    names: dict[str, Any] = {"np": np}
+    exec("def g(x):\n    y = x\n    y += 1.0\n    return np.sum(x * y)", names)  # as NumPy has it: both change
+    np.testing.assert_array_equal(funcad.grad(names["g"])(x), [4.0, 6.0])
+
+
+def test_methods_of_traced_values_take_no_mask() -> None:
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(jax.grad(lambda x: (x * x).sum(0, where=None))(x), [2.0, 4.0])
+    np.testing.assert_array_equal(jax.vmap(lambda x: x.mean(where=None))(x[None]), [1.5])
+    names: dict[str, Any] = {}
+    exec("f = lambda x: x.sum(where=None)", names)
+    assert funcad.jvp(names["f"], (x,), (x,))[0] == x.sum(where=None)
+
+
 def test_every_array_is_one() -> None:
     seen = []
     jax.jit(lambda x: seen.append((isinstance(x, jax.Array), isinstance(x, jnp.ndarray), isinstance(x, jax.core.Tracer))))(1.0)
@@ -157,14 +208,52 @@ def test_places_and_types() -> None:
     assert (kind.shape, kind.dtype, kind.ndim, kind.size, kind.weak_type) == ((2, 3), np.float32, 2, 6, False)
     assert not kind.sharding.mesh.are_all_axes_explicit and kind.sharding.shard_shape((4,)) == (4,)
     assert jax.P("a", None) == sharding.PartitionSpec("a", None)
-    with pytest.raises(NotImplementedError, match="one process"):
-        sharding.NamedSharding(None, jax.P())
-    with pytest.raises(NotImplementedError, match="one process"):
-        sharding.Mesh([0], ("a",))
     assert dtypes.canonicalize_dtype("float64") == np.float64 and not dtypes.issubdtype(np.uint32, dtypes.prng_key)
     assert jax.default_backend() == "cpu"
     tree = jax.device_put({"w": np.ones(2)})
     assert tree["w"].at[0].set(3.0)[0] == 3.0
+
+
+def test_meshes_of_one_device_mean_nothing() -> None:
+    mesh = sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+    split = sharding.NamedSharding(mesh, jax.P("data", None))
+    assert mesh == jax.make_mesh((1,), ("data",)) and mesh.shape == {"data": 1} and not mesh.empty
+    assert split.is_fully_replicated and split.shard_shape((4, 2)) == (4, 2) and len(split.device_set) == jax.device_count()
+    assert split == sharding.NamedSharding(mesh, jax.P("data", None)) != sharding.NamedSharding(mesh, jax.P())
+    x = jax.device_put(jnp.ones((4, 2)), split)
+    with mesh, jax.set_mesh(mesh):
+        assert jax.jit(lambda x: jnp.sum(jax.lax.with_sharding_constraint(2 * x, split)))(x) == 16.0
+    with pytest.raises(TypeError, match="takes shardings"):
+        jax.lax.with_sharding_constraint(x, "data")
+    with pytest.raises(ValueError, match="no axis 'model'"):
+        sharding.NamedSharding(mesh, jax.P("model"))
+    with pytest.raises(TypeError, match="takes a Mesh"):
+        sharding.NamedSharding(None, jax.P())
+    with pytest.raises(ValueError, match="one for each"):
+        sharding.Mesh(np.array(jax.devices()[:1]), ("data", "model"))
+    for several in (lambda: sharding.Mesh([0, 1], ("a",)), lambda: jax.make_mesh((2, 4), ("a", "b"))):
+        with pytest.raises(NotImplementedError, match="one process"):
+            several()
+
+
+def test_narrow_floats() -> None:
+    if not importlib.util.find_spec("ml_dtypes"):
+        with pytest.raises(AttributeError, match="Remedy: pip install ml_dtypes"):
+            _ = jnp.bfloat16
+        return
+    x = jnp.array([0.5, 1.5], dtype=jnp.bfloat16)
+    assert x.dtype == jnp.bfloat16 == jnp.dtype("bfloat16") and jnp.bfloat16(1.5) == 1.5
+    assert jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(jnp.bfloat16, jnp.inexact)
+    assert not jnp.issubdtype(jnp.bfloat16, jnp.integer) and not jnp.issubdtype(jnp.int8, jnp.floating)
+    assert float(jnp.finfo(jnp.bfloat16).eps) == 2**-7 and jnp.finfo(np.float32).bits == 32
+    assert jnp.promote_types(jnp.bfloat16, jnp.float16) == np.float32 == jnp.promote_types(jnp.bfloat16, "float32")
+    for _ in range(3):
+        gradient = jax.jit(jax.grad(lambda x: jnp.sum(x.at[0].multiply(3).astype(jnp.float32) ** 2)))(x)
+        assert gradient.dtype == jnp.bfloat16 and gradient.tolist() == [9.0, 3.0]
+    drawn = jax.random.normal(jax.random.key(0), (3,), jnp.bfloat16)
+    assert drawn.dtype == jnp.bfloat16 and drawn.at[0].set(1)[0] == 1
+    assert abs(drawn - jax.random.normal(jax.random.key(0), (3,), dtype=jnp.float32)).max() < 0.02
+    assert jax.random.normal(jax.random.key(0), (3,), dtype="float16").dtype == np.float16
 
 
 def test_the_rest_of_the_top_level() -> None:

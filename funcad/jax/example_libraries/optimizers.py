@@ -18,10 +18,31 @@ from typing import Any, NamedTuple
 import funcad.numpy as np
 from funcad import tree
 
-__all__ = ["JoinPoint", "Optimizer", "OptimizerState", "adagrad", "adam", "adamax", "clip_grads", "constant"]
-__all__ += ["exponential_decay", "inverse_time_decay", "l2_norm", "make_schedule", "momentum", "nesterov", "optimizer"]
-__all__ += ["pack_optimizer_state", "piecewise_constant", "polynomial_decay", "rmsprop", "rmsprop_momentum", "sgd", "sm3"]
-__all__ += ["unpack_optimizer_state"]
+__all__ = [
+    "JoinPoint",
+    "Optimizer",
+    "OptimizerState",
+    "adagrad",
+    "adam",
+    "adamax",
+    "clip_grads",
+    "constant",
+    "exponential_decay",
+    "inverse_time_decay",
+    "l2_norm",
+    "make_schedule",
+    "momentum",
+    "nesterov",
+    "optimizer",
+    "pack_optimizer_state",
+    "piecewise_constant",
+    "polynomial_decay",
+    "rmsprop",
+    "rmsprop_momentum",
+    "sgd",
+    "sm3",
+    "unpack_optimizer_state",
+]
 Schedule = Callable[[Any], Any]
 
 
@@ -145,6 +166,18 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
 # -- optimizers
 
 
+def _with_zeros(n: int, update: Callable[..., Any]) -> Any:
+    """The functions of a rule whose state is x and n arrays like it, which are zero at first."""
+
+    def init(x0: Any) -> Any:
+        return x0, *[np.zeros_like(x0) for _ in range(n)]
+
+    def get(state: Any) -> Any:
+        return state[0]
+
+    return init, update, get
+
+
 @optimizer
 def sgd(step_size: Any) -> Any:
     """Steps down the gradient."""
@@ -162,7 +195,7 @@ def momentum(step_size: Any, mass: float) -> Any:
         velocity = mass * velocity + g
         return x - size(i) * velocity, velocity
 
-    return lambda x0: (x0, np.zeros_like(x0)), update, lambda state: state[0]
+    return _with_zeros(1, update)
 
 
 @optimizer
@@ -175,7 +208,7 @@ def nesterov(step_size: Any, mass: float) -> Any:
         velocity = mass * velocity + g
         return x - size(i) * (mass * velocity + g), velocity
 
-    return lambda x0: (x0, np.zeros_like(x0)), update, lambda state: state[0]
+    return _with_zeros(1, update)
 
 
 def _inverse_root(squares: Any) -> Any:
@@ -193,7 +226,7 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
         velocity = (1.0 - momentum) * (g * _inverse_root(squares)) + momentum * velocity
         return x - size(i) * velocity, squares, velocity
 
-    return lambda x0: (x0, np.zeros_like(x0), np.zeros_like(x0)), update, lambda state: state[0]
+    return _with_zeros(2, update)
 
 
 @optimizer
@@ -206,7 +239,7 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
         squares = squares * gamma + np.square(g) * (1.0 - gamma)
         return x - size(i) * g / np.sqrt(squares + eps), squares
 
-    return lambda x0: (x0, np.zeros_like(x0)), update, lambda state: state[0]
+    return _with_zeros(1, update)
 
 
 @optimizer
@@ -220,7 +253,7 @@ def rmsprop_momentum(step_size: Any, gamma: float = 0.9, eps: float = 1e-8, mome
         velocity = momentum * velocity + size(i) * g / np.sqrt(squares + eps)
         return x - velocity, squares, velocity
 
-    return lambda x0: (x0, np.zeros_like(x0), np.zeros_like(x0)), update, lambda state: state[0]
+    return _with_zeros(2, update)
 
 
 @optimizer
@@ -235,7 +268,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
         step = (mean / (1 - b1 ** (i + 1))) / (np.sqrt(squares / (1 - b2 ** (i + 1))) + eps)
         return x - size(i) * step, mean, squares
 
-    return lambda x0: (x0, np.zeros_like(x0), np.zeros_like(x0)), update, lambda state: state[0]
+    return _with_zeros(2, update)
 
 
 @optimizer
@@ -249,7 +282,7 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
         largest = np.maximum(b2 * largest, np.abs(g))
         return x - size(i) / (1 - b1 ** (i + 1)) * mean / (largest + eps), mean, largest
 
-    return lambda x0: (x0, np.zeros_like(x0), np.zeros_like(x0)), update, lambda state: state[0]
+    return _with_zeros(2, update)
 
 
 @optimizer
