@@ -80,7 +80,7 @@ def narrow_among(values: Sequence[Any]) -> np.dtype | None:
     for x in values:
         dtype = getattr(x, "dtype", None)
         if dtype is not None and dtype.num > 255 and is_narrow(dtype):
-            return dtype  # type: ignore[no-any-return]
+            return dtype
     return None
 
 
@@ -88,7 +88,7 @@ def impl_of(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> 
     """`impl(xp, *operands, **params)` of an operation on these arrays and numbers, or on what has these avals."""
     dtype = narrow_among(operands) if NARROW else None
     if dtype is None or primitive.primal_and_jvp is not None or primitive.linearize is not None or primitive.effect:
-        return primitive.impl  # type: ignore[no-any-return]
+        return primitive.impl
     as_it_is = primitive.silent or primitive.name in _NEIGHBOURS or "dtype" in params
     return partial(_moved if as_it_is else _rounded, primitive.impl, dtype)
 

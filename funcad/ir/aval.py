@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from funcad.host.conversions import conversion_of, no_aval
-from funcad.host.narrow import KINDS, NUMBERS, dtype_kind, is_narrow, seen
+from funcad.host.narrow import KINDS, NUMBERS, dtype_kind, seen
 from funcad.host.real_types import is_a, native_dtype
 
 if TYPE_CHECKING:
@@ -192,12 +192,16 @@ class Stack(list[Any]):
         self.packed = packed
 
 
+def _is_known(dtype: np.dtype) -> bool:
+    return dtype_kind(dtype) in KINDS or dtype == FLOAT0
+
+
 def aval_of(x: Any) -> AnyAval:
     """The aval of an array, a scalar or a tracer; TypeError for anything else."""
     kind = type(x)
     if kind is np.ndarray:
         dtype = x.dtype
-        if dtype is not _FLOAT64 and dtype.num not in NUMBERS and not is_narrow(dtype) and dtype != FLOAT0:
+        if dtype is not _FLOAT64 and dtype.num not in NUMBERS and not _is_known(dtype):
             raise no_aval(x)
         return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
     aval = SCALAR_AVALS.get(kind)
@@ -211,8 +215,7 @@ def aval_of(x: Any) -> AnyAval:
     if is_a(x, (bool, int, float, complex)) and not is_a(x, np.generic):
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    known = isinstance(dtype, np.dtype) and (dtype_kind(dtype) in KINDS or dtype == FLOAT0)
-    if aval is None and type(shape) is tuple and known:
+    if aval is None and type(shape) is tuple and isinstance(dtype, np.dtype) and _is_known(dtype):
         if not (is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix")) and conversion_of(kind) is None:
             return SCALAR_AVALS.get(kind) or Aval(shape, dtype)  # which is_narrow has told of, if it is one's number
     raise no_aval(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import warnings
 from typing import Any
@@ -29,7 +30,7 @@ from jax.scipy.special import logsumexp
 from jax.sharding import PartitionSpec
 from jax.test_util import check_grads
 from jax.typing import ArrayLike, DTypeLike
-assert jax is funcad.jax and jit is funcad.jit and jtu is funcad.tree_util and jax.tree is funcad.tree
+assert jax is funcad.jax and jit is funcad.jit and jtu is funcad.jax.tree_util and jtu.tree_unflatten is funcad.tree.unflatten
 assert abs(normal.logpdf(0.0) + 0.9189385332046727) < 1e-12
 for missing in ("jax.nothing", "jax.numpy.nothing", "jax.scipy.special.nothing"):
     try:
@@ -97,15 +98,6 @@ def test_arguments_of_traced_functions_have_at() -> None:
     np.testing.assert_array_equal(jax.jit(nested)(x), [5.0, 2.0, 1.0])
     np.testing.assert_array_equal(jax.lax.cond(True, _first_set, lambda x: x, x), [5.0, 1.0, 1.0])
     np.testing.assert_array_equal(jax.lax.scan(lambda c, _: (c.at[0].add(1.0), None), x, None, length=3)[0], [4.0, 1.0, 1.0])
-
-
-def test_functions_of_numpys_names_have_at_from_the_first_call_on() -> None:
-    """In a module without JAX's names the code says it, `x.at[i]`, and `np.add.at(x, i, v)` is another thing."""
-    names: dict[str, Any] = {"np": np, "funcad": funcad}
-    text = "@funcad.jit\ndef f(x): return np.sum(x.at[0].set(5.0))\n"
-    exec(text + "@funcad.jit\ndef g(x):\n    y = x.copy()\n    np.add.at(y, [0], 1.0)\n    return y", names)
-    assert names["f"](np.ones(3)) == 7.0 and names["g"](np.ones(2)).tolist() == [2.0, 1.0]
-    assert names["f"].cache_info().observed == 0 and names["g"].cache_info().observed == 1
 
 
 def test_traced_arrays_do_not_change() -> None:
@@ -294,3 +286,26 @@ def test_assignments_with_an_operator_have_derivatives() -> None:
 
     np.testing.assert_array_equal(jax.grad(f)(jnp.arange(3.0)), [4.0, 8.0, 12.0])
     np.testing.assert_array_equal(jax.jit(jax.grad(f))(jnp.arange(3.0)), [4.0, 8.0, 12.0])
+
+
+def test_objects_that_nobody_registered_are_leaves() -> None:
+    @dataclasses.dataclass
+    class Pair:
+        first: Any
+        second: Any
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Registered:
+        first: Any
+        second: Any
+
+    pairs = [Pair(1.0, 2.0), Registered(3.0, 4.0)]
+    assert jax.tree.leaves(pairs) == [pairs[0], 3.0, 4.0] == jax.tree_util.tree_leaves(pairs)
+    assert jax.tree.map(lambda x: x if isinstance(x, float) else x.first, pairs) == [1.0, Registered(3.0, 4.0)]
+    assert jax.tree.map(lambda n, x: (n, x), [1, 2], pairs) == [(1, pairs[0]), (2, pairs[1])]
+    assert jax.tree.leaves(pairs, lambda x: isinstance(x, Registered)) == pairs
+    assert jax.tree_util.tree_flatten(pairs, is_leaf=lambda x: isinstance(x, list))[0] == [pairs]
+    leaves, structure = jax.tree.flatten(pairs)
+    assert jax.tree.unflatten(structure, leaves) == pairs and funcad.tree.leaves(pairs) == [1.0, 2.0, 3.0, 4.0]
+    np.testing.assert_array_equal(jax.grad(lambda p: p.first * p.second)(pairs[1]).first, 4.0)
