@@ -8,9 +8,13 @@ beside a Python float, bfloat16 becomes float32 here, and stays bfloat16 in JAX.
 Array([2., 1.])
 """
 
+import functools as _functools
 from typing import Any as _Any
 
+import numpy as _np
+
 import funcad.numpy as _numpy
+from funcad.api.tools import ShapeDtypeStruct as _ShapeDtypeStruct
 from funcad.foreign_names import mirror as _mirror
 from funcad.host.narrow import library as _library
 from funcad.jax.dtypes import finfo as finfo
@@ -31,10 +35,28 @@ __all__ = [
 _mirrored, __dir__ = _mirror(__name__, "funcad.numpy", "numpy", dress=_dressed)
 
 
+_LIKE = ("empty_like", "full_like", "ones_like", "zeros_like")
+
+
+def _of_shapes(like: _Any) -> _Any:
+    """`zeros_like` and its like, which take a ShapeDtypeStruct, too."""
+
+    @_functools.wraps(like)
+    def call(a: _Any, *args: _Any, **kwargs: _Any) -> _Any:
+        return like(_np.empty(a.shape, a.dtype) if type(a) is _ShapeDtypeStruct else a, *args, **kwargs)
+
+    return call
+
+
 def __getattr__(name: str) -> _Any:
-    if name == "bfloat16" or name.startswith("float8_"):
-        return globals().setdefault(name, _dressed(getattr(_library(f"jax.numpy.{name}"), name)))
-    return _mirrored(name)
+    if name in _LIKE:
+        found = _of_shapes(_mirrored(name))
+    elif name == "bfloat16" or name.startswith("float8_"):
+        found = _dressed(getattr(_library(f"jax.numpy.{name}"), name))
+    else:
+        return _mirrored(name)
+    globals()[name] = found
+    return found
 
 
 @_dressed

@@ -248,6 +248,14 @@ def test_narrow_floats() -> None:
     assert jax.random.normal(jax.random.key(0), (3,), dtype="float16").dtype == np.float16
 
 
+def test_shapes_are_enough_for_what_is_like_them() -> None:
+    shape = jax.eval_shape(lambda x: x.sum(0), jnp.ones((3, 2), np.float32))
+    for name, value in (("zeros_like", 0.0), ("ones_like", 1.0), ("full_like", 4.0)):
+        made = getattr(jnp, name)(shape, *([4.0] if name == "full_like" else []))
+        assert made.tolist() == [value] * 2 and made.dtype == np.float32 and made.at[0].set(7.0)[0] == 7.0
+    assert jax.jit(lambda x: jnp.zeros_like(x) + jnp.ones_like(x, dtype=int))(jnp.ones(2)).tolist() == [1.0, 1.0]
+
+
 def test_the_rest_of_the_top_level() -> None:
     assert jax.named_call(lambda x: x + 1, name="next")(1) == 2
     np.testing.assert_allclose(jax.pmap(lambda x: x - jax.lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0])), [-1, 1])
