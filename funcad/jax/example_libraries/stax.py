@@ -139,7 +139,7 @@ def BatchNorm(
     gamma_init: Any = ones,
 ) -> Layer:
     """Mean 0 and variance 1 over the axes, then `gamma * x + beta`, by the statistics of these inputs."""
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = (axis,) if type(axis) is int else tuple(axis)
 
     def init(rng: Any, input_shape: Any) -> Any:
         shape = tuple([n for i, n in enumerate(input_shape) if i not in axes])
