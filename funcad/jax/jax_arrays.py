@@ -63,12 +63,19 @@ def _unmasked(name: str, method: Callable[..., Any], traced: bool = False) -> Ca
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("where", True) is None and not (traced and not written_for_others()):
             del kwargs["where"]
-        return method(self, *args, **kwargs)
+        return method(self, *args, **_with_tuple(kwargs))
 
     functools.update_wrapper(call, method)
     call.__name__, call.__qualname__ = name, f"Array.{name}"
     call.__doc__ = f"`numpy.ndarray.{name}`, to which `where=None` means no mask."
     return call
+
+
+def _with_tuple(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Of axes in a list a tuple, as NumPy wants them."""
+    if type(kwargs.get("axis")) is list:
+        kwargs["axis"] = tuple(kwargs["axis"])
+    return kwargs
 
 
 for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
@@ -184,7 +191,7 @@ def dressed(f: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         for name in _IGNORED:
             kwargs.pop(name, None)
-        result = f(*args, **kwargs)
+        result = f(*args, **_with_tuple(kwargs))
         if type(result) in (list, tuple):
             return type(result)(map(with_at, result))
         return with_at(result)

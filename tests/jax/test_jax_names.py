@@ -150,6 +150,12 @@ def test_no_mask_is_no_mask() -> None:
     np.testing.assert_array_equal(funcad.jit(lambda x: np.sum(x, where=None))(x), np.sum(x, where=None))
 
 
+def test_axes_may_be_a_list() -> None:
+    x = np.arange(6.0).reshape(1, 2, 3)
+    assert jnp.sum(x, axis=[0, 2]).tolist() == [3.0, 12.0] == jnp.asarray(x).sum(axis=[0, 2]).tolist()
+    assert jax.vmap(lambda x: x.max(axis=[0, 1]))(x).tolist() == [5.0]
+
+
 def test_scalar_types_convert_and_are_dtypes() -> None:
     assert jnp.zeros(2, jnp.float32).dtype == jnp.float32 == np.float32 and jnp.float32 != jnp.float64
     assert jnp.issubdtype(jnp.zeros(2, jnp.int32).dtype, jnp.integer) and jnp.dtype(jnp.bool_).kind == "b"
