@@ -22,6 +22,7 @@ from funcad.diagnosis.report import Diagnosis
 from funcad.errors import InfError, NanError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import locked_arrays, read_only
+from funcad.host.narrow import dtype_kind, impl_of
 from funcad.host.where import setting, state, user_source
 from funcad.ir.tracer import Tracer
 from funcad.memo import CacheLine, all_lines
@@ -292,7 +293,7 @@ def _has_nan(x: Any) -> bool:
     if kind is float or kind is complex:
         return x != x
     dtype = getattr(x, "dtype", None)
-    return dtype is not None and dtype.kind in "fc" and bool((x != x).any())
+    return dtype is not None and dtype_kind(dtype) in "fc" and bool((x != x).any())
 
 
 def _has_inf(x: Any) -> bool:
@@ -300,14 +301,14 @@ def _has_inf(x: Any) -> bool:
     if kind is float or kind is complex:
         return cmath.isinf(x)
     dtype = getattr(x, "dtype", None)
-    return dtype is not None and dtype.kind in "fc" and bool(namespace_of([x]).isinf(x).any())
+    return dtype is not None and dtype_kind(dtype) in "fc" and bool(namespace_of([x]).isinf(x).any())
 
 
 def _checked(primitive: Any, xp: Any, args: Any, params: dict[str, Any]) -> Any:
     """`impl`, refusing what is looked for: an index out of bounds, a NaN or an infinity that no operand had."""
     if state.debug_checks and xp is not np and primitive in (gather_p, scatter_p):
         _check_bounds(args[0].shape[params["batch_dims"] :], args[1:] if primitive is gather_p else args[2:])
-    out = primitive.impl(xp, *args, **params)
+    out = impl_of(primitive, args, params)(xp, *args, **params)
     for o in out if primitive.multiple else (out,):
         if state.debug_nans and _has_nan(o) and not any(_has_nan(a) for a in args):
             raise NanError(f"{primitive.name} made a NaN from operands without one", user_source())

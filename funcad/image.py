@@ -16,6 +16,7 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad.configuration import public_names
+from funcad.host.narrow import dtype_kind
 from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.memo import remembers
 from funcad.numpy.promote import as_array, axis_of
@@ -155,7 +156,7 @@ def _applied(image: Any, matrices: Sequence[tuple[int, Any]]) -> Any:
 
 
 def _inexact(image: Any) -> Any:
-    return image if dtype_of(image).kind in "fc" else fnp.astype(fnp.asarray(image), np.float64)
+    return image if dtype_kind(dtype_of(image)) in "fc" else fnp.astype(fnp.asarray(image), np.float64)
 
 
 def resize(image: Any, shape: Sequence[int], method: Any, antialias: bool = True, precision: Any = None) -> Any:

@@ -19,6 +19,7 @@ from funcad import tree
 from funcad.api.border import name_of
 from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vjp import vjp
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.jitted.jit import Jitted, jit
 from funcad.memo import remembers
@@ -179,7 +180,7 @@ def _of_jax(jax: Any, x: Any) -> Any:
     if not isinstance(x, (jax.Array, np.ndarray, np.generic, bool, int, float, complex)):
         raise TypeError(f"to_jax: an argument is a {type(x).__name__}, no array.\nRemedy: jax.numpy.asarray(x).")
     x = jax.numpy.asarray(x)
-    if not isinstance(x.dtype, np.dtype) or x.dtype.kind not in "biufc":
+    if not isinstance(x.dtype, np.dtype) or dtype_kind(x.dtype) not in "biufc":
         raise TypeError(
             f"to_jax: an argument is an array of {x.dtype}, which NumPy does not know.\n"
             "Remedy: x.astype(jax.numpy.float32), or jax.random.key_data(key)."

@@ -15,6 +15,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.configuration import public_names
 from funcad.errors import TracerIntegerConversionError
+from funcad.host.narrow import dtype_kind
 from funcad.ir.aval import Aval, aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.lax_indexing import GatherScatterMode
@@ -30,13 +31,13 @@ __dir__ = public_names(globals())
 def _lowest(dtype: np.dtype) -> Any:
     if dtype.kind == "b":
         return False
-    return -np.inf if dtype.kind in "fc" else np.iinfo(dtype).min
+    return -np.inf if dtype_kind(dtype) in "fc" else np.iinfo(dtype).min
 
 
 def _highest(dtype: np.dtype) -> Any:
     if dtype.kind == "b":
         return True
-    return np.inf if dtype.kind in "fc" else np.iinfo(dtype).max
+    return np.inf if dtype_kind(dtype) in "fc" else np.iinfo(dtype).max
 
 
 def _number(name: str, num_segments: Any, ids: Any) -> int:
@@ -82,7 +83,7 @@ def _segments(
     shape, dtype = shape_of(ids), dtype_of(data)
     if dtype_of(ids).kind not in "iu":
         raise TypeError(f"{name}: segment_ids must be integers, got {said(ids)}")
-    if dtype.kind not in kinds:
+    if dtype_kind(dtype) not in kinds:
         raise TypeError(f"{name} is not defined for {said(data)}")
     if not shape or shape_of(data)[: len(shape)] != shape:
         raise ValueError(f"{name}: data ({said(data)}) must have one row for each of the segment_ids ({said(ids)})")

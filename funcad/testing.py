@@ -20,6 +20,7 @@ from funcad.api.border import float0
 from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
 from funcad.certificate import Certificate, Check, certify
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, is_inexact, said
 
@@ -90,7 +91,7 @@ def _pair(xs: Any, ys: Any) -> float:
     total = 0.0
     for x, y in zip(tree.leaves(xs), tree.leaves(ys)):
         x, y = _host(x), _host(y)
-        if x.dtype.kind in "fc" and y.dtype.kind in "fc":
+        if dtype_kind(x.dtype) in "fc" and dtype_kind(y.dtype) in "fc":
             total += float(np.sum(x.astype(complex) * y).real)
     return total
 

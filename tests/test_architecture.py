@@ -77,9 +77,9 @@ OTHER = 17  # further modules directly under funcad/: users of everything below
 # modules whose names are those of NumPy, SciPy, JAX or autograd; all other file names are unique
 PUBLIC = {
     "core", "fft", "integrate", "lax", "linalg", "numpy", "optimizers", "random", "signal", "special", "stats", "test_util",
-    "tracer", "__init__", "lapack",
+    "tracer", "__init__", "lapack", "tree_util",
 }  # fmt: skip
-LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "mpi4py"}  # heavy or optional: imported in functions, each behind one door
+LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "ml_dtypes", "mpi4py"}  # heavy or optional: in functions, each behind one door
 NAMED = {  # the other imports inside functions, with their reasons
     ("host/devices.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
     ("tree/containers.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",

@@ -25,6 +25,7 @@ from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.conversions import begins_lending, lends_all, otherwise, own_meaning
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a, ordinary
 from funcad.host.where import for_user, interrupted, state, tracing
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact, said
@@ -351,7 +352,7 @@ def _path(example: Any, i: int) -> str:
 
 
 def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_name: str, tangent_name: str) -> Any:
-    if type(p) is type(t) is np.ndarray and p.dtype is t.dtype and p.shape == t.shape and p.dtype.kind in "fc":
+    if type(p) is type(t) is np.ndarray and p.dtype is t.dtype and p.shape == t.shape and dtype_kind(p.dtype) in "fc":
         return t
     aval = aval_of(p)
     if not is_inexact(aval):

@@ -21,6 +21,7 @@ from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.conversions import conversion_of, own_meaning, plainly
 from funcad.host.devices import NAMESPACES, device_in_use
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted, outside, state
 from funcad.ir.aval import aval_of, said
@@ -405,7 +406,7 @@ class Gradient(Remade):
                     ) from None
                 check_leaves(leaves, "grad: argument", selected)
                 raise
-            kind = aval.dtype.kind
+            kind = dtype_kind(aval.dtype)
             if kind in "biu" and not self.allow_int:
                 steps = tree.flatten_with_path(selected)[0][i][0][1:]
                 path = tree.keystr(steps)
@@ -453,7 +454,7 @@ class Gradient(Remade):
             raise NonScalarOutputError(
                 f"grad needs a function whose output has shape (), but {name} returned {said(out)}.\n{remedy}"
             )
-        kind = aval.dtype.kind
+        kind = dtype_kind(aval.dtype)
         if kind not in "fc" or (kind == "c") != self.holomorphic:
             if kind == "c":
                 remedy = "return a real number (np.real, np.abs), or holomorphic=True for complex-differentiable functions"

@@ -14,6 +14,7 @@ from funcad.api.vjp import Linearized, jvp, linearize, linearized, pullback_of, 
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a, without_nan
 from funcad.ir.aval import aval_of, is_inexact, said
 from funcad.ir.tracer import concrete_value
@@ -110,7 +111,7 @@ def _few(found: Linearized) -> bool:
     """Are there no more outputs than inputs, or little more, of one real dtype? Then its rows cost no more than its columns."""
     sizes = [sum([aval_of(x).size for x in xs]) for xs in (found.outs, found.leaves)]
     dtypes = {aval_of(x).dtype for x in (*found.outs, *found.leaves)}
-    return len(dtypes) == 1 and dtypes.pop().kind == "f" and sizes[0] <= 2 * sizes[1] + 8
+    return len(dtypes) == 1 and dtype_kind(dtypes.pop()) == "f" and sizes[0] <= 2 * sizes[1] + 8
 
 
 def _by_rows(rows: Any, out: Any, single: bool) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 from funcad.api.value_reads import asked
 from funcad.errors import FuncadError, LanesError
 from funcad.host.devices import namespace_of
+from funcad.host.narrow import dtype_kind, strided
 from funcad.host.where import is_stored, open_traces, state
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
@@ -378,14 +379,14 @@ _AGAIN = "the function does not do the same when it is run again, so its lanes c
 @remembers(256, lambda a, b: (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype))  # its memory is not there
 def _layout(shape: tuple, strides: tuple, dtype: np.dtype) -> np.ndarray:
     """An array that lies in memory as one from outside does, and takes none."""
-    return np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides)
+    return strided(np.empty((), dtype), shape, strides)
 
 
 def _comparable(rows: np.ndarray, how: str, shape: tuple) -> np.ndarray:
     """What Python makes of each lane, for the lanes to agree on."""
     if how == "bool()" and rows.dtype.kind != "b" and (not shape or set(shape) == {1}):
         return rows.astype(bool).reshape(-1)
-    if rows.dtype.kind not in "fc":
+    if dtype_kind(rows.dtype) not in "fc":
         return rows
     if how == "int()":
         return np.trunc(rows)

@@ -11,9 +11,10 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, runs
+from funcad.host.narrow import KINDS, dtype_kind
 from funcad.host.real_types import is_a, native_dtype
 from funcad.host.where import state
-from funcad.ir.aval import KINDS, Aval, aval_of
+from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
@@ -69,7 +70,7 @@ class ShapeDtypeStruct:
 
     def __init__(self, shape: Sequence[int], dtype: Any, weak_type: bool = False):
         dtype = native_dtype(dtype)
-        if dtype.kind not in KINDS:
+        if dtype_kind(dtype) not in KINDS:
             raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
         if hasattr(shape, "__index__"):
             raise TypeError(f"ShapeDtypeStruct: shape must be a tuple, got {shape!r}; write ({shape!r},)")

@@ -30,6 +30,7 @@ from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
 from funcad.configuration import show_config as show_config  # `funcad.show_config`, which loads what it reports
 from funcad.host.devices import namespace_of, on_device, restore_warnings, suppress_warnings
+from funcad.host.narrow import NARROW
 from funcad.host.progress import many_objects, working
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, StackAval, aval_of
@@ -353,7 +354,7 @@ def estimate(jaxpr: Jaxpr) -> float:
 def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
     """The program that runs this jaxpr on an engine (else the one that is set); memoised on the jaxpr, for each engine."""
     engine = engine or config.engine
-    if engine == "interpreter" or "cuda" in jaxpr.moves:
+    if engine == "interpreter" or "cuda" in jaxpr.moves or NARROW and jaxpr.narrow:
         return interpreter.program_of(jaxpr)
     program: Program | None = jaxpr.memo.get(engine)
     if program is None:
@@ -373,7 +374,7 @@ def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) ->
     params, body = {"loop": loop}, loop.body
     if config.engine == "interpreter" or state.checked or on_device(args):
         return None
-    if any(["cuda" in j.moves for j in subjaxprs(params)]):
+    if any(["cuda" in j.moves or NARROW and j.narrow for j in subjaxprs(params)]):
         return None
     try:
         avals = [aval_of(a) for a in args]

@@ -22,6 +22,7 @@ import numpy as np
 from funcad.backends.memory import writes_elements, writes_of, written_carries
 from funcad.host.devices import namespace_of, on_device, on_numpy, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import held_over_forks
+from funcad.host.narrow import impl_of
 from funcad.host.progress import many_objects
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED, note_source, state
@@ -300,7 +301,7 @@ def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
         values = [xp.asarray(v) if type(v) is np.ndarray else v for v in values]
     if state.checked:
         return state.checked(primitive, xp, values, params)
-    return primitive.impl(xp, *values, **params)
+    return impl_of(primitive, values, params)(xp, *values, **params)
 
 
 def apart(xp: Any, outputs: list[Any], lent: Sequence[Any]) -> list[Any]:
@@ -323,7 +324,7 @@ def _in_place(primitive: Any, values: list, ins: tuple, dead: set, equation: Any
         if i in dead and type(value) is np.ndarray and id(value) in donated:
             if value.shape == aval.shape and value.dtype == aval.dtype and aval.shape:
                 return primitive.inplace(*values, out=value)
-    return primitive.impl(np, *values)
+    return impl_of(primitive, values, {})(np, *values)
 
 
 compared_by[Program] = lambda program: program.jaxpr

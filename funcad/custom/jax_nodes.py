@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import dtype_kind
 from funcad.host.where import setting
 from funcad.ir.aval import Aval, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
@@ -99,7 +100,7 @@ class JaxNode:
 
 
 def _jax_jvp(tangents: Sequence[Any], outs: Sequence[Any], *primals: Any, node: JaxNode) -> list[Any]:
-    dtypes = tuple([dtype_of(x) if dtype_of(x).kind in "fc" else None for x in outs])
+    dtypes = tuple([dtype_of(x) if dtype_kind(dtype_of(x)) in "fc" else None for x in outs])
     nonzero = tuple([t is not None for t in tangents])
     pushed = node.derived("tangent", nonzero, dtypes)
     found = iter(jax_call_p(*primals, *[t for t in tangents if t is not None], node=pushed))

@@ -565,7 +565,7 @@ def _as_numbers(x: Any) -> str:
         "m": "x.astype('timedelta64[ns]').astype(float)",
         "V": "pass the fields one by one, {name: x[name] for name in x.dtype.names}",
     }.get(kind, "")
-    if kind == "V" and x.dtype.type is not np.void:  # ml_dtypes' bfloat16 and float8
+    if kind == "V" and x.dtype.type is not np.void:  # ml_dtypes' integers, and its powers of two
         remedy = "x.astype(np.float32), and result.astype(x.dtype) at the end"
     return f".\nRemedy: {remedy}." if remedy else ""
 

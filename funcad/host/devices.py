@@ -21,6 +21,7 @@ import numpy as np
 
 from funcad.errors import PlacementError
 from funcad.host.locks import is_constant
+from funcad.host.narrow import NARROW, impl_of, narrow_among
 from funcad.host.real_types import is_a
 from funcad.host.where import Source, after_interrupts, is_internal, outside, state
 from funcad.memo import table
@@ -303,11 +304,12 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
             args = place(xp, args, primitive.name)
     if state.checked:
         return state.checked(primitive, xp, args, params)
+    impl = impl_of(primitive, args, params) if NARROW else primitive.impl
     token = None if primitive.silent else warn_at_user_line()
     if token is None:
-        return primitive.impl(xp, *args, **params)
+        return impl(xp, *args, **params)
     try:
-        return primitive.impl(xp, *args, **params)
+        return impl(xp, *args, **params)
     finally:
         restore_warnings(token)
         if pending:
@@ -316,6 +318,8 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
 
 def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:
     """The operation as a function of NumPy arrays of these avals alone."""
+    if NARROW and narrow_among(avals) is not None:
+        return partial(impl_of(primitive, avals, params), np, **params)
     if primitive.ready is not None:
         return primitive.ready(*avals, **params)
     direct = getattr(primitive.impl, "on_numpy", None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from funcad.host.narrow import strided
 from funcad.memo import remembers
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _contiguous(shape: tuple[int, ...], dtype: np.dtype, axes: tuple[int, ...] |
     for axis in reversed(range(len(shape)) if axes is None else axes):
         strides[axis] = step
         step *= max(shape[axis], 1)
-    return np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides)
+    return strided(np.empty((), dtype), shape, strides)
 
 
 def memory_axes(layouts: Sequence[np.ndarray]) -> list[int]:

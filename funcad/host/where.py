@@ -329,6 +329,21 @@ def users_call() -> Any:
     return callee()[1] if found is None else found
 
 
+others: list[Callable[[CodeType, dict[str, Any]], bool]] = []  # asks whether a module is written for another library
+
+
+def written_for_others(f: Any = None) -> bool:
+    """Is f, or the user's code that called here, written for a library whose arrays do not change, for which funcad stands?"""
+    if not others:
+        return False
+    if f is not None:
+        return hasattr(f, "__code__") and any([asks(f.__code__, f.__globals__) for asks in others])
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and any([asks(frame.f_code, frame.f_globals) for asks in others])
+
+
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from funcad.host.conversions import conversion_of, no_aval
+from funcad.host.narrow import KINDS, NUMBERS, dtype_kind, seen
 from funcad.host.real_types import is_a, native_dtype
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])  # what a decorator giv
 # -- abstract values
 
 
-KINDS = "biufc"
 _FLOAT64 = np.dtype(np.float64)
 FLOAT0 = np.dtype([("float0", np.void, 0)])  # of the tangents of integers and bools at the borders: passes through, as data
 _SHORT = {"b": "bool", "V": "float0", "i": "i", "u": "u", "f": "f", "c": "c"}
@@ -86,12 +86,14 @@ class Aval:
     @property
     def short(self) -> str:
         """As programs are printed: `f64[3]`, `i64*[]`."""
-        kind = self.dtype.kind
-        name = _SHORT[kind] if kind in "bV" else f"{_SHORT[kind]}{self.dtype.itemsize * 8}"
+        kind, dtype = dtype_kind(self.dtype), self.dtype
+        name = _SHORT[kind] if kind in "bV" else f"{_SHORT[kind]}{dtype.itemsize * 8}"
+        if dtype.num > 255:  # bf16, f8_e4m3fn
+            name = dtype.name.replace("float", "f", 1)
         return f"{name}{'*' if self.weak else ''}[{','.join(map(str, self.shape))}]"
 
     def __str__(self) -> str:
-        kind = self.dtype.kind
+        kind = dtype_kind(self.dtype)
         name = "float0" if kind == "V" else self.dtype.name.rstrip("0123456789") if self.weak else self.dtype.name
         return f"{name} array of shape {self.shape}" if self.shape else name if self.weak or kind == "b" else f"{name} scalar"
 
@@ -176,6 +178,9 @@ for _kind in "?bhilqBHILQefdgFDG":
     SCALAR_AVALS[np.dtype(_kind).type] = LiteralAval((), np.dtype(_kind))
 
 
+seen.append(lambda dtype: SCALAR_AVALS.update({dtype.type: LiteralAval((), dtype)}))
+
+
 class Stack(list[Any]):
     """The run-time value of a `StackAval`; `packed`: the same entries as one array, if whoever filled it had them so."""
 
@@ -187,12 +192,16 @@ class Stack(list[Any]):
         self.packed = packed
 
 
+def _is_known(dtype: np.dtype) -> bool:
+    return dtype_kind(dtype) in KINDS or dtype == FLOAT0
+
+
 def aval_of(x: Any) -> AnyAval:
     """The aval of an array, a scalar or a tracer; TypeError for anything else."""
     kind = type(x)
     if kind is np.ndarray:
         dtype = x.dtype
-        if dtype is not _FLOAT64 and dtype.kind not in KINDS and dtype != FLOAT0:
+        if dtype is not _FLOAT64 and dtype.num not in NUMBERS and not _is_known(dtype):
             raise no_aval(x)
         return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
     aval = SCALAR_AVALS.get(kind)
@@ -206,9 +215,9 @@ def aval_of(x: Any) -> AnyAval:
     if is_a(x, (bool, int, float, complex)) and not is_a(x, np.generic):
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    if aval is None and type(shape) is tuple and isinstance(dtype, np.dtype) and (dtype.kind in KINDS or dtype == FLOAT0):
+    if aval is None and type(shape) is tuple and isinstance(dtype, np.dtype) and _is_known(dtype):
         if not (is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix")) and conversion_of(kind) is None:
-            return Aval(shape, dtype)
+            return SCALAR_AVALS.get(kind) or Aval(shape, dtype)  # which is_narrow has told of, if it is one's number
     raise no_aval(x)
 
 
@@ -238,4 +247,4 @@ def dtype_of(x: Any) -> np.dtype:
 
 def is_inexact(aval: AnyAval) -> bool:
     """Can a value of this aval carry a derivative (float or complex)?"""
-    return aval.dtype.kind in "fc"
+    return dtype_kind(aval.dtype) in "fc"

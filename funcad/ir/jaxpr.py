@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 import numpy as np
 
 from funcad.configuration import NamedTuple, OnDemand
+from funcad.host.narrow import narrow_among
 from funcad.ir.aval import AnyAval, Atom, LiteralAval, Location, Number, Params, aval_of
 from funcad.memo import Derived, compared_by
 
@@ -140,6 +141,16 @@ class Jaxpr:
     def moves(self) -> frozenset[str]:
         """The devices to which equations of this program (or of its sub-programs) move arrays, "cpu" and "cuda"."""
         return self._united("moves", _equation_moves)
+
+    @property
+    def narrow(self) -> bool:
+        """Has it values of narrow dtypes (host/narrow.py)? Then no engine writes it as one text."""
+        found = self.memo.get("narrow")
+        if found is None:
+            avals = [v.aval for e in self.equations for v in (*e.inputs, *e.outputs)]
+            own = narrow_among([*self.in_avals, *self.out_avals, *avals]) is not None
+            found = self.memo.setdefault("narrow", own or any([j.narrow for e in self.equations for j in subjaxprs(e.params)]))
+        return bool(found)
 
     def _united(self, name: str, of_equation: Callable[[Equation], frozenset[Any]]) -> frozenset[Any]:
         found = self.memo.get(name)

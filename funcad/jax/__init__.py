@@ -19,16 +19,33 @@ from funcad.jax.jax_arrays import Array as Array
 from funcad.jax.jax_arrays import array_modules as _array_modules
 from funcad.jax.jax_top_level import config as config
 from funcad.jax.jax_top_level import default_backend as default_backend
+from funcad.jax.jax_top_level import device_count as device_count
 from funcad.jax.jax_top_level import device_put as device_put
 from funcad.jax.jax_top_level import log_compiles as log_compiles
 from funcad.jax.jax_top_level import named_call as named_call
 from funcad.jax.jax_top_level import pmap as pmap
 from funcad.jax.jax_top_level import typeof as typeof
 from funcad.jax.sharding import PartitionSpec as P
+from funcad.jax.sharding import make_mesh as make_mesh
+from funcad.jax.sharding import set_mesh as set_mesh
 
 __version__ = "0.7.1"  # the release of JAX whose names these are
 __getattr__, __dir__ = _mirror(__name__, "funcad", dress=_array_modules)
-__all__ = ["Array", "P", "config", "default_backend", "device_put", "install", "log_compiles", "named_call", "pmap", "typeof"]
+__all__ = [
+    "Array",
+    "P",
+    "config",
+    "default_backend",
+    "device_count",
+    "device_put",
+    "install",
+    "log_compiles",
+    "make_mesh",
+    "named_call",
+    "pmap",
+    "set_mesh",
+    "typeof",
+]
 
 
 def install() -> None:

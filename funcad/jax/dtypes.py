@@ -11,9 +11,31 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import float0 as float0
+from funcad.host.narrow import dtype_kind, is_narrow
+from funcad.host.narrow import finfo as finfo
 from funcad.numpy import result_type as result_type
 
-__all__ = ["canonicalize_dtype", "float0", "issubdtype", "prng_key", "result_type"]
+__all__ = [
+    "canonicalize_dtype",
+    "finfo",
+    "float0",
+    "issubdtype",
+    "prng_key",
+    "promote_types",
+    "result_type",
+]
+
+
+def promote_types(a: Any, b: Any) -> np.dtype:
+    """`numpy.promote_types`; bfloat16 and float16, of which NumPy knows nothing common, are float32 together.
+
+    >>> promote_types("float32", int)
+    dtype('float64')
+    """
+    first, second = np.dtype(a), np.dtype(b)
+    if first != second and first.itemsize == second.itemsize == 2 and dtype_kind(first) == dtype_kind(second) == "f":
+        return np.dtype(np.float32)
+    return np.promote_types(first, second)
 
 
 class extended(np.generic):
@@ -34,9 +56,13 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> np.dty
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """`numpy.issubdtype`; nothing is a `prng_key`.
+    """`numpy.issubdtype`; nothing is a `prng_key`, and bfloat16 and float8 are floating.
 
     >>> issubdtype(np.float32, np.floating)
     True
     """
-    return np.issubdtype(arg1, arg2)
+    own = getattr(arg1, "dtype", None)
+    own = own if isinstance(own, np.dtype) else np.dtype(arg1) if isinstance(arg1, str) else arg1
+    kind = own.type if isinstance(own, np.dtype) else own
+    narrow = isinstance(kind, type) and kind.__module__ == "ml_dtypes" and is_narrow(np.dtype(kind))
+    return np.issubdtype(own, arg2) or narrow and isinstance(arg2, type) and issubclass(np.floating, arg2)

@@ -16,10 +16,18 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
+from funcad.host.where import others, written_for_others
 from funcad.ir.tracer import Tracer
+from funcad.memo import weak_table
 from funcad.numpy import asarray, at
+from funcad.numpy.methods import ARRAY_METHODS
 
-__all__ = ["Array", "with_at", "dressed", "array_modules"]
+__all__ = [
+    "Array",
+    "array_modules",
+    "dressed",
+    "with_at",
+]
 
 
 class _AnyJaxArray(type):
@@ -49,24 +57,32 @@ class Array(np.ndarray, metaclass=_AnyJaxArray):
         return self
 
 
-def _unmasked(name: str) -> Callable[..., Any]:
-    """The method of NumPy's arrays of that name, to which `where=None` means no mask."""
-    method = getattr(np.ndarray, name)
+def _unmasked(name: str, method: Callable[..., Any], traced: bool = False) -> Callable[..., Any]:
+    """The method of that name, to which `where=None` means no mask; of traced values where code written for JAX calls it."""
 
-    def call(self: Array, *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("where", True) is None:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("where", True) is None and not (traced and not written_for_others()):
             del kwargs["where"]
-        return method(self, *args, **kwargs)
+        return method(self, *args, **_with_tuple(kwargs))
 
+    functools.update_wrapper(call, method)
     call.__name__, call.__qualname__ = name, f"Array.{name}"
     call.__doc__ = f"`numpy.ndarray.{name}`, to which `where=None` means no mask."
     return call
 
 
+def _with_tuple(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Of axes in a list a tuple, as NumPy wants them."""
+    if type(kwargs.get("axis")) is list:
+        kwargs["axis"] = tuple(kwargs["axis"])
+    return kwargs
+
+
 for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
     setattr(Array, f"__i{_name}__", getattr(np.ndarray, f"__{_name}__"))
 for _name in ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var"):
-    setattr(Array, _name, _unmasked(_name))
+    setattr(Array, _name, _unmasked(_name, getattr(np.ndarray, _name)))
+    ARRAY_METHODS[_name] = _unmasked(_name, ARRAY_METHODS[_name], True)
 
 
 class _At:
@@ -91,6 +107,19 @@ def with_at(x: Any) -> Any:
     return x.view(Array) if type(x) is np.ndarray else x
 
 
+_programs = weak_table("jax.programs", "code: has its module a module of JAX's names?")
+
+
+def _is_of_jax(code: types.CodeType, names: dict[str, Any]) -> bool:
+    """Is the code of a module that imports JAX's names? There traced arrays do not change either, nor is None a mask."""
+    found = _programs.get(code)
+    if found is None:
+        found = any([type(v) is types.ModuleType and v.__name__.startswith("funcad.jax") for v in list(names.values())])
+        _programs[code] = found
+    return bool(found)
+
+
+others.append(_is_of_jax)
 _FUNCTIONS = {types.FunctionType, types.MethodType, types.BuiltinFunctionType, type(np.sum), np.ufunc}
 _IGNORED = ("precision", "out_sharding")
 _ABSTRACT = set(
@@ -162,7 +191,7 @@ def dressed(f: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         for name in _IGNORED:
             kwargs.pop(name, None)
-        result = f(*args, **kwargs)
+        result = f(*args, **_with_tuple(kwargs))
         if type(result) in (list, tuple):
             return type(result)(map(with_at, result))
         return with_at(result)

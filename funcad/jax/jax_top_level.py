@@ -18,10 +18,19 @@ from funcad.debug import debug_infs, debug_nans
 from funcad.errors import PlacementError
 from funcad.ir.aval import aval_of
 from funcad.jax.jax_arrays import with_at
-from funcad.jax.sharding import SingleDeviceSharding
+from funcad.jax.sharding import Sharding, SingleDeviceSharding
 from funcad.jitted.jit import disable_jit, jit
 
-__all__ = ["config", "default_backend", "device_put", "log_compiles", "named_call", "pmap", "typeof"]
+__all__ = [
+    "config",
+    "default_backend",
+    "device_count",
+    "device_put",
+    "log_compiles",
+    "named_call",
+    "pmap",
+    "typeof",
+]
 
 
 class _Flags:
@@ -113,18 +122,27 @@ def default_backend() -> str:
 
 
 def device_put(x: Any, device: Any = None, **options: Any) -> Any:
-    """`funcad.device_put`; without CuPy, and with a sharding of one device, x as it is.
+    """`funcad.device_put`; without CuPy, and with a sharding, which is of one device, x as it is.
 
     >>> import numpy as np
     >>> device_put(np.ones(2))
     Array([1., 1.])
     """
-    if device is None or isinstance(device, SingleDeviceSharding):
+    if device is None or isinstance(device, Sharding):
         try:
             return placement.device_put(x)
         except PlacementError:
             return tree.map(lambda leaf: with_at(fnp.asarray(leaf)), x)
     return placement.device_put(x, device)
+
+
+def device_count(backend: Any = None) -> int:
+    """How many devices `funcad.devices()` names.
+
+    >>> device_count() >= 1
+    True
+    """
+    return len(placement.devices())
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:

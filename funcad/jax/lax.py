@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from funcad import tree as _tree
 from funcad.control.cond import cond as _cond
 from funcad.foreign_names import mirror as _mirror
 from funcad.jax.jax_arrays import dressed as _dressed
+from funcad.jax.jax_arrays import with_at as _with_at
+from funcad.jax.sharding import PartitionSpec, Sharding
 
-__all__ = ["cond"]
+__all__ = ["cond", "with_sharding_constraint"]
 __getattr__, __dir__ = _mirror(__name__, "funcad.lax", dress=_dressed)
 _NONE: Any = object()
 
@@ -24,4 +27,18 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """
     if operand is not _NONE and operands:
         raise TypeError("cond: operands are given both by position and as operand=; give them by position")
-    return _cond(pred, true_fun, false_fun, *(operands if operand is _NONE else (operand,)))
+    given = operands if operand is _NONE else (operand,)
+    return _cond(pred, true_fun, false_fun, *_tree.map(_with_at, given))  # with a pred that has a value a branch gets these
+
+
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    """x: shardings are of one device. TypeError for what is none.
+
+    >>> from funcad.jax.sharding import PartitionSpec
+    >>> with_sharding_constraint(1.0, PartitionSpec())
+    1.0
+    """
+    for sharding in _tree.leaves(shardings, is_leaf=lambda part: isinstance(part, PartitionSpec)):
+        if not isinstance(sharding, (Sharding, PartitionSpec)):
+            raise TypeError(f"with_sharding_constraint takes shardings and PartitionSpecs, got {type(sharding).__name__}")
+    return x

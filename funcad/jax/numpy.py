@@ -1,20 +1,62 @@
 """`jax.numpy`: funcad.numpy, whose arrays have `x.at[i].set(v)` here. Floats are float64 unless said otherwise.
 
+`jax.numpy.bfloat16` and the like are the types of the package ml_dtypes. They follow NumPy's rules of promotion, as all dtypes:
+beside a Python float, bfloat16 becomes float32 here, and stays bfloat16 in JAX.
+
 >>> from funcad.jax import numpy as jnp
 >>> jnp.ones(2).at[0].add(1.0)
 Array([2., 1.])
 """
 
+import functools as _functools
 from typing import Any as _Any
 
+import numpy as _np
+
 import funcad.numpy as _numpy
+from funcad.api.tools import ShapeDtypeStruct as _ShapeDtypeStruct
 from funcad.foreign_names import mirror as _mirror
+from funcad.host.narrow import library as _library
+from funcad.jax.dtypes import finfo as finfo
+from funcad.jax.dtypes import issubdtype as issubdtype
+from funcad.jax.dtypes import promote_types as promote_types
 from funcad.jax.jax_arrays import Array as ndarray
 from funcad.jax.jax_arrays import dressed as _dressed
 from funcad.primitives import sorting as _sorting
 
-__all__ = ["argsort", "ndarray", "sort"]
-__getattr__, __dir__ = _mirror(__name__, "funcad.numpy", "numpy", dress=_dressed)
+__all__ = [
+    "argsort",
+    "finfo",
+    "issubdtype",
+    "ndarray",
+    "promote_types",
+    "sort",
+]
+_mirrored, __dir__ = _mirror(__name__, "funcad.numpy", "numpy", dress=_dressed)
+
+
+_LIKE = ("empty_like", "full_like", "ones_like", "zeros_like")
+
+
+def _of_shapes(like: _Any) -> _Any:
+    """`zeros_like` and its like, which take a ShapeDtypeStruct, too."""
+
+    @_functools.wraps(like)
+    def call(a: _Any, *args: _Any, **kwargs: _Any) -> _Any:
+        return like(_np.empty(a.shape, a.dtype) if type(a) is _ShapeDtypeStruct else a, *args, **kwargs)
+
+    return call
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LIKE:
+        found = _of_shapes(_mirrored(name))
+    elif name == "bfloat16" or name.startswith("float8_"):
+        found = _dressed(getattr(_library(f"jax.numpy.{name}"), name))
+    else:
+        return _mirrored(name)
+    globals()[name] = found
+    return found
 
 
 @_dressed

@@ -8,15 +8,19 @@ their memory, and NumPy does not warn. What a trace cannot do, and f could, is a
 
 Traps: the first call traces where something else is traced around it; over processes, whose calls must be alike; on a device;
 where arrays are so large that a run costs more than a trace; where lanes of vmap try whether something happens; where a trace
-is to tell something (`guards=False`, `not_compiled="raise"`, checks of numbers); where arguments are donated or of
-classes of the user's; where f says `constant`, which is of the first call, or warns, of a line that is so many calls up.
+is to tell something (`guards=False`, `not_compiled="raise"`, checks of numbers); where arguments are donated or of classes of
+the user's; where f says `constant`, which is of the first call, or `x.at[i]`, which only traced values have, or warns, of a
+line that is so many calls up.
 An array that f writes and returns is the caller's own.
 """
 
 from __future__ import annotations
 
+import dis
+import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -24,7 +28,7 @@ import numpy as np
 
 from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
-from funcad.host.where import is_internal, noted, open_traces, outside, state
+from funcad.host.where import is_internal, noted, open_traces, outside, state, written_for_others
 from funcad.jitted.attempts import Attempts
 from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
@@ -58,8 +62,10 @@ def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
         return False
     if state.checked is not None or state.abstract is not None or (core.not_compiled or config.not_compiled) == "raise":
         return False
-    code = getattr(core.f, "__code__", None)
-    if code is not None and (is_internal(code.co_filename) or _traces(core.f, set())):
+    f = core.f.func if type(core.f) is partial else core.f
+    f = getattr(f, "__func__", f)
+    code = getattr(f, "__code__", None)
+    if code is not None and (is_internal(code.co_filename) or written_for_others(f) or _traces(f, set())):
         return False
     return _is_plain(given)
 
@@ -74,29 +80,35 @@ def _is_plain(x: Any) -> bool:
 
 
 def _traces(f: Any, met: set[Any]) -> bool:
-    """Does f, or what it calls by name, say `constant`, or warn of a line that is so many calls up (`stacklevel`)?"""
+    """Does f, or what it calls by name, say `constant` or `x.at[i]`, or warn of a line that is so many calls up?"""
     f = f.__func__ if type(f) is MethodType else f
     if type(f) is not FunctionType or f in met or is_internal(f.__code__.co_filename):
         return False
     met.add(f)
-    names, levels = _names_in(f.__code__)
-    if levels or not names.isdisjoint(("constant", "warn")):
+    names, asks = _names_in(f.__code__)
+    if asks or not names.isdisjoint(("constant", "warn")):
         return True
     return any([_traces(x, met) for x in (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names))])
 
 
-_names = weak_table("jitted.names", "code: the names in it, and whether it warns of a line that is so many calls up")
+_names = weak_table("jitted.names", "code: the names in it, and whether it says what makes the first call trace")
 
 
 def _names_in(code: CodeType) -> tuple[frozenset[str], bool]:
-    """The names in a code and in those nested in it, and whether a keyword `stacklevel` is given in one."""
+    """The names in a code and in those nested in it, and whether one gives `stacklevel`, or says `x.at[i]`."""
     found = _names.get(code)
     if found is None:
         nested = [_names_in(c) for c in code.co_consts if type(c) is CodeType]
-        levels = any([type(c) is tuple and "stacklevel" in c for c in code.co_consts])
+        asks = any([type(c) is tuple and "stacklevel" in c for c in code.co_consts]) or "at" in code.co_names and _says_at(code)
         names = frozenset(code.co_names).union(*[names for names, _ in nested])
-        found = _names[code] = names, levels or any([level for _, level in nested])
+        found = _names[code] = names, asks or any([also for _, also in nested])
     return found  # type: ignore[no-any-return]
+
+
+def _says_at(code: CodeType) -> bool:
+    """`x.at[i]`, which traced values have and plain arrays have not; `np.add.at(x, i, v)` is a call, and there for all."""
+    loads = [i for i in dis.get_instructions(code) if i.opname == "LOAD_ATTR" and i.argval == "at"]
+    return any([sys.version_info < (3, 12) or not (i.arg or 0) & 1 for i in loads])  # whose last bit is of calls
 
 
 def _unsaid() -> Callable[[str, int], None]:

@@ -287,7 +287,7 @@ class _Writer:
         if self.numbers and (kind is np.ndarray and not x.ndim or issubclass(kind, np.generic)):
             self.structure.append(f"type({name}) is {self.constant(kind)}")  # which a program's `fast` need not compare
         if kind is np.ndarray:
-            if not x.dtype.isnative or x.dtype.kind == "V":
+            if x.dtype.isbuiltin != 1:
                 raise _Unsuited
             shape, dtype = self.constant(x.shape, ("shape", x.shape)), self.constant(x.dtype)
             self.arrays.append((name, (x.shape, x.dtype)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.ir.aval import LiteralAval, aval_of, dtype_of, said, shape_of
 from funcad.primitives import comparison, conversion, shape
@@ -37,7 +38,7 @@ def equal_dtypes(name: str, kinds: str, xs: Sequence[Any]) -> list[Any]:
                 f"lax.{name} requires operands of equal dtypes, got {avals_text(avals)}. Convert them with "
                 "lax.convert_element_type, or use funcad.numpy, which promotes."
             )
-    if dtype.kind not in kinds:
+    if dtype_kind(dtype) not in kinds:
         raise TypeError(
             f"lax.{name} takes {' or '.join([_NAMES[k] for k in kinds])} operands, got {avals_text(avals)}. Convert them "
             "with lax.convert_element_type, or use funcad.numpy, which promotes."

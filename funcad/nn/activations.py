@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import dtype_kind
 from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import as_array, axis_of, broadcast, promote_dtype, result_dtype
@@ -36,13 +37,13 @@ _FLOAT64 = np.dtype(np.float64)
 
 def operand(x: Any) -> Any:
     """x as a strong float or complex value; integers and bools become float64, float32 stays float32."""
-    if (type(x) is Tracer or type(x) is np.ndarray) and dtype_of(x).kind in "fc" and not aval_of(x).weak:
+    if (type(x) is Tracer or type(x) is np.ndarray) and dtype_kind(dtype_of(x)) in "fc" and not aval_of(x).weak:
         return x
     x = as_array(x)
     aval = aval_of(x)
     if type(x) in (int, float, bool):
         return np.float64(x)
-    return promote_dtype([x], aval.dtype if aval.dtype.kind in "fc" else _FLOAT64)[0]
+    return promote_dtype([x], aval.dtype if dtype_kind(aval.dtype) in "fc" else _FLOAT64)[0]
 
 
 def real_operand(x: Any, what: str) -> Any:
@@ -57,7 +58,7 @@ def operands(*args: Any) -> Sequence[Any]:
     """The arguments in one float dtype and one shape (NumPy's promotion); Python scalars beside arrays stay scalars."""
     values = [as_array(a) for a in args]
     dtype, weak = result_dtype(values)
-    if dtype.kind not in "fc":
+    if dtype_kind(dtype) not in "fc":
         dtype = _FLOAT64
     values = promote_dtype(values, dtype)
     if weak:  # Python scalars only: a function's result is strong

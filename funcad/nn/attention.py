@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import finfo
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.nn.activations import broadcasts, operand, operands, real_operand, same_dtype
@@ -229,7 +230,7 @@ def _weighted(a: Any, b: Any, axis: Any, keepdims: bool, return_sign: bool, wher
     kept = tuple([i for i in range(len(shape)) if i not in axes])
     shifted = sub(x, broadcast_in_dim(top, shape=shape, axes=kept))
     # 0 * inf, where x is far above everything that has a weight
-    unseen = and_(nothing, gt(shifted, _log(np.finfo(dtype_of(shifted)).max)))
+    unseen = and_(nothing, gt(shifted, _log(finfo(dtype_of(shifted)).max)))
     total = reduce_sum(select(unseen, 0.0, mul(b, exp(select(unseen, 0.0, shifted)))), axes=axes)
     amount = abs_(total) if return_sign else total
     some = gt(amount, 0.0)  # of nothing it is -inf, of a negative number NaN, and neither warns

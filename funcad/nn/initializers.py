@@ -20,6 +20,7 @@ import numpy as np
 from funcad import random
 from funcad.configuration import public_names
 from funcad.host.devices import namespace_of
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a, native_dtype
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import axis_of, move, shape_argument
@@ -66,7 +67,7 @@ class Initializer(Protocol):
 
 def _dtype(dtype: Any) -> np.dtype:
     found = native_dtype(float if dtype is None else dtype)
-    if found.kind not in "fc":
+    if dtype_kind(found) not in "fc":
         raise ValueError(f"initializers make floats or complex numbers, got dtype {found}")
     return found
 
@@ -220,13 +221,13 @@ def variance_scaling(
         if distribution == "normal":
             return random.normal(key, shape, found) * np.sqrt(variance)
         if distribution == "truncated_normal":
-            if found.kind == "f":
+            if dtype_kind(found) == "f":
                 return random.truncated_normal(key, -2.0, 2.0, shape, found) * (np.sqrt(variance) / real.type(_CUT))
             kept = real.type(1) - np.exp(real.type(-4))
             cut = _polar(key, shape, found, lambda u: np.sqrt(-np.log(1 - kept * u)))
             return cut * (np.sqrt(variance) / real.type(_COMPLEX_CUT))
         if distribution == "uniform":
-            if found.kind == "f":
+            if dtype_kind(found) == "f":
                 return random.uniform(key, shape, found, -1.0, 1.0) * np.sqrt(3 * variance)
             return _polar(key, shape, found, lambda u: np.sqrt(2 * u)) * np.sqrt(variance)
         raise ValueError(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
@@ -234,4 +235,4 @@ def _is_traced(x: Any) -> bool:
 
 
 def _is_float(*operands: Any) -> bool:
-    return fnp.result_type(*operands).kind == "f"
+    return dtype_kind(fnp.result_type(*operands)) == "f"

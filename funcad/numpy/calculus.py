@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import is_narrow
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
@@ -69,7 +70,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """`numpy.gradient`: second-order differences; the spacings may be traced."""
     x = array_of(f)
-    if dtype_of(x).kind not in "fc":
+    if dtype_of(x).kind not in "fc" or is_narrow(dtype_of(x)):
         x = convert(x, np.dtype(float))
     ndim = len(shape_of(x))
     axes = tuple(range(ndim)) if axis is None else tuple([axis_of(i, ndim) for i in np.atleast_1d(axis)])
@@ -217,7 +218,7 @@ def _full_convolution(x: Any, y: Any) -> Any:
     n, m = shape_of(x)[0], shape_of(y)[0]
     padded = pad_p(x, low=(m - 1,), high=(m - 1,), interior=(0,))
     windows = indexing.getitem(padded, np.arange(n + m - 1)[:, None] + np.arange(m)[None, :])
-    return np.matmul(windows, rev(y, axes=(0,)))
+    return np.dot(windows, rev(y, axes=(0,)))
 
 
 @implements("convolve", lift=True)

@@ -343,7 +343,7 @@ def arange(
 def _ends(start: Any, stop: Any) -> list[Any]:
     """Both ends as floats of one dtype; Python numbers adapt."""
     ends = [as_array(v) for v in (start, stop)]
-    target = result_dtype([*ends, 0.0])[0]
+    target = result_dtype([*ends, 0.0], False)[0]
     return [convert(v, target) for v in ends]
 
 

@@ -332,12 +332,12 @@ def elementwise_ufunc(
 
         def implementation(x: Any, *, dtype: Any = None) -> Any:
             if type(x) is Tracer and dtype is None:
-                if type(x.primal) is np.ndarray and x.primal.dtype.kind in kinds:
+                if type(x.primal) is np.ndarray and x.primal.dtype.kind in kinds and x.primal.dtype.num < 256:
                     return bound(x)
                 if type(x.primal) is float and "f" in kinds:
                     return strong(bound(x))
                 aval = x.aval
-                if aval.dtype.kind in kinds and not aval.weak:
+                if aval.dtype.kind in kinds and aval.dtype.num < 256 and not aval.weak:
                     return bound(x)
             return strong(bound(*_whole_numbers(promote_for(ufunc, (x,), dtype))))
 
@@ -346,7 +346,7 @@ def elementwise_ufunc(
         def implementation(x: Any, y: Any, *, dtype: Any = None) -> Any:  # type: ignore[misc]
             if dtype is None and same_aval(x, y):
                 aval = x.aval if type(x) is Tracer else y.aval
-                if aval.dtype.kind in kinds and not aval.weak:
+                if aval.dtype.kind in kinds and aval.dtype.num < 256 and not aval.weak:
                     return bound(x, y)
             elif dtype is None and "f" in kinds:
                 pair = with_integer(x, y)

@@ -16,6 +16,7 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.errors import TracerBoolConversionError
 from funcad.host.conversions import given
+from funcad.host.narrow import FLOAT32, NARROW, finfo, is_narrow
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -179,6 +180,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     refuse("np.clip", out=out)
     low, high = a_min if min is None else min, a_max if max is None else max
     a = array_of(a)
+    if NARROW and is_narrow(aval_of(a).dtype):  # NumPy has no loop for these
+        a = conversion.convert(a, FLOAT32)
     if aval_of(a).dtype.kind in "iu":  # Python integers beyond what the dtype holds bound nothing
         limits = np.iinfo(aval_of(a).dtype)
         low = None if type(low) is int and low < limits.min else low
@@ -252,7 +255,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     if dtype.kind == "c":
         parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (real(x), imag(x))]
         return conversion.make_complex(*promote(*parts))
-    limits = np.finfo(dtype)
+    limits = finfo(dtype)
     positive, negative = [comparison.eq(x, dtype.type(end)) for end in (np.inf, -np.inf)]  # before nan becomes one of them
     x = _replace(comparison.isnan(x), nan, x)
     x = _replace(positive, limits.max if posinf is None else posinf, x)
@@ -445,7 +448,7 @@ def _choice(condition: Any, x: Any, y: Any) -> Any:
         if aval.shape == condition.shape and not aval.weak:
             return comparison.select(condition, x, y)
     mask, x, y = reductions.truth(condition), as_array(x), as_array(y)
-    dtype = result_dtype([x, y])[0]
+    dtype = result_dtype([x, y], False)[0]
     x, y = promote_dtype([x, y], dtype)
     if is_a(x, (int, float, complex)) and is_a(y, (int, float, complex)):
         x = dtype.type(x)

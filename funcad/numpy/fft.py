@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import public_names
+from funcad.host.narrow import FLOAT32, is_narrow
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.creation import astype
@@ -77,7 +78,7 @@ def _checked(n: int) -> int:
 def floating(x: Any) -> Any:
     """Integers and bools become float64, as in NumPy's transforms."""
     x = array_of(x)
-    return x if dtype_of(x).kind in "fc" else convert(x, np.dtype(float))
+    return x if dtype_of(x).kind in "fc" else convert(x, FLOAT32 if is_narrow(dtype_of(x)) else np.dtype(float))
 
 
 def real_operand(x: Any, name: str) -> Any:

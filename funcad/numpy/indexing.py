@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.trace import plain_values
@@ -101,7 +102,7 @@ def spilled(x: Any, index: Any) -> tuple[Any, tuple, tuple]:
 
 def default_fill(dtype: np.dtype) -> Any:
     """What stands for elements out of bounds: NaN, the smallest (signed) or largest (unsigned) integer, True."""
-    if dtype.kind in "fc":
+    if dtype_kind(dtype) in "fc":
         return dtype.type(np.nan)
     if dtype.kind == "b":
         return True
@@ -428,7 +429,7 @@ class _Updater:
     @_with_mode
     def divide(self, values: Any) -> Any:
         """x with the elements at index divided by values; TypeError for integers, as `x[i] /= v` in NumPy."""
-        if self._x.dtype.kind not in "fc":
+        if dtype_kind(self._x.dtype) not in "fc":
             raise TypeError(
                 f"at(x)[index].divide on {said(self._x)}: a quotient is a float, which does not fit; convert x first"
             )

@@ -22,6 +22,7 @@ from numpy.linalg import LinAlgError
 
 from funcad.configuration import public_names
 from funcad.host.devices import NAMESPACES, restore_warnings, suppress_warnings
+from funcad.host.narrow import is_narrow
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.trace import abstract_trace_of, trace_function
@@ -96,7 +97,7 @@ def common(*arrays: Any) -> list[Any]:
     dtypes = []
     for x in xs:
         dtype = dtype_of(x)
-        if dtype.kind not in "fc":
+        if dtype.kind not in "fc" or is_narrow(dtype):
             dtype = np.dtype(np.float64)
         elif dtype in _UNSUPPORTED and dtype.itemsize not in (4, 8):
             raise TypeError(f"array type {dtype.name} is unsupported in linalg")
@@ -205,7 +206,7 @@ def _matrix(x: Any, ord: Any) -> Any:
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`numpy.linalg.norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     x = array_of(x)
-    if dtype_of(x).kind not in "fc":
+    if dtype_of(x).kind not in "fc" or is_narrow(dtype_of(x)):
         x = convert(x, np.dtype(float))
     shape = shape_of(x)
     ndim = len(shape)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import FLOAT32, NARROW, is_narrow
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.numpy.dispatch import QUICK, implements, refuse
 from funcad.primitives import arithmetic, contraction
-from funcad.primitives.conversion import conj
+from funcad.primitives.conversion import conj, convert
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
 
 from funcad.numpy.promote import (  # isort: skip
@@ -37,7 +38,7 @@ def _matrices(x: Any, y: Any) -> bool:
     if (type(x) is not np.ndarray and type(x) is not Tracer) or (type(y) is not np.ndarray and type(y) is not Tracer):
         return False
     sx, sy = x.shape, y.shape
-    return len(sx) == 2 == len(sy) and sx[1] == sy[0] and x.dtype is y.dtype and x.dtype.kind == "f"
+    return len(sx) == 2 == len(sy) and sx[1] == sy[0] and x.dtype is y.dtype and x.dtype.kind == "f" and x.dtype.num < 256
 
 
 def _quick(x: Any, y: Any) -> Any:
@@ -58,6 +59,8 @@ def matmul_of(x: Any, y: Any) -> Any:
         return out
     if not same_aval(x, y):
         x, y = _same_dtype(x, y)
+    if NARROW and is_narrow(x.dtype):  # NumPy has no loop for these
+        x, y = convert(x, FLOAT32), convert(y, FLOAT32)
     sx, sy = shape_of(x), shape_of(y)
     _ranks("matmul", "(n?,k),(k,m?)->(n?,m?)", (x, 1), (y, 1))
     n, m = sx[-1], sy[-2 if len(sy) > 1 else -1]

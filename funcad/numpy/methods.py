@@ -18,8 +18,9 @@ from funcad.api.value_reads import CONVERSIONS, as_truth, plain_value
 from funcad.configuration import OnDemand, nearest
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
-from funcad.host.where import open_traces, state
+from funcad.host.where import open_traces, state, written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import params_key
 from funcad.ir.trace import bind
@@ -516,10 +517,10 @@ def pow(x: Any, y: Any, modulo: Any = None) -> Any:
 
 
 def _power(x: Any, y: Any) -> Any:
-    if type(x) is Tracer and x.aval.dtype.kind in "fc":
+    if type(x) is Tracer and dtype_kind(x.aval.dtype) in "fc":
         if type(y) is int and abs(y) < 2**31:
             return arithmetic.integer_pow(x, y)
-        if type(y) is float and y == 0.5 and not x.aval.weak:
+        if type(y) is float and y == 0.5 and not x.aval.weak and x.aval.dtype.num < 256:
             return arithmetic.sqrt(x)
     elif type(y) is int and y == 2 and type(x) is Tracer and x.aval.dtype.kind == "b" and not x.aval.weak:
         return arithmetic.square(convert(x, np.dtype(np.int8)))  # NumPy squares, and the square of a bool is int8
@@ -601,7 +602,7 @@ def _known(operation: Any, x: Any, y: Any) -> Any:
     p = x.primal if type(x) is Tracer and x.owner is trace else x
     q = y.primal if type(y) is Tracer and y.owner is trace else y
     for a in (p, q):
-        if type(a) not in _COMPARED or type(a) is np.ndarray and a.dtype.kind != "f":
+        if type(a) not in _COMPARED or type(a) is np.ndarray and dtype_kind(a.dtype) != "f":
             return None
     return given(operation(p, q))
 
@@ -790,7 +791,7 @@ _BINARY = {
     "rshift": rshift,
 }
 def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, Any], Any]:
-    """The operator `x op= y` of the operator `x op y`: a number is rebound, an array written."""
+    """The operator `x op= y` of the operator `x op y`: a number is rebound, an array written, but in code written for JAX."""
 
     def operator(x: Any, y: Any) -> Any:
         out = function(x, y)
@@ -799,7 +800,7 @@ def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, 
             return out
         if p is not None and type(p) is not np.ndarray and type(p) is not Tracer and x.box is None:
             return out
-        if not is_array(x):
+        if not is_array(x) or written_for_others():
             return out
         if x.box is not None and stored_by(x, out):
             return x

@@ -21,9 +21,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from funcad.host.conversions import own_meaning, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
+from funcad.host.narrow import KINDS, NARROW, dtype_kind, is_narrow
 from funcad.host.real_types import is_a, native_dtype
 from funcad.host.where import state, tracing, user_source
-from funcad.ir.aval import KINDS, SCALAR_AVALS, Function, aval_of, shape_of
+from funcad.ir.aval import SCALAR_AVALS, Function, aval_of, shape_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import table
@@ -95,12 +96,12 @@ def is_operand(x: Any) -> bool:
     if kind is Tracer or kind in SCALAR_AVALS or kind is list or kind is tuple:
         return True
     if kind is np.ndarray:
-        return x.dtype.kind in KINDS
+        return dtype_kind(x.dtype) in KINDS
     their_say(x)
     if overrides(kind, "__array_ufunc__") or getattr(x, "__array_priority__", 0.0) > Tracer.__array_priority__:
         return False
     if is_a(x, np.ndarray):
-        return x.dtype.kind in KINDS and own_meaning(kind) is None
+        return dtype_kind(x.dtype) in KINDS and own_meaning(kind) is None
     if kind in NAMESPACES or is_a(x, (int, float, complex)) or is_labelled(kind):
         return True
     return device_in_use() and namespace_of((x,)) is not np
@@ -146,8 +147,11 @@ def broadcast_in(trace: Any, x: Any, shape: tuple, axes: tuple) -> Any:
     return bind(broadcast_in_dim, x, shape=shape, axes=axes)
 
 
-def result_dtype(args: Sequence[Any]) -> tuple[np.dtype, bool]:
-    """NumPy's result dtype, and whether it is weak (all operands are Python scalars)."""
+def result_dtype(args: Sequence[Any], of_ufuncs: bool = True) -> tuple[np.dtype, bool]:
+    """NumPy's result dtype, and whether it is weak (all operands are Python scalars).
+
+    Of narrow floats ufuncs know more than `np.result_type`: beside a Python float they are float32, not float64.
+    """
     strong, weak = [], []
     for a in args:
         kind = type(a)
@@ -161,6 +165,9 @@ def result_dtype(args: Sequence[Any]) -> tuple[np.dtype, bool]:
             strong.append(aval.dtype)
     if not strong:
         return np.result_type(*[SCALAR_AVALS[k].dtype for k in weak]), True
+    if of_ufuncs and NARROW and any(map(is_narrow, strong)):
+        given = [*strong, *[k if k is not bool else np.dtype(k) for k in weak]]
+        return functools.reduce(lambda a, b: np.multiply.resolve_dtypes((a, b, None))[0], given), False
     return np.result_type(*strong, *[k() for k in weak]), False
 
 
@@ -179,7 +186,8 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
         if kind in _PYTHON:
             if dtype.kind in "iu" and kind is int:
                 dtype.type(a)  # OverflowError for what does not fit, in NumPy's words
-            a = a if kind is _CAST[dtype.kind] else _CAST[dtype.kind](a)
+            cast = _CAST[dtype_kind(dtype)]
+            a = a if kind is cast else cast(a)
         else:
             aval = aval_of(a)
             if aval.weak and (weak or weak is None and aval.dtype == dtype):
@@ -191,6 +199,8 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
 
 
 _FLOATS = (np.float64, float)
+_FLOAT = frozenset([np.dtype(c).num for c in "efdg"])  # not narrow ones, which a Python float makes float32
+_INEXACT = _FLOAT.union([np.dtype(c).num for c in "FDG"])
 
 
 def same_aval(x: Any, y: Any) -> bool:
@@ -209,7 +219,7 @@ def same_aval(x: Any, y: Any) -> bool:
             return p.dtype is q.dtype and p.shape == q.shape
     a = x.aval
     if kind is float:
-        return a.dtype.kind == "f"
+        return a.dtype.num in _FLOAT
     if kind is Tracer:
         b = y.aval
         return a.dtype is b.dtype and a.shape == b.shape
@@ -221,9 +231,9 @@ def same_aval(x: Any, y: Any) -> bool:
 def with_integer(x: Any, y: Any) -> Any:
     """The pair with a Python integer beside a traced float made a float, as NumPy does; None where this is not the case."""
     if type(y) is int:
-        if type(x) is Tracer and x.aval.dtype.kind == "f":
+        if type(x) is Tracer and x.aval.dtype.num in _FLOAT:
             return x, float(y)
-    elif type(x) is int and type(y) is Tracer and y.aval.dtype.kind == "f":
+    elif type(x) is int and type(y) is Tracer and y.aval.dtype.num in _FLOAT:
         return float(x), y
     return None
 
@@ -262,7 +272,7 @@ def let_numpy_broadcast(primitive: Any, x: Any, y: Any) -> Any:
     if type(x) not in _ARRAYS or type(y) not in _ARRAYS or state.staging is not None:
         return None
     dtype = x.dtype
-    if dtype is not y.dtype or dtype.kind not in "fc":
+    if dtype is not y.dtype or dtype.num not in _INEXACT:
         return None
     if type(x) is Tracer and x.aval.weak or type(y) is Tracer and y.aval.weak:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import NamedTuple
+from funcad.host.narrow import dtype_kind, wide
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import implements, refuse
@@ -208,7 +209,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 def float_of(dtype: np.dtype) -> np.dtype:
     """The dtype of means and quantiles: float64 for integers."""
-    return dtype if dtype.kind in "fc" else _FLOAT64
+    return dtype if dtype_kind(dtype) in "fc" else _FLOAT64
 
 
 def counted(x: Any, axes: tuple, where: Any) -> Any:
@@ -245,7 +246,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     x = array_of(a)
     own = aval_of(x).dtype
     target = float_of(own) if dtype is None else np.dtype(dtype)
-    x = convert(x, np.dtype(np.float32) if own == np.float16 and dtype is None else target)
+    x = convert(x, wide(target) if dtype is None else target)
     axes = axes_of(axis, len(shape_of(x)))
     count = counted(x, axes, where)
     total = sum_(x, axis=axes, keepdims=True if type(count) is not int else keepdims, where=where)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.locks import handed
+from funcad.host.narrow import dtype_kind
 from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements
@@ -106,7 +107,7 @@ def _sorted_first(ar: Any, equal_nan: bool = True) -> tuple[Any, Any, Any]:
     if not n:
         return x, order, np.zeros(0, bool)
     same = np.equal(x[1:], x[:-1])
-    if equal_nan and aval_of(x).dtype.kind in "fc":
+    if equal_nan and dtype_kind(aval_of(x).dtype) in "fc":
         same = np.logical_or(same, np.logical_and(np.isnan(x[1:]), np.isnan(x[:-1])))
     return x, order, np.concatenate([*on_device_of((np.ones(1, bool),), (x,)), np.logical_not(same)])
 
@@ -132,8 +133,8 @@ def _unique_values(x: Any) -> Any:
     flat = np.ravel(value)
     order = np.argsort(flat, kind="stable")
     places = np.searchsorted(flat[order], chosen)
-    nan = np.cumsum(np.isnan(chosen)) - 1 if flat.dtype.kind in "fc" else 0  # each NaN is a value of its own
-    places = places + np.where(np.isnan(chosen), nan, 0) if flat.dtype.kind in "fc" else places
+    nan = np.cumsum(np.isnan(chosen)) - 1 if dtype_kind(flat.dtype) in "fc" else 0  # each NaN is a value of its own
+    places = places + np.where(np.isnan(chosen), nan, 0) if dtype_kind(flat.dtype) in "fc" else places
     return take(ravelled(array_of(x)), order[places])
 
 

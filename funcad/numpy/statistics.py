@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import dtype_kind, wide
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
@@ -45,9 +46,9 @@ def _variance(
             return result
     own = aval_of(x).dtype
     target = float_of(own) if dtype is None else np.dtype(dtype)
-    if target.kind not in "fc":
+    if dtype_kind(target) not in "fc":
         refuse(name, dtype=dtype)
-    x = convert(x, np.dtype(np.float32) if own == np.float16 and dtype is None else target)
+    x = convert(x, wide(target) if dtype is None else target)
     axes = axes_of(axis, len(shape_of(x)))
     center = mean(x, axis=axes, keepdims=True, where=where_) if given is _NO else given
     deviation = np.subtract(x, center)
@@ -132,10 +133,10 @@ def _lines(x: Any, axis: Any) -> tuple[Any, tuple]:
 
 def _poisoned(result: Any, ordered: Any) -> Any:
     """NaN where the (sorted) line has one."""
-    if aval_of(ordered).dtype.kind not in "fc" or not shape_of(ordered)[-1]:
+    if dtype_kind(aval_of(ordered).dtype) not in "fc" or not shape_of(ordered)[-1]:
         return result
     bad = np.isnan(ordered[..., -1])
-    return _where(bad, np.nan, result)
+    return _where(bad, aval_of(result).dtype.type(np.nan), result)
 
 
 def _kept(result: Any, axes: tuple, keepdims: Any, leading: int = 0) -> Any:
@@ -263,16 +264,16 @@ def _quantile(
     if n == 0:
         if not skip_nan:
             raise IndexError("index -1 is out of bounds for axis 0 with size 0")
-        own = np.result_type(own, np.float64) if own.kind != "f" else own
+        own = np.result_type(own, np.float64) if dtype_kind(own) != "f" else own
         n, ordered = 1, full(aval_of(ordered).update(shape=(*shape_of(ordered)[:-1], 1)), np.nan)
-    skip_nan = skip_nan and (dtype.kind == "f" or not shape_of(lines)[-1])
+    skip_nan = skip_nan and (dtype_kind(dtype) == "f" or not shape_of(lines)[-1])
     if skip_nan:
         count = np.sum(np.logical_not(np.isnan(ordered)), axis=-1, keepdims=True)
         n = convert(count, float_of(dtype)) if shape_of(count) else count
 
     def one(p: Any) -> Any:
         result = convert(_interpolated(ordered, n, p, method), own)
-        if own.kind != "f":  # NumPy takes elements of an integer array as they are, there is no NaN
+        if dtype_kind(own) != "f":  # NumPy takes elements of an integer array as they are, there is no NaN
             return result
         return _where(np.equal(n, 0)[..., 0], np.nan, result) if skip_nan else _poisoned(result, ordered)
 
@@ -310,7 +311,7 @@ def percentile(
 def _without_nan(a: Any, fill: Any) -> tuple[Any, Any]:
     """x with its NaN replaced, and where they are not."""
     x = array_of(a)
-    if aval_of(x).dtype.kind not in "fc":
+    if dtype_kind(aval_of(x).dtype) not in "fc":
         return x, _NO
     bad = np.isnan(x)
     return comparison.select(bad, full(aval_of(x), fill), x), np.logical_not(bad)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.host.narrow import impl_of
 from funcad.host.real_types import is_a
 from funcad.ir.aval import SCALAR_AVALS, Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, without_sources
@@ -142,7 +143,7 @@ def evaluate(primitive: Any, values: list[Any], params: dict[str, Any]) -> Any:
     """The result, or None if NumPy would warn or raise."""
     try:
         with np.errstate(all="raise"):
-            return primitive.impl(np, *values, **params)
+            return impl_of(primitive, values, params)(np, *values, **params)
     except (ArithmeticError, ValueError, TypeError, AttributeError, RuntimeError):  # then it is for run time to say so
         return None
 

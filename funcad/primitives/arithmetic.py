@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import dtype_kind
 from funcad.ir.aval import Aval, dtype_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer
@@ -128,7 +129,7 @@ mul_add_p = elementwise(  # a * b + c * d
 
 
 def _true_dtype(dtype: np.dtype) -> np.dtype:
-    return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+    return dtype if dtype_kind(dtype) in "fc" else np.dtype(np.float64)
 
 
 div = elementwise(
@@ -144,7 +145,7 @@ div = elementwise(
 )
 # -- powers
 def _integer_pow_abstract(x: Aval, *, n: int) -> Aval:
-    if n >= 0 or x.dtype.kind in "fc":
+    if n >= 0 or dtype_kind(x.dtype) in "fc":
         return Aval(x.shape, x.dtype, x.weak)
     if not x.weak:
         raise ValueError("Integers to negative integer powers are not allowed.")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
+from funcad.host.narrow import dtype_kind
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.tracer import Tracer, has_value
@@ -203,7 +204,7 @@ def _scatter_over(xp: Any, out: Any, u: Any, *indices: Any, mode: str, batch_dim
         if xp is np:  # ufunc.at is quick on one axis only
             cells = rows if width == 1 else (rows[:, None] * width + np.arange(width)).reshape(-1)
             _UFUNCS[mode].at(out.reshape(-1), cells, np.reshape(u, -1))
-        elif mode == "add" and out.dtype.kind in "fc":
+        elif mode == "add" and dtype_kind(out.dtype) in "fc":
             xp.add.at(out, index, u)
         else:
             _scatter_segments(xp, mode, out.reshape(_size(dims), width), rows, u.reshape(rows.size, width))
@@ -559,7 +560,7 @@ def _common_index(indices: tuple, shape: tuple) -> tuple | None:
 def _place_sum_impl(xp: Any, *xs: Any, indices: tuple, shape: tuple) -> Any:
     dtype = xs[0].dtype
     out = xp.zeros(shape, dtype)
-    common = _common_index(indices, shape) if dtype.kind in "fc" else None
+    common = _common_index(indices, shape) if dtype_kind(dtype) in "fc" else None
     if common is not None:  # elsewhere some term adds a zero, so that -0.0 becomes 0.0; here none does
         out[common] = complex(-0.0, -0.0) if dtype.kind == "c" else -0.0
     for x, index in zip(xs, indices):

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import KINDS, dtype_kind
 from funcad.host.real_types import keep, native_dtype, of_copy
-from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
+from funcad.ir.aval import Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise, moved_square, native_order
 
@@ -34,7 +35,7 @@ def _convert_impl(xp: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> An
 
 
 def _convert_jvp(tangents: Any, out: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> Any:
-    return convert(tangents[0], dtype) if dtype.kind in "fc" else None
+    return convert(tangents[0], dtype) if dtype_kind(dtype) in "fc" else None
 
 
 def _convert_transpose(ct: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> list:
@@ -54,7 +55,7 @@ convert_p: Primitive = Primitive(  # weak: to one of Python's scalars, as `math`
     batch=_convert_batch,
     emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
     layout=of_copy,
-    square=lambda x, *, dtype, weak=False: moved_square(convert_p)(x, dtype=dtype, weak=weak) if dtype.kind in "fc" else None,
+    square=lambda x, *, dtype, **weak: moved_square(convert_p)(x, dtype=dtype, **weak) if dtype_kind(dtype) in "fc" else None,
     reach="pointwise",
     label="cast",
 )
@@ -67,7 +68,7 @@ def convert(x: Any, dtype: np.dtype) -> Any:
         dtype = native_dtype(dtype)
     if aval.dtype == dtype and not aval.weak:
         return x
-    if dtype.kind not in KINDS:
+    if dtype_kind(dtype) not in KINDS:
         raise TypeError(
             f"funcad computes with bool, int, float and complex arrays; {aval} cannot become {dtype} in a traced "
             "function.\nRemedy: return the value from the traced function first, or take funcad.stop_gradient of it"
@@ -87,7 +88,7 @@ stop_gradient: Primitive = Primitive(
     may_share=True,
     passive=True,
 )
-_COMPLEX: dict[int, np.dtype] = {2: np.dtype(np.complex64), 4: np.dtype(np.complex64), 8: np.dtype(np.complex128)}
+_COMPLEX: dict[int, np.dtype] = {**dict.fromkeys((1, 2, 4), np.dtype(np.complex64)), 8: np.dtype(np.complex128)}
 
 
 def complex_dtype(dtype: np.dtype) -> np.dtype:

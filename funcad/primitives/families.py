@@ -16,6 +16,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from funcad.host.narrow import strided
 from funcad.host.real_types import is_a, keep, of_reduction, of_reshape
 from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, LiteralAval, shape_of
@@ -526,7 +527,7 @@ def _broadcast_impl(xp: Any, x: Any, *, shape: tuple, axes: tuple) -> Any:
     for axis, n, s in zip(axes, x.shape, x.strides):
         if n != 1 or shape[axis] == 1:
             strides[axis] = s
-    view = np.lib.stride_tricks.as_strided(x, shape, strides) if not x.flags.c_contiguous else _strided(x, shape, strides)
+    view = strided(x, shape, strides) if not x.flags.c_contiguous else _strided(x, shape, strides)
     view.flags.writeable = False
     return view
 

@@ -21,6 +21,7 @@ import numpy as np
 from funcad.errors import MissingRuleError, RandomStateError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import lending, read_only
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.host.where import state
 from funcad.ir.aval import Aval
@@ -53,7 +54,7 @@ def _returned(x: Any, aval: Aval, what: str) -> Any:
     elif not (hasattr(x, "dtype") and hasattr(x, "shape")):
         x = np.asarray(x)
     if x.shape != aval.shape or x.dtype != aval.dtype:
-        found = Aval(x.shape, x.dtype) if x.dtype.kind in "biufc" else f"an array of dtype {x.dtype}"
+        found = Aval(x.shape, x.dtype) if dtype_kind(x.dtype) in "biufc" else f"an array of dtype {x.dtype}"
         raise TypeError(f"{what} was declared as {aval:a}, but the function returned {found:a}")
     if is_a(x, np.generic):
         return x

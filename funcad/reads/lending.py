@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.host.where import handing, setting, state, tracing
 from funcad.ir.tracer import Tracer
@@ -165,7 +166,7 @@ def call_lending(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if name == "astype" and type(owner) is np.ndarray and owner.dtype == object and Tracer in map(type, owner.flat):
         return Tracer.namespace.numpy.array(owner.tolist()).astype(*args, **kwargs)
     out = tracing.door_of(f)(*args, **kwargs)
-    if f is np.ndarray and type(out) is np.ndarray and out.base is None and out.dtype.kind in "biufc":
+    if f is np.ndarray and type(out) is np.ndarray and out.base is None and dtype_kind(out.dtype) in "biufc":
         out[...] = 0  # see makers.py
     return lend_called(f, out, args, kwargs)
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, state, users_frame
 from funcad.ir.aval import Aval
@@ -298,7 +299,7 @@ def _aval(x: Any) -> Aval | None:
     """Of what was read; None if a program has no such values."""
     if type(x) in _NUMBERS:
         return _NUMBERS[type(x)]
-    return Aval(x.shape, x.dtype) if is_a(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc" else None
+    return Aval(x.shape, x.dtype) if is_a(x, (np.ndarray, np.generic)) and dtype_kind(x.dtype) in "biufc" else None
 
 
 def _read_anew(name: str, read: Callable[[], Any], example: Any, rewind: Any = None) -> Any:

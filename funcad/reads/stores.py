@@ -23,6 +23,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import UnexpectedTracerError
+from funcad.host.narrow import dtype_kind
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, is_library
@@ -337,7 +338,7 @@ def _is_number(x: Any) -> bool:
         type(x) is Tracer
         or type(x) in (int, float, complex, bool)
         or is_a(x, (np.ndarray, np.generic))
-        and x.dtype.kind in "biufc"
+        and dtype_kind(x.dtype) in "biufc"
     )
 
 

@@ -354,7 +354,7 @@ def changed_object(treedef: TreeDef, tree: Any, leaves: Iterable[Any], result: A
 
     It looks at objects that need no registration only, and not at those that are part of `result`.
     """
-    for node, part, own in _objects(treedef, tree, iter(leaves)) if _has_object(treedef) else ():
+    for node, part, own in _objects(treedef, tree, iter(leaves)) if has_object(treedef) else ():
         values, found = flatten(part)
         new = [keystr(path) for path, x, y in zip(node.paths(), values, own) if x is not y] if found == node else [""]
         if new and not builtins.any([part is other for _, other, _ in _objects(structure(result), result, None)]):
@@ -364,8 +364,8 @@ def changed_object(treedef: TreeDef, tree: Any, leaves: Iterable[Any], result: A
     return ""
 
 
-def _has_object(node: TreeDef) -> bool:
-    return node._kind is OBJECT or not node._flat and True in [_has_object(child) for child in node._children]
+def has_object(node: TreeDef) -> bool:
+    return node._kind is OBJECT or not node._flat and True in [has_object(child) for child in node._children]
 
 
 def _objects(node: TreeDef, tree: Any, leaves: Iterator[Any] | None) -> Iterator[tuple[TreeDef, Any, list[Any]]]:

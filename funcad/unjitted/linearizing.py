@@ -127,7 +127,7 @@ def linearize_following(
     """
     for x in primals:
         kind = type(x)
-        if kind in _FLOATS or kind is _ndarray and x.dtype.isnative or kind is Tracer and x.owner.level:
+        if kind in _FLOATS or kind is _ndarray and x.dtype.isbuiltin == 1 or kind is Tracer and x.owner.level:
             continue
         primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
         break

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
+from funcad.host.narrow import strided
 from funcad.host.real_types import contiguous, memory_axes, of_copy
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
@@ -81,7 +82,7 @@ def layout_of(x: Any, ask: bool = True) -> np.ndarray | None:
         return None
     strides = getattr(value, "strides", None)  # of a device array
     layout = contiguous(aval.shape, aval.dtype)
-    return layout if strides is None else np.lib.stride_tricks.as_strided(layout, aval.shape, strides)
+    return layout if strides is None else strided(layout, aval.shape, strides)
 
 
 def doubt(x: Any) -> Any:
@@ -117,7 +118,7 @@ def made_like(array: Any) -> Any:
 
 def stand_in(array: np.ndarray) -> np.ndarray:
     """Of the same strides and next to no memory, for questions for the memory order alone."""
-    made, like = np.lib.stride_tricks.as_strided(np.empty((), array.dtype), array.shape, array.strides), made_like(array)
+    made, like = strided(np.empty((), array.dtype), array.shape, array.strides), made_like(array)
     return made if like is None else lies_like(made, like)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
+from funcad.host.narrow import NARROW, narrow_among
 from funcad.host.where import internal, open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
 from funcad.ir.jaxpr import params_key, prune
@@ -222,7 +223,8 @@ class Tape(Protector):
         """The traced results of an operation that has been computed."""
         outs = list(out) if primitive.multiple else [out]
         outer = Tracer in map(type, primals) or Tracer in map(type, outs)
-        if any([aval_of(o).dtype.kind not in "fc" for o in outs]):
+        narrow = NARROW and narrow_among((*primals, *outs)) is not None
+        if narrow or any([aval_of(o).dtype.kind not in "fc" for o in outs]):
             return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
         # the key: which operands are traced, and by which rows; which are one object; then what `kind_of` says of each
         ids = list(map(id, primals))
@@ -757,7 +759,7 @@ class Tape(Protector):
         p: Any = x.primal
         if open_traces != self.open or state.checked and self.notes is None:
             return None
-        if x.owner is not self.trace or not p.dtype.isnative:
+        if x.owner is not self.trace or p.dtype.isbuiltin != 1:
             return None
         out = p[index]
         own = True

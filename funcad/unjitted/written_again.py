@@ -10,6 +10,7 @@ import numpy as np
 
 from funcad.configuration import NamedTuple
 from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
+from funcad.host.narrow import impl_of
 from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
@@ -61,7 +62,7 @@ def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: di
     """`compute`, of which a note is made: the result may have no derivative, and be an operand of a row."""
     token = None if primitive.silent else warn_at_user_line()
     try:
-        out = primitive.impl(xp, *args, **params)
+        out = impl_of(primitive, args, params)(xp, *args, **params)
     finally:
         if token is not None:
             restore_warnings(token)

@@ -16,8 +16,9 @@ import numpy as np
 from funcad.configuration import OnDemand, config
 from funcad.host.conversions import needs_buffers
 from funcad.host.devices import compute
+from funcad.host.narrow import KINDS, dtype_kind
 from funcad.host.where import state, tracing
-from funcad.ir.aval import KINDS, aval_of
+from funcad.ir.aval import aval_of
 from funcad.ir.trace import Trace, abstract_trace_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.shape import broadcast_in_dim
@@ -81,7 +82,7 @@ def lent(array: Any) -> Any:
     """An array that others have too as a handle that can be written with traced values: it is copied at its first write."""
     if type(array) is Tracer:
         return snapshot(array)
-    if type(array) is not np.ndarray or array.dtype.kind not in KINDS:
+    if type(array) is not np.ndarray or dtype_kind(array.dtype) not in KINDS:
         return array
     x = Tracer(PLAIN, None, array)
     x.box = Box()

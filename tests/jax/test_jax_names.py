@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import warnings
 from typing import Any
 
@@ -28,7 +30,7 @@ from jax.scipy.special import logsumexp
 from jax.sharding import PartitionSpec
 from jax.test_util import check_grads
 from jax.typing import ArrayLike, DTypeLike
-assert jax is funcad.jax and jit is funcad.jit and jtu is funcad.tree_util and jax.tree is funcad.tree
+assert jax is funcad.jax and jit is funcad.jit and jtu is funcad.jax.tree_util and jtu.tree_unflatten is funcad.tree.unflatten
 assert abs(normal.logpdf(0.0) + 0.9189385332046727) < 1e-12
 for missing in ("jax.nothing", "jax.numpy.nothing", "jax.scipy.special.nothing"):
     try:
@@ -81,6 +83,47 @@ def test_at_goes_through_the_transformations() -> None:
     np.testing.assert_allclose(jax.hessian(update)(x)[0], [2.0, 0.0, 0.0])
 
 
+def _first_set(x: Any) -> Any:
+    return x.at[0].set(5.0)
+
+
+def test_arguments_of_traced_functions_have_at() -> None:
+    """Plain arrays too, which have none themselves, and at the first call too, which runs other functions un-jitted."""
+    x = np.ones(3)
+    nested = lambda x: jax.jit(_first_set)(x).at[1].set(2.0)
+    for f in (jax.jit(_first_set), jax.jit(lambda x: _first_set(x)), jax.jit(lambda tree: tree["a"].at[0].set(5.0))):
+        for _ in range(3):
+            given = {"a": x} if f.__wrapped__.__code__.co_varnames == ("tree",) else x
+            np.testing.assert_array_equal(f(given), [5.0, 1.0, 1.0])
+    np.testing.assert_array_equal(jax.jit(nested)(x), [5.0, 2.0, 1.0])
+    np.testing.assert_array_equal(jax.lax.cond(True, _first_set, lambda x: x, x), [5.0, 1.0, 1.0])
+    np.testing.assert_array_equal(jax.lax.scan(lambda c, _: (c.at[0].add(1.0), None), x, None, length=3)[0], [4.0, 1.0, 1.0])
+
+
+def test_traced_arrays_do_not_change() -> None:
+    def f(x: Any) -> Any:
+        y = x
+        y += 1.0
+        y *= jnp.ones((2, 1))
+        return jnp.sum(x * y)
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(jax.grad(f)(x), [6.0, 10.0])
+    assert [float(jax.jit(f)(x)) for _ in range(3)] == [16.0] * 3 and x.tolist() == [1.0, 2.0]
+    names: dict[str, Any] = {"np": np}
+    exec("def g(x):\n    y = x\n    y += 1.0\n    return np.sum(x * y)", names)  # as NumPy has it: both change
+    np.testing.assert_array_equal(funcad.grad(names["g"])(x), [4.0, 6.0])
+
+
+def test_methods_of_traced_values_take_no_mask() -> None:
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(jax.grad(lambda x: (x * x).sum(0, where=None))(x), [2.0, 4.0])
+    np.testing.assert_array_equal(jax.vmap(lambda x: x.mean(where=None))(x[None]), [1.5])
+    names: dict[str, Any] = {}
+    exec("f = lambda x: x.sum(where=None)", names)
+    assert funcad.jvp(names["f"], (x,), (x,))[0] == x.sum(where=None)
+
+
 def test_every_array_is_one() -> None:
     seen = []
     jax.jit(lambda x: seen.append((isinstance(x, jax.Array), isinstance(x, jnp.ndarray), isinstance(x, jax.core.Tracer))))(1.0)
@@ -105,6 +148,12 @@ def test_no_mask_is_no_mask() -> None:
         np.testing.assert_array_equal(funcad.jit(lambda x: getattr(jnp, name)(x, axis=1, where=None))(x), plain)  # noqa: B023
     np.testing.assert_array_equal(funcad.grad(lambda x: jnp.sum(x, where=None))(x), np.ones((2, 3)))
     np.testing.assert_array_equal(funcad.jit(lambda x: np.sum(x, where=None))(x), np.sum(x, where=None))
+
+
+def test_axes_may_be_a_list() -> None:
+    x = np.arange(6.0).reshape(1, 2, 3)
+    assert jnp.sum(x, axis=[0, 2]).tolist() == [3.0, 12.0] == jnp.asarray(x).sum(axis=[0, 2]).tolist()
+    assert jax.vmap(lambda x: x.max(axis=[0, 1]))(x).tolist() == [5.0]
 
 
 def test_scalar_types_convert_and_are_dtypes() -> None:
@@ -157,14 +206,60 @@ def test_places_and_types() -> None:
     assert (kind.shape, kind.dtype, kind.ndim, kind.size, kind.weak_type) == ((2, 3), np.float32, 2, 6, False)
     assert not kind.sharding.mesh.are_all_axes_explicit and kind.sharding.shard_shape((4,)) == (4,)
     assert jax.P("a", None) == sharding.PartitionSpec("a", None)
-    with pytest.raises(NotImplementedError, match="one process"):
-        sharding.NamedSharding(None, jax.P())
-    with pytest.raises(NotImplementedError, match="one process"):
-        sharding.Mesh([0], ("a",))
     assert dtypes.canonicalize_dtype("float64") == np.float64 and not dtypes.issubdtype(np.uint32, dtypes.prng_key)
     assert jax.default_backend() == "cpu"
     tree = jax.device_put({"w": np.ones(2)})
     assert tree["w"].at[0].set(3.0)[0] == 3.0
+
+
+def test_meshes_of_one_device_mean_nothing() -> None:
+    mesh = sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+    split = sharding.NamedSharding(mesh, jax.P("data", None))
+    assert mesh == jax.make_mesh((1,), ("data",)) and mesh.shape == {"data": 1} and not mesh.empty
+    assert split.is_fully_replicated and split.shard_shape((4, 2)) == (4, 2) and len(split.device_set) == jax.device_count()
+    assert split == sharding.NamedSharding(mesh, jax.P("data", None)) != sharding.NamedSharding(mesh, jax.P())
+    x = jax.device_put(jnp.ones((4, 2)), split)
+    with mesh, jax.set_mesh(mesh):
+        assert jax.jit(lambda x: jnp.sum(jax.lax.with_sharding_constraint(2 * x, split)))(x) == 16.0
+    with pytest.raises(TypeError, match="takes shardings"):
+        jax.lax.with_sharding_constraint(x, "data")
+    with pytest.raises(ValueError, match="no axis 'model'"):
+        sharding.NamedSharding(mesh, jax.P("model"))
+    with pytest.raises(TypeError, match="takes a Mesh"):
+        sharding.NamedSharding(None, jax.P())
+    with pytest.raises(ValueError, match="one for each"):
+        sharding.Mesh(np.array(jax.devices()[:1]), ("data", "model"))
+    for several in (lambda: sharding.Mesh([0, 1], ("a",)), lambda: jax.make_mesh((2, 4), ("a", "b"))):
+        with pytest.raises(NotImplementedError, match="one process"):
+            several()
+
+
+def test_narrow_floats() -> None:
+    if not importlib.util.find_spec("ml_dtypes"):
+        with pytest.raises(AttributeError, match="Remedy: pip install ml_dtypes"):
+            _ = jnp.bfloat16
+        return
+    x = jnp.array([0.5, 1.5], dtype=jnp.bfloat16)
+    assert x.dtype == jnp.bfloat16 == jnp.dtype("bfloat16") and jnp.bfloat16(1.5) == 1.5
+    assert jnp.issubdtype(x.dtype, jnp.floating) and jnp.issubdtype(jnp.bfloat16, jnp.inexact)
+    assert not jnp.issubdtype(jnp.bfloat16, jnp.integer) and not jnp.issubdtype(jnp.int8, jnp.floating)
+    assert float(jnp.finfo(jnp.bfloat16).eps) == 2**-7 and jnp.finfo(np.float32).bits == 32
+    assert jnp.promote_types(jnp.bfloat16, jnp.float16) == np.float32 == jnp.promote_types(jnp.bfloat16, "float32")
+    for _ in range(3):
+        gradient = jax.jit(jax.grad(lambda x: jnp.sum(x.at[0].multiply(3).astype(jnp.float32) ** 2)))(x)
+        assert gradient.dtype == jnp.bfloat16 and gradient.tolist() == [9.0, 3.0]
+    drawn = jax.random.normal(jax.random.key(0), (3,), jnp.bfloat16)
+    assert drawn.dtype == jnp.bfloat16 and drawn.at[0].set(1)[0] == 1
+    assert abs(drawn - jax.random.normal(jax.random.key(0), (3,), dtype=jnp.float32)).max() < 0.02
+    assert jax.random.normal(jax.random.key(0), (3,), dtype="float16").dtype == np.float16
+
+
+def test_shapes_are_enough_for_what_is_like_them() -> None:
+    shape = jax.eval_shape(lambda x: x.sum(0), jnp.ones((3, 2), np.float32))
+    for name, value in (("zeros_like", 0.0), ("ones_like", 1.0), ("full_like", 4.0)):
+        made = getattr(jnp, name)(shape, *([4.0] if name == "full_like" else []))
+        assert made.tolist() == [value] * 2 and made.dtype == np.float32 and made.at[0].set(7.0)[0] == 7.0
+    assert jax.jit(lambda x: jnp.zeros_like(x) + jnp.ones_like(x, dtype=int))(jnp.ones(2)).tolist() == [1.0, 1.0]
 
 
 def test_the_rest_of_the_top_level() -> None:
@@ -205,3 +300,26 @@ def test_assignments_with_an_operator_have_derivatives() -> None:
 
     np.testing.assert_array_equal(jax.grad(f)(jnp.arange(3.0)), [4.0, 8.0, 12.0])
     np.testing.assert_array_equal(jax.jit(jax.grad(f))(jnp.arange(3.0)), [4.0, 8.0, 12.0])
+
+
+def test_objects_that_nobody_registered_are_leaves() -> None:
+    @dataclasses.dataclass
+    class Pair:
+        first: Any
+        second: Any
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Registered:
+        first: Any
+        second: Any
+
+    pairs = [Pair(1.0, 2.0), Registered(3.0, 4.0)]
+    assert jax.tree.leaves(pairs) == [pairs[0], 3.0, 4.0] == jax.tree_util.tree_leaves(pairs)
+    assert jax.tree.map(lambda x: x if isinstance(x, float) else x.first, pairs) == [1.0, Registered(3.0, 4.0)]
+    assert jax.tree.map(lambda n, x: (n, x), [1, 2], pairs) == [(1, pairs[0]), (2, pairs[1])]
+    assert jax.tree.leaves(pairs, lambda x: isinstance(x, Registered)) == pairs
+    assert jax.tree_util.tree_flatten(pairs, is_leaf=lambda x: isinstance(x, list))[0] == [pairs]
+    leaves, structure = jax.tree.flatten(pairs)
+    assert jax.tree.unflatten(structure, leaves) == pairs and funcad.tree.leaves(pairs) == [1.0, 2.0, 3.0, 4.0]
+    np.testing.assert_array_equal(jax.grad(lambda p: p.first * p.second)(pairs[1]).first, 4.0)

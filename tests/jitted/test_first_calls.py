@@ -278,3 +278,18 @@ def test_a_warning_names_the_line_of_the_call_at_the_first_call_too() -> None:
             warnings.simplefilter("always")
             lines = [(jitted(1.0), inspect.currentframe().f_lineno)[1] for _ in range(3)]  # type: ignore[union-attr]
         assert [(w.filename, w.lineno) for w in said] == [(__file__, line) for line in lines]
+
+
+def test_what_says_x_at_is_traced() -> None:
+    """Plain arrays have no `at`; `np.add.at(x, i, v)` is a call, which they take."""
+    f, g = funcad.jit(lambda x: np.sum(x.at[0].set(5.0))), funcad.jit(_with_two_ones)
+    assert f(np.ones(3)) == 7.0 and f.cache_info().observed == 0
+    assert g(np.ones(2)).tolist() == [3.0, 1.0] and g.cache_info().observed == 1
+    h = funcad.jit(lambda x: f(x) + 1.0)
+    assert h(np.ones(3)) == 8.0 and h.cache_info().observed == 1
+
+
+def _with_two_ones(x: Any) -> Any:
+    y = x.copy()
+    np.add.at(y, [0, 0], 1.0)
+    return y
