@@ -16,27 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.backends.loops.nest import (
-    BACK,
-    ONES,
-    VECTORS,
-    WRITTEN,
-    Ask,
-    At,
-    Blocks,
-    Constant,
-    Fold,
-    For,
-    Into,
-    Load,
-    Put,
-    Total,
-    element,
-)
 from funcad.backends.plans.element_plan import instructions
 from funcad.backends.plans.element_writer import identity_of
 from funcad.backends.plans.row_plan import RowPlan, kind_of, variables
 from funcad.ir.jaxpr import Equation, Var
+
+from funcad.backends.loops.nest import (  # isort: skip
+    BACK, ONES, VECTORS, WRITTEN, Ask, At, Blocks, Constant, Fold, For, Into, Load, Put, Total, element,
+)
 
 MOST_ROWS = 128  # in a block
 CACHE = 1 << 16  # bytes of full values that a block of rows should not exceed

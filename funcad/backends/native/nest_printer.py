@@ -18,24 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.loops.nest import (
-    BACK,
-    MASKED,
-    ONES,
-    WRITTEN,
-    Ask,
-    At,
-    Blocks,
-    Constant,
-    Fold,
-    For,
-    Into,
-    Let,
-    Load,
-    Put,
-    Same,
-    Total,
-)
 from funcad.backends.native import ir, squares
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.exact_sums import across, added
@@ -43,6 +25,10 @@ from funcad.backends.native.lane_memory import gather, scatter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.target import Host
 from funcad.primitives.atoms import UFUNCS, idempotent
+
+from funcad.backends.loops.nest import (  # isort: skip
+    BACK, MASKED, ONES, WRITTEN, Ask, At, Blocks, Constant, Fold, For, Into, Let, Load, Put, Same, Total,
+)
 
 BOOL = np.dtype(bool)
 LINE = 64  # bytes of a line of the caches
