@@ -43,10 +43,9 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
     """np.array and its relatives, whose first argument may be nested lists. Compiled code takes the result for memory."""
 
     def own(*args: Any, **kwargs: Any) -> Any:
-        if _stands_first(args, kwargs):  # for an object of a subclass
-            if name.endswith("asanyarray"):
-                return args[0]
-            args = (args[0].array, *args[1:])
+        if name == "numpy.asanyarray" and args and hasattr(type(args[0]), "stands_for"):
+            return args[0]
+        args = _bare(args)
         dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
         if dtype is not None and np.dtype(dtype) == object:
             return _of_objects(args[0] if args else kwargs["object"])
@@ -58,11 +57,13 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
         return ours(name)(*args, **kwargs)
 
     own.lines = True  # type: ignore[attr-defined]
-    return (lambda args, kwargs: holds_traced(args, kwargs) or _stands_first(args, kwargs)), own
+    return holds_traced, own
 
 
-def _stands_first(args: Any, kwargs: dict[str, Any]) -> bool:
-    return bool(args) and hasattr(type(args[0]), "stands_for")
+def _bare(args: Any) -> Any:
+    """The arguments, with the arrays of objects of subclasses (numpy/subclasses.py) in their place."""
+    subclasses = sys.modules.get("funcad.numpy.subclasses")
+    return args if subclasses is None else subclasses.behind(args)
 
 
 def _of_objects(x: Any) -> np.ndarray:
@@ -83,7 +84,7 @@ def _of_objects(x: Any) -> np.ndarray:
 
 
 def by_name(name: str, original: Callable[..., Any]) -> Answer:
-    return holds_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
+    return holds_traced, lambda *args, **kwargs: ours(name)(*_bare(args), **_bare(kwargs))
 
 
 def by_twin(name: str, original: Callable[..., Any]) -> Answer:
@@ -103,7 +104,7 @@ def own_code(name: str, original: Callable[..., Any]) -> Answer:
     """A function that funcad has no rule for: its own code runs on traced values (funcad/lifting)."""
 
     def own(*args: Any, **kwargs: Any) -> Any:
-        return importlib.import_module("funcad.lifting.own_answers").own_answer(original, name)(*args, **kwargs)
+        return importlib.import_module("funcad.lifting.own_answers").own_answer(original, name)(*_bare(args), **_bare(kwargs))
 
     return holds_traced, own
 

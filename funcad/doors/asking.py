@@ -27,7 +27,7 @@ def users_call() -> bool:
 def any_traced(values: Iterable[Any]) -> bool:
     """Is one of them traced, also in lists and tuples? A list of numbers is read as quickly as NumPy reads it."""
     kinds = set(map(type, values))
-    if Tracer in kinds:
+    if Tracer in kinds or any([hasattr(kind, "stands_for") for kind in kinds]):
         return True
     nested = tuple([kind for kind in kinds if issubclass(kind, (list, tuple))])
     return bool(nested) and any([any_traced(v) for v in values if type(v) in nested])
@@ -39,7 +39,9 @@ _PLAIN = frozenset([float, int, bool, complex, str, type(None), np.ndarray, np.f
 def _has_traced(values: Iterable[Any]) -> bool:
     for a in values:
         kind = type(a)
-        if kind is Tracer or kind not in _PLAIN and issubclass(kind, (list, tuple)) and any_traced(a):
+        if kind is Tracer:
+            return True
+        if kind not in _PLAIN and (any_traced(a) if issubclass(kind, (list, tuple)) else hasattr(kind, "stands_for")):
             return True
     return False
 

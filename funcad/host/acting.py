@@ -33,7 +33,7 @@ _CALLED = frozenset(  # names of what acts, or answers anew
 _FIXED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 _FIXED += (np.ufunc, type(np.sum), np.generic, np.dtype)
 _FIXED += (int, float, complex, str, bytes, type(None), type(...), slice, range)
-_STORES = "STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR STORE_DEREF".split()
+_STORES = frozenset([opmap[name] for name in "STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR STORE_DEREF".split()])
 _SHOWS = frozenset(["T", "flat", "real", "imag"])  # attributes that are views
 # on Python's stack: an array that was there before, a new list, an attribute
 _ARRAY, _LIST, _METHOD = object(), object(), object()
@@ -73,11 +73,14 @@ def _acts(f: types.FunctionType) -> bool:
             continue
         elif kind.__module__.partition(".")[0] not in ("funcad", "scipy") and kind.__name__ != "fortran":  # LAPACK's
             return True
-    if any([_stores(code, f.__code__) for code in codes]):
-        return True
     names = _names(f)
-    written = any([type(x) is np.ndarray and x.flags.writeable for x in names.values()])
-    return written and any([StackOf(names, code).found for code in codes])
+    arrays = any(map(_may_be_written, names.values()))
+    suspects = codes if arrays else [code for code in codes if not _STORES.isdisjoint(code.co_code[::2])]
+    return any([StackOf(names, code, f.__code__).found for code in suspects])
+
+
+def _may_be_written(x: Any) -> bool:
+    return type(x) is np.ndarray and x.flags.writeable
 
 
 def _names(f: types.FunctionType) -> dict[str, Any]:
@@ -91,33 +94,21 @@ def hang_for_lists(f: Any) -> None:
     """Doors of NumPy's functions that are given lists, of which it does not look into them."""
     for g in reached_from(f):
         for code in with_inner(g.__code__):
-            for function in StackOf(_names(g), code).listed:
+            for function in StackOf(_names(g), code, g.__code__).listed:
                 if getattr(function, "__name__", None) not in _JOINING:
                     tracing.learned(function)
 
 
-def _stores(code: types.CodeType, outer: types.CodeType) -> bool:
-    """Does it store a global, an attribute or a variable of a function around `outer`?"""
-    if {opmap[name] for name in _STORES}.isdisjoint(code.co_code[::2]):
-        return False
-    for op in dis.get_instructions(code):
-        if op.opname.endswith("_GLOBAL") and op.opname[:4] != "LOAD":
-            return True
-        if op.opname == "STORE_DEREF" and op.argval in outer.co_freevars:
-            return True
-        if op.opname.endswith("_ATTR") and op.opname[:4] != "LOAD" and op.argval not in WRITTEN_ATTRIBUTES:
-            return code.co_name != "__init__"
-    return False
-
-
 class StackOf:
-    """Python's stack along a code. `found`: may an array that was there before be written?
+    """Python's stack along a code. `found`: may something be written that was there before?
 
+    `outer` is the code of the function that the code stands in: what this one has from around it was there before.
     `listed`: the functions of NumPy's that are given a list which is made there.
     """
 
-    def __init__(self, names: dict[str, Any], code: types.CodeType):
+    def __init__(self, names: dict[str, Any], code: types.CodeType, outer: types.CodeType):
         self.names, self.found, self.listed = names, False, list[Any]()
+        self.code, self.outer = code, outer
         self.stack: list[Any] = []
         self.locals: dict[str, Any] = {}
         self.result: Any = None  # of the last call
@@ -130,7 +121,7 @@ class StackOf:
         top, out = stack[-1] if stack else None, None
         if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
             x = self.names.get(op.argval)
-            found = [_ARRAY if type(x) is np.ndarray else x]
+            found = [_ARRAY if _may_be_written(x) else x]
             null: list[Any] = [None] * (effect - 1)  # beside what is called
             stack += [*found, *null] if sys.version_info >= (3, 13) else [*null, *found]
             return
@@ -152,8 +143,13 @@ class StackOf:
         elif name in ("STORE_SUBSCR", "STORE_SLICE"):
             at = 2 if name == "STORE_SUBSCR" else 3
             self.found = self.found or stack[-at : 1 - at] == [_ARRAY]
+        elif name.endswith("_GLOBAL"):
+            self.found = True
+        elif name in ("STORE_ATTR", "DELETE_ATTR"):
+            made = op.argval in WRITTEN_ATTRIBUTES or self.code.co_name == "__init__"
+            self.found = self.found or not made
         elif name in ("STORE_FAST", "STORE_DEREF", "GET_ITER"):
-            self.found = self.found or top is _ARRAY
+            self.found = self.found or top is _ARRAY or name == "STORE_DEREF" and op.argval in self.outer.co_freevars
             self.locals[op.argval] = top
         elif name == "BUILD_LIST":
             out = _LIST

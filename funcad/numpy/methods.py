@@ -384,7 +384,7 @@ def _as_python(name: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -
 
 def _repeats(x: Any, n: Any) -> bool:
     """Is it a list or tuple times a whole number, which is no product: Python asks for the number's value?"""
-    return type(x) in (list, tuple) and n.dtype.kind in "iu" and not n.ndim and not is_a(n, np.ndarray)
+    return type(x) in (list, tuple) and n.dtype.kind in "iu" and not n.ndim and not hasattr(n.__class__, "__len__")
 
 
 def _arithmetic(function: Any, x: Any, y: Any) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.special
 
 import funcad
 from funcad import grad, jit, jvp, vmap
@@ -106,6 +108,25 @@ class Wrapped(np.ndarray):
         return out
 
 
+class Point(np.ndarray):
+    """A property that is set, and a path of points, which is walked."""
+
+    @property
+    def height(self) -> Any:
+        return self[0]
+
+    @height.setter
+    def height(self, value: Any) -> None:
+        self[0] = value
+
+    def steps(self) -> Any:
+        for a, b in zip(self[:-1], self[1:]):
+            yield b - a
+
+    def apart(self, other: Any) -> Any:
+        return np.linalg.norm(self - other)
+
+
 class Periodic(np.ndarray):
     """Indices of its own."""
 
@@ -147,6 +168,13 @@ def wrapped(x: Any) -> Any:
     return (y * x).sum()
 
 
+def lifted(x: Any) -> Any:
+    p = x.copy().view(Point)
+    p.height = p.height ** 2
+    p.sort()
+    return p.sum() * p[1] + p.apart(np.zeros(3)) if p.height > 0.0 else p.max()
+
+
 PROGRAMS: dict[str, Any] = {
     "attributes": (attributes, X),
     "method": (lambda x: x.view(Vector).length(), X),
@@ -167,6 +195,12 @@ PROGRAMS: dict[str, Any] = {
     "argument": (lambda x: np.sum(x * x), Info(X, "known")),
     "constant": (lambda x: np.sum(Info(X) * x + np.zeros_like(Info(X))), X),
     "view of a view": (lambda x: np.sum(x.view(Info).view(Vector).view(np.ndarray) ** 2), X),
+    "a property that is set": (lifted, X),
+    "walked": (lambda a: sum([(s**2).sum() for s in a.view(Point).steps()]), A),
+    "SciPy's functions": (lambda x: scipy.linalg.norm(x.view(Point)) * np.sum(scipy.special.expit(x.view(Point))), X),
+    "lists of them": (lambda x: (np.array([x.view(Point), X]) * np.vstack([x.view(Point), x])).sum(), X),
+    "products": (lambda x: np.einsum("i,i", x.view(Point), x.view(Point)) + np.multiply.outer(x.view(Point), X).sum(), X),
+    "as any array": (lambda x: np.asanyarray(x.view(Point)).apart(1.0), X),
     "where and comparisons": (lambda x: np.where(x.view(Info) > 1.5, x.view(Info), 0.0).sum(), X),
 }
 
