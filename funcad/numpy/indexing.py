@@ -225,6 +225,8 @@ def getitem(x: Any, index: Any) -> Any:
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
     array([2., 0., 0.])
     """
+    if type(index) in _ARRAYS:
+        return read(x, index)
     if type(x) is Tracer:
         trace, p = x.owner, x.primal
         held = trace.holds
@@ -255,7 +257,7 @@ def read(x: Any, index: Any) -> Any:
         trace, p = x.owner, x.primal
         held = trace.holds
         tape = trace.trace.tape if held else trace.tape
-        if tape is not None and type(p) is np.ndarray:
+        if tape is not None and type(p) is np.ndarray and type(index) not in _ARRAYS:
             basic = index_plan.canonical_basic(p.shape, index)
             out = None if basic is None else tape.part(x, index, basic, held)
             if out is not None:
@@ -300,6 +302,7 @@ _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=un
 
 
 _INTEGERS = frozenset([int, np.int64])
+_ARRAYS = frozenset([np.ndarray, list])  # what they select is no view
 
 
 class at:

@@ -105,6 +105,10 @@ def _gather_abstract(x: Aval, *indices: Aval, batch_dims: int, unique: bool) -> 
 
 
 def _gather_transpose(ct: Any, x: Any, *indices: Any, batch_dims: int, unique: bool) -> list:
+    if {np.ndarray}.issuperset(map(type, (ct, *indices))):  # which were checked when they were read
+        zero = np.zeros(x.aval.shape, x.aval.dtype)
+        ct_x = _scatter_over(np, zero, ct, *indices, mode="add", batch_dims=batch_dims, unique=unique)
+        return [ct_x, *[None] * len(indices)]
     ct_x = scatter(zeros_beside((ct, *indices), x.aval), ct, *indices, mode="add", batch_dims=batch_dims, unique=unique)
     return [ct_x, *[None] * len(indices)]
 

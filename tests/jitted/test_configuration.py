@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections import namedtuple
+
 import pytest
 
 import funcad
-from funcad.configuration import SETTINGS, Config
+from funcad.configuration import SETTINGS, Config, NamedTuple
 from tests.forked import in_a_process
 
 
@@ -87,3 +91,31 @@ def test_show_config_names_the_engine_before_anything_ran() -> None:
     assert "engine in use: numpy\nnative engine: not in use: llvmlite is not installed (pip install llvmlite)" in without
     pytest.importorskip("llvmlite")
     assert "engine in use: native\nnative engine: llvmlite" in shown("auto")
+
+
+class Pair(NamedTuple):
+    """Two values, of which one may be left out."""
+
+    left: int
+    right: int = 3
+
+    def total(self) -> int:
+        return self.left + self.right
+
+
+def test_records_are_those_of_namedtuple() -> None:
+    """Of classes that `import funcad` makes, no constructor is compiled; they do what those of `typing` do."""
+    theirs = namedtuple("Pair", ["left", "right"])
+    pair, other = Pair(1), theirs(1, 3)
+    assert pair == other and repr(pair) == repr(other) and pair.total() == 4 and Pair(right=1, left=2) == (2, 1)
+    assert pair._fields == other._fields and pair._asdict() == other._asdict() and Pair._make([4, 5]) == (4, 5)
+    assert pair._replace(right=7) == other._replace(right=7) and Pair._field_defaults == {"right": 3}
+    assert pickle.loads(pickle.dumps(pair)) == pair and type(copy.deepcopy(pair)) is Pair and not hasattr(pair, "__dict__")
+    match pair:
+        case Pair(left, right):
+            assert (left, right) == (1, 3)
+    with pytest.raises(ValueError, match="middle"):
+        pair._replace(middle=1)
+    for wrong in ((), (1, 2, 3)):
+        with pytest.raises(TypeError):
+            Pair(*wrong)
