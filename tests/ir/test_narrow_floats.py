@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.host.narrow import dtype_kind, finfo
+from funcad.host.real_types import dtype_kind, finfo
 from funcad.ir.aval import aval_of
 from tests.specs import OpSpec, all_specs
 
