@@ -22,7 +22,7 @@ from funcad.diagnosis.report import Diagnosis
 from funcad.errors import InfError, NanError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import locked_arrays, read_only
-from funcad.host.narrow import dtype_kind, impl_of
+from funcad.host.real_types import dtype_kind, impl_of
 from funcad.host.where import setting, state, user_source
 from funcad.ir.tracer import Tracer
 from funcad.memo import CacheLine, all_lines

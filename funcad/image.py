@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad.configuration import public_names
-from funcad.host.narrow import dtype_kind
+from funcad.host.real_types import dtype_kind
 from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.memo import remembers
 from funcad.numpy.promote import as_array, axis_of

@@ -19,8 +19,7 @@ from funcad import tree
 from funcad.api.border import name_of
 from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vjp import vjp
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.jitted.jit import Jitted, jit
 from funcad.memo import remembers
 

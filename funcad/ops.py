@@ -15,7 +15,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.configuration import public_names
 from funcad.errors import TracerIntegerConversionError
-from funcad.host.narrow import dtype_kind
+from funcad.host.real_types import dtype_kind
 from funcad.ir.aval import Aval, aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.lax_indexing import GatherScatterMode

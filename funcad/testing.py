@@ -20,8 +20,7 @@ from funcad.api.border import float0
 from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
 from funcad.certificate import Certificate, Check, certify
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.ir.aval import aval_of, is_inexact, said
 
 __all__ = ["check_jvp", "check_vjp", "check_grads", "check_batch", "certify", "Certificate", "Check"]

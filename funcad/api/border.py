@@ -25,8 +25,7 @@ from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.conversions import begins_lending, lends_all, otherwise, own_meaning
 from funcad.host.devices import namespace_of
 from funcad.host.locks import root_of
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a, ordinary
+from funcad.host.real_types import dtype_kind, is_a, ordinary
 from funcad.host.where import for_user, interrupted, state, tracing
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact, said
 from funcad.ir.trace import plain_values, stage_constants

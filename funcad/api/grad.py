@@ -21,8 +21,7 @@ from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.conversions import conversion_of, own_meaning, plainly
 from funcad.host.devices import NAMESPACES, device_in_use
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import for_user, interrupted, outside, state
 from funcad.ir.aval import aval_of, said
 from funcad.ir.tracer import Tracer

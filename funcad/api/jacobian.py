@@ -14,8 +14,7 @@ from funcad.api.vjp import Linearized, jvp, linearize, linearized, pullback_of, 
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a, without_nan
+from funcad.host.real_types import dtype_kind, is_a, without_nan
 from funcad.ir.aval import aval_of, is_inexact, said
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.basic_indexing import static_slice

@@ -23,7 +23,7 @@ import numpy as np
 from funcad.api.value_reads import asked
 from funcad.errors import FuncadError, LanesError
 from funcad.host.devices import namespace_of
-from funcad.host.narrow import dtype_kind, strided
+from funcad.host.real_types import dtype_kind, strided
 from funcad.host.where import is_stored, open_traces, state
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects

@@ -11,8 +11,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, runs
-from funcad.host.narrow import KINDS, dtype_kind
-from funcad.host.real_types import is_a, native_dtype
+from funcad.host.real_types import KINDS, dtype_kind, is_a, native_dtype
 from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr

@@ -30,8 +30,8 @@ from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
 from funcad.configuration import show_config as show_config  # `funcad.show_config`, which loads what it reports
 from funcad.host.devices import namespace_of, on_device, restore_warnings, suppress_warnings
-from funcad.host.narrow import NARROW
 from funcad.host.progress import many_objects, working
+from funcad.host.real_types import NARROW
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs

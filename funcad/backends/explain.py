@@ -49,7 +49,7 @@ class Explanation:
         self.groups: list[dict[str, Any]] = []
         self.alone: list[dict[str, Any]] = []
         self.engine = "interpreter"
-        self.why = "config.engine is 'interpreter'"
+        self.why = "it has bfloat16 or float8 values" if program.jaxpr.narrow else "config.engine is 'interpreter'"
         self.reasons: list[str] = []
         self.rolled: list[str] = []
         self.blas = self.graphs = ""

@@ -22,9 +22,8 @@ import numpy as np
 from funcad.backends.memory import writes_elements, writes_of, written_carries
 from funcad.host.devices import namespace_of, on_device, on_numpy, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import held_over_forks
-from funcad.host.narrow import impl_of
 from funcad.host.progress import many_objects
-from funcad.host.real_types import is_a
+from funcad.host.real_types import impl_of, is_a
 from funcad.host.where import GENERATED, note_source, state
 from funcad.ir.aval import Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import dtype_kind
+from funcad.host.real_types import dtype_kind
 from funcad.host.where import setting
 from funcad.ir.aval import Aval, dtype_of
 from funcad.ir.primitive import Primitive, is_linear

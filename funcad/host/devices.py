@@ -21,8 +21,7 @@ import numpy as np
 
 from funcad.errors import PlacementError
 from funcad.host.locks import is_constant
-from funcad.host.narrow import NARROW, impl_of, narrow_among
-from funcad.host.real_types import is_a
+from funcad.host.real_types import NARROW, impl_of, is_a, narrow_among
 from funcad.host.where import Source, after_interrupts, is_internal, outside, state
 from funcad.memo import table
 

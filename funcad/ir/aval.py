@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from funcad.host.conversions import conversion_of, no_aval
-from funcad.host.narrow import KINDS, NUMBERS, dtype_kind, seen
-from funcad.host.real_types import is_a, native_dtype
+from funcad.host.real_types import KINDS, NUMBERS, dtype_kind, is_a, native_dtype, seen
 
 if TYPE_CHECKING:
     from funcad.host.devices import DeviceArray

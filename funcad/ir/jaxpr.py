@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 import numpy as np
 
 from funcad.configuration import NamedTuple, OnDemand
-from funcad.host.narrow import narrow_among
+from funcad.host.real_types import narrow_among
 from funcad.ir.aval import AnyAval, Atom, LiteralAval, Location, Number, Params, aval_of
 from funcad.memo import Derived, compared_by
 
@@ -144,7 +144,7 @@ class Jaxpr:
 
     @property
     def narrow(self) -> bool:
-        """Has it values of narrow dtypes (host/narrow.py)? Then no engine writes it as one text."""
+        """Has it values of narrow dtypes (host/real_types.py)? Then no engine writes it as one text."""
         found = self.memo.get("narrow")
         if found is None:
             avals = [v.aval for e in self.equations for v in (*e.inputs, *e.outputs)]

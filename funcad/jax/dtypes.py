@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import float0 as float0
-from funcad.host.narrow import dtype_kind, is_narrow
-from funcad.host.narrow import finfo as finfo
+from funcad.host.real_types import dtype_kind, is_narrow
+from funcad.host.real_types import finfo as finfo
 from funcad.numpy import result_type as result_type
 
 __all__ = [

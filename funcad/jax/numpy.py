@@ -16,7 +16,7 @@ import numpy as _np
 import funcad.numpy as _numpy
 from funcad.api.tools import ShapeDtypeStruct as _ShapeDtypeStruct
 from funcad.foreign_names import mirror as _mirror
-from funcad.host.narrow import library as _library
+from funcad.host.real_types import library as _library
 from funcad.jax.dtypes import finfo as finfo
 from funcad.jax.dtypes import issubdtype as issubdtype
 from funcad.jax.dtypes import promote_types as promote_types

@@ -14,7 +14,7 @@ from typing import Any as _Any
 import numpy as _np
 
 from funcad.foreign_names import mirror as _mirror
-from funcad.host.narrow import is_narrow as _is_narrow
+from funcad.host.real_types import is_narrow as _is_narrow
 from funcad.jax.jax_arrays import dressed as _dressed
 
 

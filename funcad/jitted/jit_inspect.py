@@ -47,8 +47,17 @@ def _compiled_program(entry: Entry) -> Jaxpr:
     return program
 
 
+def _check_wide(jaxpr: Jaxpr, why: str) -> None:
+    if jaxpr.narrow:
+        raise NotImplementedError(
+            f"the program has values of bfloat16 or float8, which run operation by operation: {why}.\n"
+            "Remedy: pass x.astype(np.float32), and take result.astype(x.dtype)."
+        )
+
+
 def _to_write(entry: Entry, leaves: Sequence[Any]) -> tuple[Jaxpr, list[Any], bool]:
     """(the program, its captured values on the host, are its arrays those of a device?) as text is made of them."""
+    _check_wide(entry.jaxpr, "there is no text of them")
     library, program = namespace_of([*entry.consts, *leaves]), program_of(entry.jaxpr)
     if library is np or entry.jaxpr.moves:
         return _compiled_program(entry), list(entry.consts), False
@@ -99,6 +108,7 @@ def exported_to_c(
 
 def kernel_text(entry: Entry, leaves: Sequence[Any], name: str) -> str:
     """The kernels of the program as it would run on a device, in CUDA C++."""
+    _check_wide(entry.jaxpr, "there are no kernels of them")
     if entry.jaxpr.moves:
         raise ValueError(f"cuda of jit of {name}: there are no kernels, because the program moves arrays")
     sketches, programs = [importlib.import_module(f"funcad.backends.{module}") for module in ("cuda.sketches", "cupy_program")]

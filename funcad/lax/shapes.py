@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.ir.aval import LiteralAval, aval_of, dtype_of, said, shape_of
 from funcad.primitives import comparison, conversion, shape
 from funcad.primitives.basic_indexing import basic_index

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import dtype_kind
+from funcad.host.real_types import dtype_kind
 from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import as_array, axis_of, broadcast, promote_dtype, result_dtype

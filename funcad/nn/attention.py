@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import finfo
-from funcad.host.real_types import is_a
+from funcad.host.real_types import finfo, is_a
 from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.nn.activations import broadcasts, operand, operands, real_operand, same_dtype
 from funcad.numpy.promote import array_of, axes_of, axis_of, merge_axes, promote_dtype

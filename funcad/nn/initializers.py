@@ -20,8 +20,7 @@ import numpy as np
 from funcad import random
 from funcad.configuration import public_names
 from funcad.host.devices import namespace_of
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a, native_dtype
+from funcad.host.real_types import dtype_kind, is_a, native_dtype
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import axis_of, move, shape_argument
 from funcad.primitives.basic_indexing import basic_place_p

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import array_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import is_narrow
+from funcad.host.real_types import is_narrow
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing

@@ -16,8 +16,7 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.errors import TracerBoolConversionError
 from funcad.host.conversions import given
-from funcad.host.narrow import FLOAT32, NARROW, finfo, is_narrow
-from funcad.host.real_types import is_a
+from funcad.host.real_types import FLOAT32, NARROW, finfo, is_a, is_narrow
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import public_names
-from funcad.host.narrow import FLOAT32, is_narrow
+from funcad.host.real_types import FLOAT32, is_narrow
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.creation import astype

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, snapshot

@@ -22,8 +22,7 @@ from numpy.linalg import LinAlgError
 
 from funcad.configuration import public_names
 from funcad.host.devices import NAMESPACES, restore_warnings, suppress_warnings
-from funcad.host.narrow import is_narrow
-from funcad.host.real_types import is_a
+from funcad.host.real_types import is_a, is_narrow
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.trace import abstract_trace_of, trace_function
 from funcad.ir.tracer import Tracer, concrete_value

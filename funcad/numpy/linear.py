@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import FLOAT32, NARROW, is_narrow
-from funcad.host.real_types import is_a
+from funcad.host.real_types import FLOAT32, NARROW, is_a, is_narrow
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers

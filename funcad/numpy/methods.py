@@ -18,8 +18,7 @@ from funcad.api.value_reads import CONVERSIONS, as_truth, plain_value
 from funcad.configuration import OnDemand, nearest
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import open_traces, state, written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import params_key

@@ -21,8 +21,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from funcad.host.conversions import own_meaning, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
-from funcad.host.narrow import KINDS, NARROW, dtype_kind, is_narrow
-from funcad.host.real_types import is_a, native_dtype
+from funcad.host.real_types import KINDS, NARROW, dtype_kind, is_a, is_narrow, native_dtype
 from funcad.host.where import state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Function, aval_of, shape_of
 from funcad.ir.trace import abstract_trace_of, bind

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.locks import handed
-from funcad.host.narrow import dtype_kind
+from funcad.host.real_types import dtype_kind
 from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import dtype_kind, wide
+from funcad.host.real_types import dtype_kind, wide
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.host.narrow import impl_of
-from funcad.host.real_types import is_a
+from funcad.host.real_types import impl_of, is_a
 from funcad.ir.aval import SCALAR_AVALS, Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, without_sources
 from funcad.ir.trace import trace_function

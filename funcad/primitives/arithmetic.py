@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import dtype_kind
+from funcad.host.real_types import dtype_kind
 from funcad.ir.aval import Aval, dtype_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer

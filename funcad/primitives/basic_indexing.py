@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.host.narrow import dtype_kind
+from funcad.host.real_types import dtype_kind
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.tracer import Tracer, has_value

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import KINDS, dtype_kind
-from funcad.host.real_types import keep, native_dtype, of_copy
+from funcad.host.real_types import KINDS, dtype_kind, keep, native_dtype, of_copy
 from funcad.ir.aval import Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise, moved_square, native_order

@@ -16,8 +16,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from funcad.host.narrow import strided
-from funcad.host.real_types import is_a, keep, of_reduction, of_reshape
+from funcad.host.real_types import is_a, keep, of_reduction, of_reshape, strided
 from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive, Reduction, Said, is_linear

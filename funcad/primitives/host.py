@@ -21,8 +21,7 @@ import numpy as np
 from funcad.errors import MissingRuleError, RandomStateError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import lending, read_only
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import state
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import subjaxprs

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import handing, setting, state, tracing
 from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import is_users_function, raw_of

@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import is_internal, state, users_frame
 from funcad.ir.aval import Aval
 from funcad.ir.tracer import Tracer

@@ -23,8 +23,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import UnexpectedTracerError
-from funcad.host.narrow import dtype_kind
-from funcad.host.real_types import is_a
+from funcad.host.real_types import dtype_kind, is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, is_library
 from funcad.reads.later import Later, all_now, deferred

@@ -222,7 +222,7 @@ def _as_array(leaf: Any, path: str) -> tuple[np.ndarray, str]:
         return np.frombuffer(str(leaf).encode(), np.uint8), _NUMBERS[type(leaf)]
     if type(leaf) in (np.ndarray, np.memmap) or issubclass(type(leaf), np.generic):  # others, as masked ones, would lose a part
         array = np.asarray(leaf)
-        if array.dtype.kind in "biufcSUmM" and array.dtype.names is None:
+        if array.dtype.kind in "biufcSUmM" and array.dtype.num < 256:  # no records, nor float8 of another library
             return array, "scalar" if issubclass(type(leaf), np.generic) else "array"
     dtype = f" of dtype {leaf.dtype}" if hasattr(leaf, "dtype") else ""
     raise TypeError(

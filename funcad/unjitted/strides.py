@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
-from funcad.host.narrow import strided
-from funcad.host.real_types import contiguous, memory_axes, of_copy
+from funcad.host.real_types import contiguous, memory_axes, of_copy, strided
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace

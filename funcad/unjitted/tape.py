@@ -26,7 +26,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
-from funcad.host.narrow import NARROW, narrow_among
+from funcad.host.real_types import NARROW, narrow_among
 from funcad.host.where import internal, open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
 from funcad.ir.jaxpr import params_key, prune

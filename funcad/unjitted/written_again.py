@@ -10,7 +10,7 @@ import numpy as np
 
 from funcad.configuration import NamedTuple
 from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
-from funcad.host.narrow import impl_of
+from funcad.host.real_types import impl_of
 from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer

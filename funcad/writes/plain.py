@@ -16,7 +16,7 @@ import numpy as np
 from funcad.configuration import OnDemand, config
 from funcad.host.conversions import needs_buffers
 from funcad.host.devices import compute
-from funcad.host.narrow import KINDS, dtype_kind
+from funcad.host.real_types import KINDS, dtype_kind
 from funcad.host.where import state, tracing
 from funcad.ir.aval import aval_of
 from funcad.ir.trace import Trace, abstract_trace_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.host.narrow import dtype_kind, finfo
+from funcad.host.real_types import dtype_kind, finfo
 from funcad.ir.aval import aval_of
 from tests.specs import OpSpec, all_specs
 
@@ -149,3 +149,44 @@ def test_what_is_no_signed_float_is_refused(name: str) -> None:
     with pytest.raises(TypeError, match=rf"got dtype {name}(.|\n)*Remedy: x.astype\(np.float32\)"):
         funcad.grad(lambda x: np.sum(x * x))(x)
     assert funcad.grad(lambda x: np.sum(x * x))(x.astype(np.float32)).astype(x.dtype).tolist() == [2.0] * 3
+
+
+def test_what_has_no_text_says_so() -> None:
+    x = np.ones(3, _dtype("bfloat16"))
+    f = funcad.jit(lambda x: np.sin(x) * x)
+    assert "it has bfloat16 or float8 values" in str(f.explain(x))
+    for ask in (f.source, f.cuda):
+        with pytest.raises(NotImplementedError, match=r"operation by operation(.|\n)*Remedy: pass x.astype\(np.float32\)"):
+            ask(x)
+    assert "sin" in f.source(x.astype(np.float32)) and f(x.astype(np.float32)).astype(x.dtype).dtype == x.dtype
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_hold_numpys_own(name: str, tmp_path: Any) -> None:
+    x = np.ones(3, _dtype(name))
+    with pytest.raises(TypeError, match=f"of dtype {name}; files hold NumPy's arrays"):
+        funcad.tree.save(tmp_path / "state.npz", {"x": x})
+
+
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "scan": lambda x: funcad.scan(lambda c, v: (c * v + v, c), x[0], x)[0],
+    "while": lambda x: funcad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * c[1]), (0, x))[1].sum(),
+    "cond": lambda x: funcad.cond(x[0] > 0, np.sin, lambda x: x, x).sum(),
+    "checkpoint": lambda x: funcad.checkpoint(lambda x: np.sin(x) * x)(x).sum(),
+    "branch": lambda x: x.sum() if x[0] > 0 else -x.sum(),
+    "softmax": lambda x: funcad.nn.softmax(x)[0],
+    "attention": lambda x: funcad.nn.dot_product_attention(*[x.reshape(1, 3, 1, 1)] * 3).sum(),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_control_flow_and_layers(name: str) -> None:
+    x, f, dtype = np.array([0.5, 1.25, 0.75]), LOOPS[name], _dtype("bfloat16")
+    value, gradient = funcad.value_and_grad(f)(x)
+    compiled = funcad.jit(funcad.value_and_grad(f))
+    lanes = funcad.vmap(funcad.value_and_grad(f))(np.stack([x, x]).astype(dtype))
+    narrow = x.astype(dtype)
+    for found in (funcad.value_and_grad(f)(narrow), *[compiled(narrow) for _ in range(4)], [v[0] for v in lanes]):
+        assert found[0].dtype == found[1].dtype == dtype
+        _close(found[0], value, dtype, name, 4)
+        _close(found[1], gradient, dtype, name, 4)
