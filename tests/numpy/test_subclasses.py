@@ -225,7 +225,7 @@ def test_programs_with_subclasses(name: str) -> None:
     assert np.sum(second * direction) == pytest.approx(rise, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("transform", [jit, grad, lambda f: lambda x: jvp(f, (x,), (x,)), lambda f: vmap(f)], ids=str)
+@pytest.mark.parametrize("transform", [jit, grad, lambda f: lambda x: jvp(f, (x,), (x,)), vmap], ids=list("abcd"))
 @pytest.mark.parametrize("kind", [Mat, Unit, Periodic])
 def test_an_argument_with_a_meaning_of_its_own_is_refused(transform: Any, kind: type) -> None:
     with pytest.raises(TypeError, match=rf"(?s){kind.__name__} has __\w+__ of its own.*x.view\({kind.__name__}\)"):
