@@ -112,10 +112,7 @@ def called(f: Any) -> str:
 class OutTree:
     """The structure of a flattened function's output, known after it has run."""
 
-    __slots__ = ("tree",)
-
-    def __init__(self) -> None:
-        self.tree: Any = None
+    tree: Any = None
 
 
 to_close_up: set[type] = set()  # what stands for an array, which a function gives as one: `closed_up`

@@ -188,7 +188,7 @@ class _Work:
         self.writes: bool | None = None  # does f write into arrays? None: not looked yet
         self.runs = 0  # of batches
         self.lost = self.longest = 0.0  # see `_settle`
-        self.plain = not any([type(x) is Tracer for x in leaves])
+        self.plain = Tracer not in map(type, leaves)
 
     # -- what a run tells
 
@@ -309,8 +309,12 @@ class _Work:
         def finish(outs: Sequence[Any]) -> None:
             if trace.left:  # and somebody caught that
                 return
-            found = [trace.held(x) for x in outs]
-            self.parts.append(_LanesPart(trace.lanes, [x for x, _ in found], [m for _, m in found], self.store.tree))
+            part = _LanesPart(trace.lanes, [], [], self.store.tree)
+            for x in outs:
+                value, lane = trace.held(x)
+                part.outs.append(value)
+                part.mapped.append(lane)
+            self.parts.append(part)
 
         try:
             run_in(trace, self._named, avals, finish, given=Given(values, mapped))

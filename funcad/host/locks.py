@@ -385,5 +385,5 @@ class Locks:
                     record.restore()
 
     def __del__(self) -> None:
-        if hasattr(self, "held"):  # an interrupt may come before the first line of `__init__`
+        if getattr(self, "held", None):  # an interrupt may come before the first line of `__init__`
             self.release()

@@ -256,14 +256,13 @@ class AbstractTrace(Trace):
         return primitive, operands, params, outputs.index(x.atom)
 
     def close(self) -> None:
-        self.closed = True
         self.function = self.outer = None
-        self.stands_for = {}
-        self.hoisted = []
+        self.stands_for, self.hoisted = {}, []
         if self.layouts is not None:
             self.layouts.close()
         self.given = self.layouts = self.recorder = self.tries = None
         self.locks.release()
+        self.closed = True  # at last: until then `run_in` begins anew
 
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
         """The recorded program whose leading inputs are the captured values, and those values."""
@@ -359,7 +358,8 @@ def run_in(
         finally:
             leave()
     finally:
-        leave()  # again: Ctrl-C may have come in the midst of the first, and a trace that stays noted as open makes all slow
+        if not trace.closed:  # Ctrl-C came in the midst of the first, and a trace that stays noted as open makes all slow
+            leave()
 
 
 def abstract_trace_of(values: Sequence[Value]) -> AbstractTrace | None:

@@ -701,13 +701,15 @@ class Tape(Protector):
         self, primitive: Any, args: tuple, primals: tuple, numbers: tuple, params: dict, bits: Any, out: Any, source: Any = None
     ) -> Any:
         """The traced result of an operation on arrays of one dtype that has been computed, whose rule asks no question."""
+        p: Any = primals[0]
+        a = p if type(p) is not Tracer else p.atom.aval
         if len(primals) == 1:
-            p = primals[0]
-            key: tuple = primitive, p.shape, p.dtype.char, bits
+            key: tuple = primitive, a.shape, a.dtype.char, bits
         else:
-            p, q = primals
+            q: Any = primals[1]
+            b = q if type(q) is not Tracer else q.atom.aval
             t, u = numbers
-            key = primitive, p.shape, p.dtype.char, q.shape, q.dtype.char, t is None, u is None, t == u, p is q, bits
+            key = primitive, a.shape, a.dtype.char, b.shape, b.dtype.char, t is None, u is None, t == u, p is q, bits
         pull: Any = kinds.get(key)
         known = None
         if not pull or pull.part is not None:
