@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
-from funcad.control.rules import lending, refuse_outside, user_code
+from funcad.control.rules import lending, user_code
 from funcad.custom.custom_vjp import _following_p
 from funcad.host.where import open_traces, state, user_source
 from funcad.ir.tracer import Tracer
@@ -68,7 +68,7 @@ class DirectRow:
             fits = type(c) in _NUMBERS and type(x) in _NUMBERS or type(c) is type(x) is np.ndarray and c.dtype == x.dtype
             if c is not None and not (fits and np.shape(c) == np.shape(x)):
                 return self.traced(cts, (ct,), numbers, kept)
-        for n, x, c in zip(numbers, values, found):
+        for n, c in zip(numbers, found):
             if c is not None:
                 cts.add(n, c if type(c) is np.ndarray else np.float64(c))
 

@@ -76,7 +76,7 @@ _PLAIN = frozenset([bool, int, float, complex, list])
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """`numpy.where`, whose arguments may also be given by name; of Python's numbers and lists alone it gives such. As in autograd.
+    """`numpy.where`, whose arguments may also be given by name; of Python's numbers and lists it gives such. As in autograd.
 
     >>> where(condition=[True, False], x=1.0, y=2.0), where(True, 1, [2.0])
     (array([1., 2.]), [1.0])
