@@ -65,8 +65,10 @@ class DirectRow:
             *given, ans, ct = lent([*values, ans, ct])
             found = self.bwd((ans, given), ct)
         for x, c in zip(values, found):
-            fits = type(c) in _NUMBERS and type(x) in _NUMBERS or type(c) is type(x) is np.ndarray and c.dtype == x.dtype
-            if c is not None and not (fits and np.shape(c) == np.shape(x)):
+            fits = type(c) in _NUMBERS and type(x) in _NUMBERS
+            if type(c) is type(x) is np.ndarray:
+                fits = c.dtype == x.dtype and c.shape == x.shape
+            if c is not None and not fits:
                 return self.traced(cts, (ct,), numbers, kept)
         for n, c in zip(numbers, found):
             if c is not None:
@@ -93,8 +95,13 @@ def run_directly(tape: Any, row: DirectRow, fun: Callable[..., Any], values: Seq
         ans = fun(*lent(primals))
     if not is_plain(ans):
         return ans, False
-    kept = [x if type(x) is not np.ndarray else tape.safe(x, given) for x, given in zip([ans, *primals], [None, *values])]
-    own = type(ans) is not np.ndarray or ans.base is None and not any([ans is p for p in primals])
+    kept = []
+    for x, given in zip([ans, *primals], [None, *values]):
+        kept.append(tape.safe(x, given) if type(x) is np.ndarray else x)
+    own = True
+    if type(ans) is np.ndarray:
+        own = ans.base is None and not any([ans is p for p in primals])
     operation = _following_p, tuple(values), {}, None, None
     numbers = tuple([x.tangent for x in values])
-    return tape.row(row, numbers, tuple(kept), operation, ans, own, user_source()), True
+    traced = tape.row(row, numbers, tuple(kept), operation, ans, own, user_source())
+    return traced, True
