@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -21,7 +22,6 @@ import funcad.numpy as fnp
 from funcad.api.border import Transformed, name_of, zeros_for
 from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
-from funcad.autograd.user_boxes import boxed, unboxed
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
@@ -76,13 +76,19 @@ def on_argument(
         def unary(x: Any) -> Any:
             full = list(args)
             for i, value in zip(chosen, (x,) if is_a(argnum, int) else x):
-                full[i] = boxed(value)
-            return unboxed(fun(*full, **kwargs))
+                full[i] = _by_boxes("boxed", value)
+            return _by_boxes("unboxed", fun(*full, **kwargs))
 
         x = args[argnum] if is_a(argnum, int) else tuple([args[i] for i in chosen])
         return operator(_named(unary, fun), tree.map(_as_floats, x))
 
     return Transformed(nary, fun, functools.partial(public, **(options or {"argnum": argnum})))
+
+
+def _by_boxes(what: str, x: Any) -> Any:
+    """`boxed` or `unboxed` of user_boxes.py; where nobody has loaded that there are no boxes."""
+    boxes = sys.modules.get("funcad.autograd.user_boxes")
+    return x if boxes is None else getattr(boxes, what)(x)
 
 
 def _as_floats(leaf: Any) -> Any:

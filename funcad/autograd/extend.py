@@ -28,6 +28,7 @@ from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert, stop_gradient
 
 # isort: off
+from funcad.autograd.direct_rows import DirectRow, run_directly, tape_of
 from funcad.autograd.nodes import JVPNode as JVPNode, VJPNode as VJPNode
 from funcad.autograd.user_boxes import Box as Box, boxed, unboxed
 from funcad.autograd.vspaces import SparseObject as SparseObject, VSpace as VSpace, dense, vspace as vspace
@@ -120,11 +121,15 @@ def _is_differentiable(x: Any) -> bool:
     return any(is_inexact(aval_of(leaf)) for leaf in tree.leaves(x))
 
 
+_UNKNOWN: Any = object()
+
+
 class _TracedCall:
     """A call with traced arguments, as custom rules over those arguments."""
 
-    def __init__(self, f: primitive, args: tuple, kwargs: dict, traced: Sequence[int]):
+    def __init__(self, f: primitive, args: tuple, kwargs: dict, traced: Sequence[int], known: Any = _UNKNOWN):
         self.f, self.args, self.kwargs, self.traced = f, args, kwargs, traced
+        self.known = known  # the result, if the function has been called
 
     def full(self, values: Sequence[Any]) -> tuple:
         result = list(self.args)
@@ -137,7 +142,8 @@ class _TracedCall:
 
     def again(self, *values: Any) -> Any:
         """The primitive itself, in whatever trace the values belong to: derivatives of derivatives find the rules again."""
-        return unboxed(self.f(*self.full(values), **self.kwargs))
+        known, self.known = self.known, _UNKNOWN
+        return unboxed(self.f(*self.full(values), **self.kwargs)) if known is _UNKNOWN else known
 
     def run(self) -> Any:
         f, values = self.f, [self.args[i] for i in self.traced]
@@ -148,6 +154,18 @@ class _TracedCall:
             rules = f.vjps or f.jvps
             values = [v if rules and rules.covers(i) else _guarded(f, i, v) for i, v in zip(self.traced, values)]
             vjps, jvps = f.vjps is not None, f.vjps is None and f.jvps is not None
+        tape = tape_of(values) if vjps and needed else None
+        if tape is not None:
+            again = lambda known: _TracedCall(f, self.args, self.kwargs, self.traced, known)._rule(True, jvps)
+            row = DirectRow(name_of(f.fun), again, self.backward, 1 + len(values))
+            out, done = run_directly(tape, row, self.plain, values)
+            if done:
+                return out
+            self.known = out
+        return self._rule(vjps, jvps)(*values)
+
+    def _rule(self, vjps: bool, jvps: bool) -> Any:
+        """The call as a function of the traced arguments, with its rules."""
         if vjps:
             rule: Any = custom_vjp(self.plain_function())
             rule.defvjp(lambda *xs: self.forward(*xs), lambda residuals, g: self.backward(residuals, g))
@@ -158,7 +176,7 @@ class _TracedCall:
             rule.defjvp(lambda primals, tangents: self.push(primals, tangents))
         else:
             rule = self.plain
-        return rule(*values)
+        return rule
 
     def plain_function(self) -> Callable[..., Any]:
         """`plain` under the name of the user's function, but with its own signature."""

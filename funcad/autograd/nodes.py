@@ -201,11 +201,18 @@ class _Row(VJPNode):
         primals = [_primal(tape, n) for n in inputs]
         whole = not any([p is None for p in primals])  # of one operation: no mask begins behind inputs
         part: Any = SimpleNamespace(
-            pulls=[tape.pulls[i] for i in rows], kept=[tape.kept[i] for i in rows], sources=[tape.sources[i] for i in rows],
-            numbers=[tuple([here[n] for n in tape.numbers[i]]) for i in rows], first=len(inputs), ends=[here[self.number]],
-            begins=tape.begins and whole, outer=tape.outer, lanes=None, name=tape.name,
+            pulls=[tape.pulls[i] for i in rows],
+            kept=[tape.kept[i] for i in rows],
+            sources=[tape.sources[i] for i in rows],
+            numbers=[tuple([here[n] for n in tape.numbers[i]]) for i in rows],
+            first=len(inputs),
+            ends=[here[self.number]],
+            begins=tape.begins and whole,
+            outer=tape.outer,
+            lanes=None,
+            name=tape.name,
             avals=list(map(aval_of, primals)) if whole else (),
-        )  # fmt: skip
+        )
         if self.aval is not None:
             g = fitting(g, self.aval)
         found = pull(part, [g], True)

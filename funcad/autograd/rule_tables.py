@@ -129,7 +129,7 @@ class OldPrimitive(primitive):
     >>> import warnings
     >>> from funcad.autograd import grad
     >>> cube = OldPrimitive(lambda x: x**3)
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings(action="ignore"):
     ...     cube.defgrad(lambda ans, x: lambda g: 3 * x**2 * g)
     >>> float(grad(cube)(2.0))
     12.0

@@ -34,13 +34,13 @@ def make_numerical_jvp(f: Callable[[Any], Any], x: Any) -> Callable[[Any], Any]:
     >>> round(float(make_numerical_jvp(lambda x: x**2, 3.0)(2.0)), 6)
     12.0
     """
-    space, values = vspace(x), vspace(f(x))
+    return lambda v: _difference(f, x, v, vspace(x))
 
-    def jvp(v: Any) -> Any:
-        above, below = [f(space.add(x, space.scalar_mul(v, step))) for step in (EPS / 2, -EPS / 2)]
-        return values.scalar_mul(values.add(above, values.scalar_mul(below, -1.0)), 1 / EPS)
 
-    return jvp
+def _difference(f: Callable[[Any], Any], x: Any, v: Any, space: Any) -> Any:
+    above, below = [f(space.add(x, space.scalar_mul(v, step))) for step in (EPS / 2, -EPS / 2)]
+    values = vspace(above)
+    return values.scalar_mul(values.add(above, values.scalar_mul(below, -1.0)), 1 / EPS)
 
 
 def check_vjp(f: Callable[..., Any], x: Any) -> None:
@@ -49,17 +49,23 @@ def check_vjp(f: Callable[..., Any], x: Any) -> None:
     >>> import numpy as np
     >>> check_vjp(np.sin, np.array([0.1, 0.2]))
     """
+    _check_vjp(f, x)
+
+
+def _check_vjp(f: Callable[..., Any], x: Any) -> Any:
+    """The value of f, whose pullback is right."""
     pullback, y = make_vjp(f, x)
     space, values = vspace(x), vspace(y)
     v, u = space.randn(), values.randn()
     pulled = space.covector(pullback(values.covector(u)))
     if vspace(pulled) != space:
         raise AssertionError(f"(VJP) check of {name_of(f)} failed: a cotangent of {vspace(pulled)} for an argument of {space}")
-    exact, numeric = space.inner_prod(v, pulled), values.inner_prod(u, make_numerical_jvp(f, x)(v))
+    exact, numeric = space.inner_prod(v, pulled), values.inner_prod(u, _difference(f, x, v, space))
     if not scalar_close(numeric, exact):
         raise AssertionError(
             f"(VJP) check of {name_of(f)} failed at {x}: along a random direction it gives {exact}, differences {numeric}"
         )
+    return y
 
 
 def check_jvp(f: Callable[..., Any], x: Any) -> None:
@@ -105,8 +111,8 @@ def check_grads(f: Callable[..., Any], x: Any, modes: Sequence[str] = ("fwd", "r
         check_jvp(f, x)
         _check_next(f"jvp_{name_of(f)}", lambda x, v: make_jvp(f, x)(v)[1], x, x, modes, order)
     if "rev" in modes:
-        check_vjp(f, x)
-        _check_next(f"vjp_{name_of(f)}", lambda x, v: make_vjp(f, x)[0](v), x, f(x) if order > 1 else None, modes, order)
+        y = _check_vjp(f, x)
+        _check_next(f"vjp_{name_of(f)}", lambda x, v: make_vjp(f, x)[0](v), x, y, modes, order)
 
 
 def _check_next(name: str, derivative: Callable[..., Any], x: Any, like: Any, modes: Sequence[str], order: int) -> None:

@@ -46,7 +46,7 @@ def func(f: Callable[..., Any]) -> Callable[..., Any]:
 def quick_grad_check(fun: Callable[..., Any], arg0: Any, extra_args: Sequence[Any] = (), kwargs: Mapping = {}) -> None:
     """`check_grads(fun, modes=["rev"], order=1)(arg0, *extra_args, **kwargs)`, which is to be used instead.
 
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings(action="ignore"):
     ...     quick_grad_check(lambda x, y: x**2 + y, 1.0, (2.0,))
     """
     warnings.warn("quick_grad_check is deprecated: use autograd.test_util.check_grads", stacklevel=2)

@@ -308,3 +308,62 @@ def test_deprecated_ways_to_give_rules() -> None:
         wrong = core.primitive(f)
         wrong.defgrad(lambda ans, x, y: lambda g: 7.0 * g)
         quick_grad_check(wrong, 1.0, (2.0,))
+
+
+def test_a_call_of_a_primitive_is_one_row() -> None:
+    calls: list[str] = []
+
+    @primitive
+    def product(x: Any, y: Any) -> Any:
+        calls.append("f")
+        return x * y
+
+    def maker(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
+        calls.append("rule")
+        return lambda g: g * y
+
+    defvjp(product, maker, lambda ans, x, y: lambda g: g * x)
+    rows: list[int] = []
+
+    def f(x: Any) -> Any:
+        y = product(x, x) + product(2.0, x)
+        if type(x) is not onp.ndarray and x.owner.tape is not None:
+            rows.append(len(x.owner.tape.pulls))
+        return np.sum(product(y, X))
+
+    onp.testing.assert_allclose(ag.grad(f)(X), (2 * X + 2.0) * X)
+    assert rows == [3] and calls == ["f", "f", "f", "rule", "rule"]
+    for point in (X, X.astype(onp.float32)):
+        onp.testing.assert_allclose(ag.hessian(f)(point), onp.diag(2 * X), rtol=1e-6)
+        onp.testing.assert_allclose(ag.jacobian(lambda x: product(x, X))(point), onp.diag(X), rtol=1e-6)
+        slope = ag.deriv(lambda t, p=point: f(t * p))(1.0)
+        onp.testing.assert_allclose(slope, ((2 * point + 2.0) * X * point).sum(), rtol=1e-6)
+        assert ag.grad(f)(point).dtype == point.dtype
+    onp.testing.assert_allclose(funcad.jit(ag.grad(f))(X), (2 * X + 2.0) * X)
+
+
+def test_what_a_row_of_a_primitive_keeps_is_safe_and_what_its_rule_returns_is_looked_at() -> None:
+    scratch = onp.zeros(3)
+
+    @primitive
+    def into_scratch(x: Any) -> Any:
+        scratch[:] = onp.exp(x)
+        return scratch
+
+    defvjp(into_scratch, lambda ans, x: lambda g: g * ans)
+    both = ag.grad(lambda x: np.sum(into_scratch(x)) + np.sum(into_scratch(2.0 * x)))(X)
+    onp.testing.assert_allclose(both, onp.exp(X) + 2.0 * onp.exp(2.0 * X))
+    writes = primitive(lambda x: x.__iadd__(1.0))
+    defvjp(writes, lambda ans, x: lambda g: g)
+    with pytest.raises(ValueError, match="read-only"):
+        ag.grad(lambda x: np.sum(writes(x)))(X)
+    wrong = primitive(lambda x: 2.0 * x)
+    defvjp(wrong, lambda ans, x: lambda g: onp.ones(7))
+    with pytest.raises(funcad.errors.TangentMismatchError, match="bwd"):
+        ag.grad(lambda x: np.sum(wrong(x)))(X)
+    pair = primitive(lambda x: (2.0 * x, 7))
+    defvjp(pair, lambda ans, x: lambda g: 2.0 * g[0])
+    onp.testing.assert_allclose(ag.grad(lambda x: np.sum(pair(x)[0]))(X), [2.0] * 3)
+    zero = primitive(onp.sign)
+    defvjp(zero, None)
+    onp.testing.assert_allclose(ag.grad(lambda x: np.sum(zero(x) * x))(X), onp.sign(X))
