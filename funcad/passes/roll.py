@@ -5,8 +5,8 @@ A Python loop leaves as many equations as it has turns, and so does its derivati
 in all is its constant, what differs from turn to turn is an x, in this order of preference: rows of an array, results of a loop
 before it (in the same or the opposite order), numbers in a table, values put together. What later equations read is a y, or the
 carry at the end. Bounds of indices that follow the turn are computed from it. A placement that is only added to a sum, as the
-derivative of `x[t]` is, leaves the loop as a y, and one placement of all follows. Loops that are found are looked at again, as
-equations of loops around them.
+derivative of `x[t]` is, leaves the loop as a y, and one placement of all follows; windows that are not rows in order are added
+at their places, turn by turn. Loops that are found are looked at again, as equations of loops around them.
 
 Invariants: not a bit changes; effects are never inside; the first and last turns stay as they are where a loop without them has
 simpler operands. Traps: a stretch in which two layers alternate looks as if its period were half of what it is, so multiples
@@ -186,7 +186,8 @@ class Rolled:
                 found.append(PlacedSum(q, (first, j), [places[i] for i in order], gone, False))
             else:
                 more = {c: adds[c] for c in chain if turns.equation(c).primitive is add}
-                if all([_window(turns.equation(p)) for _, p in more.values()]) and any([self._apart(p) for _, p in more.values()]):
+                places = [p for _, p in more.values()]
+                if all([_window(turns.equation(p)) for p in places]) and any(map(self._apart, places)):
                     self.added |= more
                     self.from_zero.add((q, 0))
         return found
