@@ -185,9 +185,15 @@ class Rolled:
                 order = sorted(range(len(places)), key=lambda i: -moves[i][1] / moves[i][2])  # type: ignore[index]
                 found.append(PlacedSum(q, (first, j), [places[i] for i in order], gone, False))
             else:
-                more = {c: adds[c] for c in chain if turns.equation(c).primitive is add}
+                more = {
+                    c: adds[c]
+                    for c in chain
+                    if turns.equation(c).primitive is add
+                }
                 places = [p for _, p in more.values()]
-                if all([_window(turns.equation(p)) for p in places]) and any(map(self._apart, places)):
+                windows = [turns.equation(p) for p in places]
+                apart = any(map(self._apart, places))
+                if apart and all(map(_window, windows)):
                     self.added |= more
                     self.from_zero.add((q, 0))
         return found
@@ -203,8 +209,8 @@ class Rolled:
         """Add the loop to the program."""
         turns, roller = self.turns, self.roller
         self.source = turns.equation(0).source
-        self.added: dict[int, tuple[int, int]] = {}  # additions of placements that are done at their places, as in `sums`
-        self.from_zero: set[Slot] = set()  # carries to which only these are added: without -0.0, as zeros beside leave them
+        self.added: dict[int, tuple[int, int]] = {}  # done in place
+        self.from_zero: set[Slot] = set()  # carries without -0.0
         self.sum_list = self.sums()
         gone = {q for s in self.sum_list for q in s.slots}
         placed_there = {p for _, p in self.added.values()}
@@ -361,7 +367,10 @@ class Rolled:
         if q in self.added:
             j, place = self.added[q]
             starts, shape = self._place(place)
-            self.inside[(q, 0)] = self._written(dynamic_add_p, self._operand(q, j), self._operand(place, 0), starts, shape)
+            total = self._operand(q, j)
+            value = self._operand(place, 0)
+            found = self._written(dynamic_add_p, total, value, starts, shape)
+            self.inside[(q, 0)] = found
             return
         if q not in self.bounds:
             inputs = [self._operand(q, j) for j in range(len(equation.inputs))]
