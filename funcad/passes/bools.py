@@ -54,24 +54,36 @@ def bools(jaxpr: Jaxpr) -> Jaxpr:
             return None
         output = outputs[0]
         if primitive is ne:
-            found = twins.get(atoms[0]) if type(atoms[1]) is Literal and atoms[1].value == 0 else None
-            return [found] if found is not None and fits(found.aval, output.aval) else None
+            x, y = atoms
+            found = twins.get(x)
+            if found is None:
+                return None
+            if type(y) is not Literal or y.value != 0:
+                return None
+            same = fits(found.aval, output.aval)
+            return [found] if same else None
         found = of(atoms[0])
         if _made(equation):
             twins[output] = atoms[0]
         elif found is None:
             return None
         elif primitive in MOVES:
-            twins[output] = work.add(primitive, [found, *atoms[1:]], params, source)
+            moved = [found, *atoms[1:]]
+            twins[output] = work.add(primitive, moved, params, source)
         elif primitive in WRITES:
             written = of(atoms[1])
             if written is None:
-                written = work.add(ne, [atoms[1], Literal(0.0)], {}, source)
-            twins[output] = work.add(primitive, [found, written, *atoms[2:]], params, source)
+                asked = [atoms[1], Literal(0.0)]
+                written = work.add(ne, asked, {}, source)
+            moved = [found, written, *atoms[2:]]
+            twins[output] = work.add(primitive, moved, params, source)
         elif primitive is reduce_sum_p:
             twins[output] = work.add(reduce_any, [found], params, source)
-        elif primitive is add and of(atoms[1]) is not None and output.aval.shape:
-            twins[output] = work.add(or_, [found, of(atoms[1])], {}, source)
+        elif primitive is add and output.aval.shape:
+            other = of(atoms[1])
+            if other is not None:
+                both = [found, other]
+                twins[output] = work.add(or_, both, {}, source)
         return None
 
     return rewrite(jaxpr, step)

@@ -5,8 +5,8 @@ A Python loop leaves as many equations as it has turns, and so does its derivati
 in all is its constant, what differs from turn to turn is an x, in this order of preference: rows of an array, results of a loop
 before it (in the same or the opposite order), numbers in a table, values put together. What later equations read is a y, or the
 carry at the end. Bounds of indices that follow the turn are computed from it. A placement that is only added to a sum, as the
-derivative of `x[t]` is, leaves the loop as a y, and one placement of all follows. Loops that are found are looked at again, as
-equations of loops around them.
+derivative of `x[t]` is, leaves the loop as a y, and one placement of all follows; windows that are not rows in order are added
+at their places, turn by turn. Loops that are found are looked at again, as equations of loops around them.
 
 Invariants: not a bit changes; effects are never inside; the first and last turns stay as they are where a loop without them has
 simpler operands. Traps: a stretch in which two layers alternate looks as if its period were half of what it is, so multiples
@@ -148,7 +148,7 @@ class Rolled:
             primitive = turns.equation(q).primitive
             if primitive is not basic_add_p and (primitive is not basic_place_p or (q, 0) in self.read):
                 continue
-            if q in self.bounds and self.affine(q) is None or q in self.constant:
+            if q in self.constant:
                 continue
             if primitive is basic_add_p:
                 adds[q] = (0, q)
@@ -181,10 +181,27 @@ class Rolled:
             if not moves:
                 if len({turns.equation(p).params["index"] for p in places}) == 1:
                     found.append(PlacedSum(q, (first, j), places, gone, True))
-            elif len(moves) == len(places) and len({(m[0], m[2]) for m in moves if m is not None}) == 1:
+            elif len(moves) == len(places) and None not in moves and len({(m[0], m[2]) for m in moves if m is not None}) == 1:
                 order = sorted(range(len(places)), key=lambda i: -moves[i][1] / moves[i][2])  # type: ignore[index]
                 found.append(PlacedSum(q, (first, j), [places[i] for i in order], gone, False))
+            else:
+                more = {
+                    c: adds[c]
+                    for c in chain
+                    if turns.equation(c).primitive is add
+                }
+                places = [p for _, p in more.values()]
+                windows = [turns.equation(p) for p in places]
+                apart = any(map(self._apart, places))
+                if apart and all(map(_window, windows)):
+                    self.added |= more
+                    self.from_zero.add((q, 0))
         return found
+
+    def _apart(self, q: int) -> bool:
+        """Have two turns no element of their windows in common?"""
+        sizes = [e[1] if type(e) is tuple else 1 for e in index_of(self.turns.equation(q))]
+        return any([max(starts) - min(starts) >= sizes[n] for n, starts in self.bounds.get(q, {}).items()])
 
     # -- writing
 
@@ -192,8 +209,11 @@ class Rolled:
         """Add the loop to the program."""
         turns, roller = self.turns, self.roller
         self.source = turns.equation(0).source
+        self.added: dict[int, tuple[int, int]] = {}  # done in place
+        self.from_zero: set[Slot] = set()  # carries without -0.0
         self.sum_list = self.sums()
         gone = {q for s in self.sum_list for q in s.slots}
+        placed_there = {p for _, p in self.added.values()}
         self.reverse = self._backwards(gone)
         self.consts: dict[Any, Var] = {}
         self.carry: dict[Any, tuple[Var, Any]] = {}  # -> inside, and its first value outside
@@ -212,7 +232,7 @@ class Rolled:
                 for k, v in enumerate(equation.outputs):
                     roller.names[v] = v
                     self.inside[(q, k)] = self._const(v)
-            elif q not in gone:
+            elif q not in gone and q not in placed_there:
                 self._equation(q)
         y_atoms: list[Any] = []
         y_outs: list[Var] = []
@@ -344,6 +364,14 @@ class Rolled:
         equation = self.turns.equation(q)
         primitive, _, params, outputs, source = equation
         outs = tuple([self.inside[(q, k)] for k in range(len(outputs))])
+        if q in self.added:
+            j, place = self.added[q]
+            starts, shape = self._place(place)
+            total = self._operand(q, j)
+            value = self._operand(place, 0)
+            found = self._written(dynamic_add_p, total, value, starts, shape)
+            self.inside[(q, 0)] = found
+            return
         if q not in self.bounds:
             inputs = [self._operand(q, j) for j in range(len(equation.inputs))]
             self.body.append(Equation(primitive, tuple(inputs), params, outs, source))
@@ -352,34 +380,37 @@ class Rolled:
         if move is not None:
             self.inside[(q, 0)], self.ys[(q, 0)] = self._row(equation, *move)
             return
-        entries = index_of(equation)
-        starts: list[Any] = []
-        sizes = []
-        for n, entry in enumerate(entries):
-            if entry is not None:
-                first, count = (entry, 1) if type(entry) is int else entry[:2]
-                moving = self.bounds[q].get(n)
-                starts.append(Literal(np.int64(first)) if moving is None else self._start(moving))
-                sizes.append(count)
-        shape = tuple(sizes)
+        starts, shape = self._place(q)
         if primitive is basic_index_p or primitive is slice_p:
             found = self._put(dynamic_slice_p, [self._operand(q, 0), *starts], sizes=shape)
             wanted = outputs[0].aval.shape
             if wanted != shape:
                 found = self._put(reshape, [found], shape=wanted)
+        elif primitive is basic_place_p:
+            aval = outputs[0].aval
+            target = self._put(broadcast_in_dim, [Literal(aval.dtype.type(0))], shape=aval.shape, axes=())
+            found = self._written(dynamic_update_slice_p, target, self._operand(q, 0), starts, shape)
         else:
-            if primitive is basic_place_p:
-                aval = outputs[0].aval
-                zero = Literal(aval.dtype.type(0))
-                target = self._put(broadcast_in_dim, [zero], shape=aval.shape, axes=())
-                value = self._operand(q, 0)
-            else:
-                target, value = [self._operand(q, j) for j in range(2)]
-            if value.aval.shape != shape:
-                value = self._put(reshape, [value], shape=shape)
             write = dynamic_add_p if primitive is basic_add_p else dynamic_update_slice_p
-            found = self._put(write, [target, value, *starts])
+            found = self._written(write, self._operand(q, 0), self._operand(q, 1), starts, shape)
         self.inside[(q, 0)] = found
+
+    def _place(self, q: int) -> tuple[list[Any], tuple[int, ...]]:
+        """The starts and sizes of an index in each turn."""
+        starts: list[Any] = []
+        sizes = []
+        for n, entry in enumerate(index_of(self.turns.equation(q))):
+            if entry is not None:
+                first, count = (entry, 1) if type(entry) is int else entry[:2]
+                moving = self.bounds.get(q, {}).get(n)
+                starts.append(Literal(np.int64(first)) if moving is None else self._start(moving))
+                sizes.append(count)
+        return starts, tuple(sizes)
+
+    def _written(self, primitive: Any, target: Any, value: Any, starts: list[Any], shape: tuple[int, ...]) -> Var:
+        if value.aval.shape != shape:
+            value = self._put(reshape, [value], shape=shape)
+        return self._put(primitive, [target, value, *starts])
 
     def _start(self, starts: list[int]) -> Any:
         """The start of an index, in each turn."""
@@ -457,7 +488,10 @@ class Rolled:
             return self.inside[slot]
         key = (*slot, first)
         if key not in self.carry:
-            self.carry[key] = Var(self.inside[slot].aval), self.roller.value(first[0])
+            start = self.roller.value(first[0])
+            if slot in self.from_zero and start.aval.dtype.kind in "fc":
+                start = self.roller.add(add, [start, Literal(0.0)], self.source)
+            self.carry[key] = Var(self.inside[slot].aval), start
             self.pending.append((key, slot, first[1:]))
         return self.carry[key][0]
 

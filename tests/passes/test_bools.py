@@ -86,3 +86,40 @@ def test_gradients_behind_masks(name: str, special: float) -> None:
         compiled = funcad.jit(funcad.grad(loss))
         for one, other in zip(compiled(given), expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_windows_of_every_size(seed: int, dtype: Any) -> None:
+    """Convolution, pooling and recursions along rows, rolled and compiled: gradients as un-jitted, special values included."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(11, 16)), int(rng.integers(1, 4))
+    m = n - k + 1
+    x, w = rng.normal(size=(2, n, n)).astype(dtype), rng.normal(size=(k, k)).astype(dtype)
+    if seed % 3:
+        x[0, 3, 4], x[1, 5, 5] = (np.nan, np.inf) if seed % 3 == 1 else (-0.0, -np.inf)
+
+    def f(x: Any, w: Any) -> Any:
+        out = np.empty((2, m, m), dtype)
+        for i in range(m):
+            for j in range(m):
+                out[:, i, j] = np.sum(x[:, i : i + k, j : j + k] * w, axis=(1, 2))
+        out = np.maximum(out, 0)
+        pooled = np.zeros((2, m // 2, m // 2), dtype)
+        for i in range(m // 2):
+            for j in range(m // 2):
+                pooled[:, i, j] = np.max(out[:, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2], axis=(1, 2))
+        y = np.empty((m, m), dtype)
+        y[-1] = 0.0
+        y[-2] = out[0, -1]
+        for i in range(m - 3, -1, -1):
+            y[i] = out[1, i + 1] * dtype(0.5) + y[i + 1] * dtype(0.3) + y[i + 2] * dtype(0.1)
+        return np.sum(pooled * pooled) + np.sum(np.sin(y))
+
+    with funcad.config.set(jit_patience=0), np.errstate(all="ignore"):
+        expected = funcad.grad(f, (0, 1))(x, w)
+        for one, other in zip(funcad.jit(funcad.grad(f, (0, 1)))(x, w), expected, strict=True):
+            assert one.dtype == dtype
+            tolerance = 2e-4 if dtype is np.float32 else 1e-10
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)

@@ -16,6 +16,7 @@ from funcad.passes.redundancy import inline
 from funcad.passes.rewrite import size_of
 from funcad.passes.roll import roll
 from funcad.passes.turns import looks, stretches
+from funcad.primitives.basic_indexing import basic_add_p, basic_place_p
 from tests.rolling import close, lengths, rolled
 
 RNG = np.random.default_rng(0)
@@ -415,3 +416,37 @@ def test_large_values_that_are_rarely_read_end_a_loop() -> None:
     assert lengths(rolled(f, small)) == [160]
     assert max([v.aval.size for e in rolled(lambda u: f(u, last=2), large).equations for v in e.outputs]) == 2000
     assert lengths(rolled(grad(total(f)), large))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("start", [0.0, -0.0, np.inf])  # which times 0.0 is the processor's NaN, as all others here
+def test_placements_in_a_sum_are_added_at_their_places(dtype: Any, start: float) -> None:
+    """Windows over two axes, rows and columns in one sum: no zeros are made in the turns, and not a bit changes."""
+    rng = np.random.default_rng(3)
+    x = rng.choice([0.0, -0.0, 1.5, -2.25, np.inf], size=(14, 12)).astype(dtype)
+
+    def windows(x: Any) -> Any:
+        total = np.full((14, 12), start, dtype) * x
+        for i in range(12):
+            for j in range(10):
+                total = total + basic_place_p(x[i : i + 3, j : j + 3] * -1.0, index=((i, 3, 1), (j, 3, 1)), shape=(14, 12))
+        return total
+
+    def rows_and_columns(x: Any) -> Any:
+        total = np.full((14, 12), start, dtype) * x
+        for i in range(12):
+            total = total + basic_place_p(x[0] * x[i, i], index=(i, (0, 12, 1)), shape=(14, 12))
+            total = basic_place_p(x[:, i] * -1.0, index=((0, 14, 1), i), shape=(14, 12)) + total
+            total = basic_add_p(total, x[i + 1] * 2.0, index=(i + 1, (0, 12, 1)))
+        for i in range(81):
+            total = total + basic_place_p(x[0] * x[i % 14, i % 12], index=(i % 14, (0, 12, 1)), shape=(14, 12))
+            total = basic_place_p(x[:, i % 12] * -1.0, index=((0, 14, 1), i % 12), shape=(14, 12)) + total
+        return total
+
+    with np.errstate(all="ignore"):
+        for f in (windows, rows_and_columns):
+            program = rolled(f, x)
+            loops = [e.params["loop"] for e in program.equations if e.primitive.name == "rolled"]
+            assert loops and all(["dynamic_add" in [e.primitive.name for e in loop.body.equations] for loop in loops])
+            if f is windows:
+                assert not any([e.primitive.name == "broadcast_in_dim" for loop in loops for e in loop.body.equations])
