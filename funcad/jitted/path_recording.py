@@ -184,7 +184,8 @@ class Recorder:
                 outs = flat(*tracers)
                 if self.differs is not None:
                     raise Differs  # the user's `except:` has taken the first one
-                if self.most is not None and len(trace.equations) > self.most and self._may_stop():
+                most = -1 if self.chooses else self.most
+                if most is not None and len(trace.equations) > most and self._may_stop():
                     raise Abandoned
             except (Abandoned, Differs):
                 self._inside = False
@@ -314,6 +315,8 @@ class Recorder:
         """What Python asked of a value of the trace: a guard."""
         if is_stored(how):
             return x
+        if self.chooses:
+            raise Abandoned
         self._begin_guards()
         source, whole = state.source or user_source(3), self.whole
         node, error = self._node, None
@@ -344,6 +347,8 @@ class Recorder:
         self._node = node.children.get(key)
         if x is self.open and self.most is not None and self._both_ways(node, source, key) and self._may_stop():
             self.chooses = True
+            if type(self._trace.equations) is Equations:
+                self._trace.equations.most = -1  # the user's `except:` may take it: then the next operation ends it
             raise Abandoned
         if self._node is not None and self._node.leaf is not None and self._node.leaf.raises:
             self._node = None
