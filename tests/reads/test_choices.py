@@ -228,7 +228,7 @@ def test_questions_that_are_no_choices_keep_their_paths():
 def test_a_handler_that_takes_everything_does_not_go_on():
     def f(x):
         try:
-            for i in range(6):
+            for _ in range(6):
                 x = x * 1.5 if x > 0 else x + 1.0
         except:  # noqa: E722
             x = x * 0.0 - 7.0
