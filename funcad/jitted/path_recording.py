@@ -124,6 +124,7 @@ class Recorder:
         self.most = most  # equations, after which it is given up if nothing has happened
         self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
         self.open: Any = None  # the last condition of a choice between numbers
+        self.never = False  # could the first of them be no selection?
         self.chooses = False  # was it seen to go both ways? Then such choices are to be selections
         self.ways: dict[Any, list[int]] = {}  # how often the condition of each choice was false, and true
         self.n_bytes, self.most_bytes = 0, most_bytes()  # of the values that are kept while it lasts
@@ -255,6 +256,8 @@ class Recorder:
         equations = self.reached
         derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
         whole = self.most is None or len(equations) <= self.most
+        if self.never:
+            core.cache.chooses, core.cache.account.size = None, core.cache.account.size / SIDES
         core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
         if self.chooses:
