@@ -124,6 +124,7 @@ class Recorder:
         self.most = most  # equations, after which it is given up if nothing has happened
         self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
         self.open: Any = None  # the last condition of a choice between numbers
+        self.tries = False  # does the next of them go both ways, so that it is tried whether it can be one?
         self.never = False  # could the first of them be no selection?
         self.chooses = False  # was it seen to go both ways? Then such choices are to be selections
         self.ways: dict[Any, list[int]] = {}  # how often the condition of each choice was false, and true
@@ -257,7 +258,9 @@ class Recorder:
         derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
         whole = self.most is None or len(equations) <= self.most
         if self.never:
-            core.cache.chooses, core.cache.account.size = None, core.cache.account.size / SIDES
+            if core.cache.chooses:
+                core.cache.account.size /= SIDES
+            core.cache.chooses = None
         core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
         if self.chooses:
@@ -349,10 +352,9 @@ class Recorder:
         self._place += 1
         self._node = node.children.get(key)
         if x is self.open and self.most is not None and self._both_ways(node, source, key) and self._may_stop():
-            self.chooses = True
-            if type(self._trace.equations) is Equations:
-                self._trace.equations.most = -1  # the user's `except:` may take it: then the next operation ends it
-            raise Abandoned
+            if self._node is None and node.children:
+                self.begins_choosing()
+            self.tries = True
         if self._node is not None and self._node.leaf is not None and self._node.leaf.raises:
             self._node = None
         self._start = self._done
@@ -360,6 +362,13 @@ class Recorder:
         if error is not None:
             raise error
         return answer
+
+    def begins_choosing(self) -> None:
+        """The recording is given up, and the next one has selections."""
+        self.chooses = True
+        if type(self._trace.equations) is Equations:
+            self._trace.equations.most = -1  # the user's `except:` may take it: then the next operation ends it
+        raise Abandoned
 
     def _both_ways(self, node: Node, source: Any, key: Any) -> bool:
         """At a choice that could be a selection: is it seen to go one way and the other, in this call or since another?"""

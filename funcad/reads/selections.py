@@ -100,17 +100,21 @@ def may_choose(condition: Any) -> bool:
         return False
     if observer.chooses is False and hasattr(recorder, "open"):  # not that of lanes
         recorder.open = condition
+        return bool(recorder.tries)
     return bool(observer.chooses)
 
 
 def noted(chosen: bool) -> None:
     """Was there a selection? Where the first of a function's choices is none, no other one is tried."""
     observer: Any = state.observer
+    recorder: Any = observer.trace.recorder
+    if chosen and observer.chooses is False:
+        recorder.begins_choosing()
     observer.chosen = observer.chosen or chosen
     if not observer.chosen:
         observer.chooses = None
-        if hasattr(observer.trace.recorder, "never"):
-            observer.trace.recorder.never = True
+        if hasattr(recorder, "never"):
+            recorder.never, recorder.tries = True, False
 
 
 def selected(condition: Any, x: Any, y: Any) -> Any:
