@@ -225,6 +225,8 @@ class Recorder:
                         raise
             elif self.root is not None:
                 raise self._other()
+            alone = sum(map(sum, self.ways.values())) == 1  # no other choice comes, at which it could be tried
+            self.chooses = self.chooses or self.tries and alone
             return outs
 
         return run
@@ -352,8 +354,6 @@ class Recorder:
         self._place += 1
         self._node = node.children.get(key)
         if x is self.open and self.most is not None and self._both_ways(node, source, key) and self._may_stop():
-            if self._node is None and node.children:
-                self.begins_choosing()
             self.tries = True
         if self._node is not None and self._node.leaf is not None and self._node.leaf.raises:
             self._node = None
