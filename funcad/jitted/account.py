@@ -88,7 +88,7 @@ class Account:
     """Of one function; its derivatives and signatures share nothing but this."""
 
     __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "rows", "work", "latest", "idle", "decisions")
-    __slots__ += ("derivative",)
+    __slots__ += ("derivative", "selects")
 
     def __init__(self) -> None:
         self.calls = 0
@@ -99,6 +99,7 @@ class Account:
         self.work = 0.0  # seconds that a call takes un-jitted, at least
         self.latest = 0.0  # the same, of the call that was recorded last
         self.derivative = False  # was it one?
+        self.selects = False  # are there both sides of choices in it, of which f computes one?
         self.idle = 0  # recordings since one has come again
         self.decisions: deque[str] = deque(maxlen=SHOWN)
 
@@ -174,11 +175,11 @@ class Account:
             return seconds
         counted = found.numbers * COSTS["un-jitted"] + found.arrays * COSTS["un-jitted array"]
         rows = self.rows * COSTS["row"] + found.arrays * COSTS["row array"]
-        return seconds + COSTS["derivative"] + (rows if self.rows else counted)
+        return seconds + COSTS["derivative"] + (rows if self.rows and self.selects else max(counted, rows))
 
     def recorded_anew(self, times: float) -> None:
         """The next recording is so many times longer, as both sides of choices are in it."""
-        self.size *= times
+        self.size, self.selects = self.size * times, True
         self.decided("choices between numbers go both ways: they will be recorded as selections")
 
     def compiled(self, seconds: float, what: str) -> None:

@@ -177,7 +177,7 @@ class TwinRun:
     __slots__ = ("statics", "inputs", "known", "guards", "stores", "outputs", "advancing", "orders", "given")
     __slots__ += ("stored", "ran", "chooses")
 
-    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[dict], chooses: bool):
+    def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[dict], chooses: Any):
         self.statics, self.inputs, self.known, self.chooses = statics, inputs, known, chooses
         self.guards: Guards | None = None
         self.given: dict[Any, Any] = {}

@@ -209,7 +209,7 @@ class Cache:
         self.places: dict[str, Place] = {}  # where programs have read what they advance
         self.account = Account()
         self.mixes = True  # may max and min select one of Python's numbers and NumPy's? See reads/selections.py
-        self.chooses = False  # has a path differed from another at a choice between numbers, which are selections then?
+        self.chooses: bool | None = False  # are choices between numbers selections? None: they cannot be
         self.ordered = False  # has a path seen the order of keys that its signature's first path had not? See path_entries.py
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace

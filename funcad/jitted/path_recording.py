@@ -124,6 +124,8 @@ class Recorder:
         self.most = most  # equations, after which it is given up if nothing has happened
         self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
         self.open: Any = None  # the last condition of a choice between numbers
+        self.tries = False  # does the next of them go both ways, so that it is tried whether it can be one?
+        self.never = False  # could the first of them be no selection?
         self.chooses = False  # was it seen to go both ways? Then such choices are to be selections
         self.ways: dict[Any, list[int]] = {}  # how often the condition of each choice was false, and true
         self.n_bytes, self.most_bytes = 0, most_bytes()  # of the values that are kept while it lasts
@@ -184,7 +186,8 @@ class Recorder:
                 outs = flat(*tracers)
                 if self.differs is not None:
                     raise Differs  # the user's `except:` has taken the first one
-                if self.most is not None and len(trace.equations) > self.most and self._may_stop():
+                most = -1 if self.chooses else self.most
+                if most is not None and len(trace.equations) > most and self._may_stop():
                     raise Abandoned
             except (Abandoned, Differs):
                 self._inside = False
@@ -222,6 +225,8 @@ class Recorder:
                         raise
             elif self.root is not None:
                 raise self._other()
+            alone = sum(map(sum, self.ways.values())) == 1  # no other choice comes, at which it could be tried
+            self.chooses = self.chooses or self.tries and alone
             return outs
 
         return run
@@ -254,6 +259,10 @@ class Recorder:
         equations = self.reached
         derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
         whole = self.most is None or len(equations) <= self.most
+        if self.never:
+            if core.cache.chooses:
+                core.cache.account.size /= SIDES
+            core.cache.chooses = None
         core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
         if self.chooses:
@@ -314,6 +323,8 @@ class Recorder:
         """What Python asked of a value of the trace: a guard."""
         if is_stored(how):
             return x
+        if self.chooses:
+            raise Abandoned
         self._begin_guards()
         source, whole = state.source or user_source(3), self.whole
         node, error = self._node, None
@@ -343,8 +354,7 @@ class Recorder:
         self._place += 1
         self._node = node.children.get(key)
         if x is self.open and self.most is not None and self._both_ways(node, source, key) and self._may_stop():
-            self.chooses = True
-            raise Abandoned
+            self.tries = True
         if self._node is not None and self._node.leaf is not None and self._node.leaf.raises:
             self._node = None
         self._start = self._done
@@ -352,6 +362,13 @@ class Recorder:
         if error is not None:
             raise error
         return answer
+
+    def begins_choosing(self) -> None:
+        """The recording is given up, and the next one has selections."""
+        self.chooses = True
+        if type(self._trace.equations) is Equations:
+            self._trace.equations.most = -1  # the user's `except:` may take it: then the next operation ends it
+        raise Abandoned
 
     def _both_ways(self, node: Node, source: Any, key: Any) -> bool:
         """At a choice that could be a selection: is it seen to go one way and the other, in this call or since another?"""

@@ -109,7 +109,8 @@ class Observer:
         self.alone: list[tuple[types.CodeType, bool]] = []  # codes of functions that have no twin
         self.ran: tuple[tuple[Any, bool], ...] = ()  # the user's codes that ran as they are, see reads/run.py
         self.trace: Any = None  # in which f runs
-        self.chooses = False  # are choices between numbers selections there? See selections.py
+        self.chooses: bool | None = False  # are choices of numbers selections there? None: they cannot be; see selections.py
+        self.chosen = False  # was one?
         self.classes: set[int] = set()  # whose bases are told
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: set[int] = set()

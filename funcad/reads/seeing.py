@@ -33,7 +33,7 @@ from funcad.reads.lending import lend_item, lend_new
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
 from funcad.reads.places import Place, dict_of, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
-from funcad.reads.selections import NOTHING, applied, element, may_choose, operated, selected, together
+from funcad.reads.selections import NOTHING, applied, element, may_choose, noted, operated, selected, together
 from funcad.twin.hooks import Hooks
 
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
@@ -308,7 +308,9 @@ class Seen(Hooks):
         """Is one side's value selected for each variable? `sides`: first what the first one gives."""
         now, n = self._choosing[get_ident()], len(sides) // 2
         found = [selected(now[1], x, y) for x, y in zip(sides[:n], sides[n:])]
-        if any([x is NOTHING for x in found]):
+        chosen = not any([x is NOTHING for x in found])
+        noted(chosen)
+        if not chosen:
             return False
         now[0] = tuple(found) if n > 1 else found[0]
         return True

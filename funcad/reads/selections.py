@@ -98,9 +98,23 @@ def may_choose(condition: Any) -> bool:
     aval, recorder = condition.aval, observer.trace.recorder
     if type(aval) is not Aval or aval.shape or aval.dtype != bool or observer.tracers.get(id(condition)) is not None:
         return False
-    if not observer.chooses and hasattr(recorder, "open"):  # not that of lanes
+    if observer.chooses is False and hasattr(recorder, "open"):  # not that of lanes
         recorder.open = condition
+        return bool(recorder.tries)
     return bool(observer.chooses)
+
+
+def noted(chosen: bool) -> None:
+    """Was there a selection? Where the first of a function's choices is none, no other one is tried."""
+    observer: Any = state.observer
+    recorder: Any = observer.trace.recorder
+    if chosen and observer.chooses is False:
+        recorder.begins_choosing()
+    observer.chosen = observer.chosen or chosen
+    if not observer.chosen:
+        observer.chooses = None
+        if hasattr(recorder, "never"):
+            recorder.never, recorder.tries = True, False
 
 
 def selected(condition: Any, x: Any, y: Any) -> Any:

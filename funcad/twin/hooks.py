@@ -52,6 +52,7 @@ class Hooks:
     def close(self) -> None:
         """The trace has ended: hold nothing of the user's any more, and do what Python does."""
         self.function = _nobody
+        self._choosing.clear()
         self.__dict__.pop("cells", None)
 
     @property

@@ -225,6 +225,22 @@ def test_questions_that_are_no_choices_keep_their_paths():
     assert paths_of(j) is not None and not j._core.cache.chooses
 
 
+def test_a_handler_that_takes_everything_does_not_go_on():
+    def f(x):
+        try:
+            for _ in range(6):
+                x = x * 1.5 if x > 0 else x + 1.0
+        except:  # noqa: E722
+            x = x * 0.0 - 7.0
+            x = x * 2.0 if x > 0 else x
+        return x
+
+    j = fc.jit(f)
+    for x in 3 * (-2.0, 1.0, -0.5, 3.0, -4.0):
+        assert j(x) == f(x)
+    assert j._core.cache.chooses
+
+
 def test_the_same_calls_decide_alike():
     def decisions():
         def f(x):
