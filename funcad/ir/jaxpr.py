@@ -120,7 +120,7 @@ class Jaxpr:
         """Does running this program do something besides computing its outputs?"""
         answer = self.memo.get("has_effects")
         if answer is None:
-            answer = self.memo.setdefault("has_effects", any_effects(self.equations))
+            answer = self.memo.setdefault("has_effects", any(equation_has_effects(e) for e in self.equations))
         return answer
 
     @property
@@ -184,11 +184,6 @@ def _equation_moves(equation: Equation) -> frozenset[str]:
 def equation_has_effects(equation: Equation) -> bool:
     primitive, _, params, _, _ = equation
     return primitive.effect or (primitive.multiple and any(j.has_effects for j in subjaxprs(params)))
-
-
-def any_effects(equations: Sequence[Equation]) -> bool:
-    """The same of one of them; few primitives have to be asked."""
-    return any([(e.primitive.effect or e.primitive.multiple) and equation_has_effects(e) for e in equations])
 
 
 def may_fail(primitive: Primitive, params: Params) -> bool:

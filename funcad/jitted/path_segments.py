@@ -18,7 +18,7 @@ from typing import Any
 from funcad.backends.engines import program_of
 from funcad.configuration import config
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, any_effects, params_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.tree.same import same_key
@@ -64,7 +64,8 @@ class Node:
         self.children: dict[Any, Node] = {}
         self.leaf = leaf
         self.parent: Node | None = None
-        self.has_effects = any_effects(self.equations)
+        asked = [e for e in self.equations if e.primitive.effect or e.primitive.multiple]
+        self.has_effects = any(map(equation_has_effects, asked))
         inside = {v for e in self.equations for v in e.outputs}
         self.reads = list(dict.fromkeys([a for e in self.equations for a in e.inputs if type(a) is Var and a not in inside]))
         self.number = -1  # of its structure
