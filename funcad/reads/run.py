@@ -181,10 +181,15 @@ _LOADS |= {"LOAD_ATTR": "attribute", "LOAD_METHOD": "attribute", "CACHE": "", "P
 
 @remembers(4096)
 def _names_in(code: types.CodeType) -> tuple[tuple[str, str], ...]:
-    """What a code loads by name, in order; ("other", "") where it does something else between two of these."""
-    found = [(_LOADS.get(op.opname, "other"), op.argval) for op in dis.get_instructions(code)]
-    loads = [(kind, name if kind != "other" else "") for kind, name in found if kind]
-    return tuple([x for x, before in zip(loads, [None, *loads]) if x != before or x[0] != "other"])
+    """What a code loads by name, in order; "other" is what it does between."""
+    found: list[tuple[str, str]] = []
+    for op in dis.get_instructions(code):
+        kind = _LOADS.get(op.opname, "other")
+        if kind == "other":
+            found.append((kind, ""))
+        elif kind:
+            found.append((kind, op.argval))
+    return tuple(found)
 
 
 def _named_in(f: Any, code: types.CodeType) -> Iterator[Any]:
