@@ -215,7 +215,7 @@ class AbstractTrace(Trace):
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
-        if self.tries is not None and may_fail(primitive, params):
+        if self.tries is not None and (primitive.fails or primitive.multiple) and may_fail(primitive, params):
             return self.tries(primitive, args, params)
         atoms = []
         avals = []

@@ -96,7 +96,7 @@ def _is_asked(node: Node) -> bool:
 
 def _has_endless(equations: Sequence[Equation]) -> bool:
     """A loop that ends by its values may not end after a wrong answer."""
-    params = [e.params for e in equations if e.params]
+    params = [e.params for e in equations if e.primitive.multiple]  # programs are parameters of these alone
     if any([isinstance(value, WhileLoop) for p in params for value in p.values()]):
         return True
     return any([_has_endless(jaxpr.equations) for p in params for jaxpr in subjaxprs(p)])

@@ -64,7 +64,8 @@ class Node:
         self.children: dict[Any, Node] = {}
         self.leaf = leaf
         self.parent: Node | None = None
-        self.has_effects = any(map(equation_has_effects, self.equations))
+        asked = [e for e in self.equations if e.primitive.effect or e.primitive.multiple]
+        self.has_effects = any(map(equation_has_effects, asked))
         inside = {v for e in self.equations for v in e.outputs}
         self.reads = list(dict.fromkeys([a for e in self.equations for a in e.inputs if type(a) is Var and a not in inside]))
         self.number = -1  # of its structure

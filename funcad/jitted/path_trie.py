@@ -122,8 +122,7 @@ class Trie:
     def _adopt(self, node: Node) -> bool:
         """Note what a new node makes and reads; must an older one give more than it did?"""
         stale = False
-        for e in node.equations:
-            self._home.update([(v, node) for v in e.outputs])
+        self._home.update(dict.fromkeys([v for e in node.equations for v in e.outputs], node))
         for v, value in node.consts:
             self._places[v] = len(self.inputs) + len(self.consts)
             self.consts.append(value)
@@ -209,9 +208,9 @@ class Trie:
         step.node, step.parent, step.via, step.leaf, step.next = node, parent, via, node.leaf, {}
         step.generation = self._generation
         step.consts = tuple(self.consts) if parent is None else ()
-        ends = set(node.ends)
+        ends, read, acts = set(node.ends), self._read, node.has_effects
         step.outs = tuple(
-            [v for e in node.equations for v in e.outputs if v in self._read or v in ends or equation_has_effects(e)]
+            [v for e in node.equations for v in e.outputs if v in read or v in ends or acts and equation_has_effects(e)]
         )
         step.start = len(self.inputs) + len(self.consts) if parent is None else parent.start + parent.size
         step.size = len(step.outs)

@@ -27,6 +27,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from funcad.host.where import handing, is_internal, setting
+from funcad.memo import remembers
 from funcad.reads.attributes import defaults_of, is_users_function, method_of
 from funcad.reads.calls import called
 from funcad.reads.code_reads import MISSING, content, is_library, is_library_module, reads_of
@@ -174,18 +175,35 @@ def _reason(x: Any) -> str | None:
     return "os.environ in a function without a source" if x is os.environ else reason
 
 
+_LOADS = {"LOAD_GLOBAL": "global", "LOAD_NAME": "global", "LOAD_DEREF": "cell"}
+_LOADS |= {"LOAD_ATTR": "attribute", "LOAD_METHOD": "attribute", "CACHE": "", "PUSH_NULL": ""}
+
+
+@remembers(4096)
+def _names_in(code: types.CodeType) -> tuple[tuple[str, str], ...]:
+    """What a code loads by name, in order; "other" is what it does between."""
+    found: list[tuple[str, str]] = []
+    for op in dis.get_instructions(code):
+        kind = _LOADS.get(op.opname, "other")
+        if kind == "other":
+            found.append((kind, ""))
+        elif kind:
+            found.append((kind, op.argval))
+    return tuple(found)
+
+
 def _named_in(f: Any, code: types.CodeType) -> Iterator[Any]:
     """What the names and dotted names in a code stand for, as far as these are of modules and classes."""
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
     now: Any = MISSING
-    for op in dis.get_instructions(code):
-        if op.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            now = f.__globals__.get(op.argval, getattr(builtins, op.argval, MISSING))
-        elif op.opname == "LOAD_DEREF":
-            now = content(cells[op.argval]) if op.argval in cells else MISSING
-        elif op.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(now, (types.ModuleType, type)):
-            now = getattr(now, op.argval, MISSING) if is_library(now) else vars(now).get(op.argval, MISSING)
-        elif op.opname not in ("CACHE", "PUSH_NULL"):
+    for kind, name in _names_in(code):
+        if kind == "global":
+            now = f.__globals__.get(name, getattr(builtins, name, MISSING))
+        elif kind == "cell":
+            now = content(cells[name]) if name in cells else MISSING
+        elif kind == "attribute" and isinstance(now, (types.ModuleType, type)):
+            now = getattr(now, name, MISSING) if is_library(now) else vars(now).get(name, MISSING)
+        else:
             now = MISSING
         if now is not MISSING:
             yield now

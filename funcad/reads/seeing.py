@@ -37,7 +37,9 @@ from funcad.reads.selections import NOTHING, applied, element, may_choose, noted
 from funcad.twin.hooks import Hooks
 
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
+_QUICK = _PLAIN - {str}  # whose operators see nothing, whatever of `_PLAIN` is on the other side
 _SEES_NONE = frozenset([float, int, bool, complex, np.float64, np.ndarray, Tracer])  # whose operators are no code of the user's
+_INDEXED = frozenset([list, tuple, Tracer])
 _HELD = frozenset([list, tuple, np.ndarray, Tracer])
 _KEYS = frozenset([int, slice, type(None), type(...), Tracer])
 _SHIFTS = (operator.lshift, operator.rshift, operator.ilshift, operator.irshift)
@@ -374,7 +376,7 @@ class Seen(Hooks):
         observer = state.observer
         if observer is None:
             return op(a, b)
-        told, short = state.told, type(a) is Tracer and not observer.tracers and type(b) in _PLAIN
+        told, short = state.told, type(a) in _QUICK and type(b) in _PLAIN and not observer.tracers
         if told is None or type(a) not in _SEES_NONE or type(b) not in _SEES_NONE:
             out = op(a, b) if short else binary(observer, op, a, b)
         else:
@@ -434,6 +436,10 @@ def item(x: Any, key: Any) -> Any:
     observer = state.observer
     if observer is None:
         return x[key]
+    kind = type(x)
+    if type(key) is int and kind in _INDEXED:  # nothing is made later, and no code is the user's
+        place = observer.origin.get(id(x)) if kind is not Tracer else None
+        return x[key] if place is None else _read_item(observer, place, x, key)
     x, key = now(x), all_now(key)
     kind = type(x)
     if kind is Tracer or kind.__module__.partition(".")[0] == "funcad":
@@ -462,7 +468,12 @@ def item(x: Any, key: Any) -> Any:
     if type(key) is slice or not issubclass(kind, _ITEMS) and is_library(kind) and kind.__module__ != "os":
         observer.spread(x, 3)
         return x[key]
-    label = f"{place.label}[{key!r:.40}]"
+    return _read_item(observer, place, x, key)
+
+
+def _read_item(observer: Observer, place: Place, x: Any, key: Any) -> Any:
+    """What a list, a dict or the like holds, which was there before."""
+    kind, label = type(x), f"{place.label}[{key!r:.40}]"
     if hasattr(kind, "__missing__") and key not in x:
         observer.missing(place, "has", key, label)
         if raw_of(kind, "__missing__")[1] is not MISSING and is_users_function(raw_of(kind, "__missing__")[1]):

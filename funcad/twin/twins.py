@@ -22,7 +22,7 @@ from typing import Any
 
 from funcad.host.where import tracing
 from funcad.twin.hooks import Hooks, HookTable
-from funcad.twin.templates import Rewritten, Untwinnable, origin_of, rewritten_code
+from funcad.twin.templates import Origin, Rewritten, Untwinnable, origin_of, rewritten_code
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -109,8 +109,8 @@ def _with_code(f: types.FunctionType, code: types.CodeType) -> types.FunctionTyp
 
 def located_code(code: types.CodeType) -> types.CodeType:
     """The code that stands for a twin's in locations: the same lines at the same offsets, one for the twins of all traces."""
-    origin = origin_of(code)
-    return code if origin is None else origin.rewritten.code
+    constants = code.co_consts  # as `origin_of` does: this is asked for each equation
+    return constants[-1].rewritten.code if constants and type(constants[-1]) is Origin else code
 
 
 tracing.code_of, tracing.shown_code = located_code, shown_code

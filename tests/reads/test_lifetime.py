@@ -30,7 +30,7 @@ import funcad
 from funcad import grad, jit, vmap
 from funcad.jitted.jit_cache import MAX_PROGRAMS, MOST_STATES
 from funcad.memo import all_lines
-from funcad.reads import code_reads, refusals
+from funcad.reads import code_reads, refusals, run
 from funcad.show import compile_log
 from funcad.twin.twins import is_twin
 from tests.forked import CHECKOUT, in_a_child, needs_fork
@@ -407,6 +407,7 @@ def test_what_was_said_goes_with_the_code() -> None:
     del first
     said.clear()
     code_reads.reads_of.cache_clear()  # type: ignore[attr-defined]
+    run._names_in.cache_clear()  # type: ignore[attr-defined]
     gc.collect()
     assert len(refusals._said) == before
 
