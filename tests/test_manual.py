@@ -137,7 +137,8 @@ def public_modules() -> set[str]:
     """What users import, asked of the package: funcad's lazy modules, the table's namespaces, all of autograd's."""
     lazy = {f"funcad.{name}" for name in funcad._LAZY_MODULES if name != "scipy"}  # whose parts are among the namespaces
     autograd = {m.name for m in pkgutil.walk_packages(funcad.autograd.__path__, "funcad.autograd.")}
-    autograd -= {"funcad.autograd.scipy", "funcad.autograd.vspaces", "funcad.autograd.numpy.numpy_vjps"}  # in others
+    inner = ("scipy", "vspaces", "numpy.numpy_vjps", "nodes", "user_boxes", "direct_rows", "rule_tables")  # in others
+    autograd -= {f"funcad.autograd.{name}" for name in inner}
     tabled = {f"funcad.{name}" for name in NAMESPACES}
     return {"funcad", "funcad.tree", "funcad.errors", "funcad.config", *lazy, *tabled, *autograd}
 

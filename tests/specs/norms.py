@@ -22,4 +22,6 @@ SPECS = [
     spec(v.variance_p, v.variance, [(X,)], params={"axes": (1,)}, dtypes=("f4",), reference=lambda x: np.var(x, axis=1)),
     spec(v.variance_p, v.variance, [(X,), (np.ones((2, 1)),)], params={"axes": (0, 1), "ddof": 1}, dtypes=("f4",),
          reference=lambda x: np.var(x, ddof=1)),
+    spec(v.variance_slope_p, v.variance_slope_p, [(X,), (X[:, :1],)], params={"axes": (0,), "ddof": 0.5}, dtypes=("f4",),
+         reference=lambda x: 2 / (len(x) - 0.5) * (x - np.mean(x, axis=0))),
 ]
