@@ -19,9 +19,11 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.host.where import tracing
+from funcad.memo import weak_table
 
 from funcad.host.conversions import (  # isort: skip
-    WRITING_NAMES, WRITTEN_ATTRIBUTES, functions_behind, is_full, mark_of, needs_buffers, reached_from, referred, with_inner,
+    WRITING_NAMES, WRITTEN_ATTRIBUTES, functions_behind, is_full, makes_lists, mark_of, needs_buffers, reached_from, referred,
+    with_inner,
 )
 
 _CALLED = frozenset(  # names of what acts, or answers anew
@@ -44,6 +46,10 @@ _CALL = "PRECALL" if "PRECALL" in opmap else "CALL"  # where the arguments are o
 _JOINING = "array asarray concatenate stack vstack hstack dstack column_stack block meshgrid".split()
 
 
+_installed = weak_table("host.acting", "function of an installed package: may it act?")
+_hung = weak_table("host.lists", "function: the doors of what it gives lists are hung")
+
+
 def acts(f: Any) -> bool:
     """May it do something that shows outside, or read what such a thing changes?"""
     users = [inspect.unwrap(user) for user in functions_behind(f)]
@@ -58,6 +64,15 @@ def _is_known(f: Any) -> bool:
 
 
 def _acts(f: types.FunctionType) -> bool:
+    if "-packages" not in f.__code__.co_filename:
+        return _acts_now(f)
+    found = _installed.get(f)
+    if found is None:
+        found = _installed[f] = _acts_now(f)
+    return found  # type: ignore[no-any-return]
+
+
+def _acts_now(f: types.FunctionType) -> bool:
     codes = list(with_inner(f.__code__))
     if any([not _CALLED.isdisjoint(code.co_names) for code in codes]):
         return True
@@ -92,8 +107,10 @@ def _names(f: types.FunctionType) -> dict[str, Any]:
 
 def hang_for_lists(f: Any) -> None:
     """Doors of NumPy's functions that are given lists, of which it does not look into them."""
-    for g in reached_from(f):
-        for code in with_inner(g.__code__):
+    for g in [g for g in reached_from(f) if g not in _hung]:
+        _hung[g] = True
+        codes = list(with_inner(g.__code__))
+        for code in codes if any(map(makes_lists, codes)) else ():
             for function in StackOf(_names(g), code, g.__code__).listed:
                 if getattr(function, "__name__", None) not in _JOINING:
                     tracing.learned(function)

@@ -140,9 +140,13 @@ def begins_lending(f: Any) -> bool:
 def _may_start_again(f: Any) -> bool:
     """Does it write, or call what only a twin gives traced values? What it gives lists gets its doors at once."""
     codes = _codes_behind(f)
-    if any([_LIST in code.co_code[::2] or code.co_name == "<listcomp>" for code in codes]) and acting.acts(f):
+    if any(map(makes_lists, codes)) and acting.acts(f):
         acting.hang_for_lists(f)
     return needs_buffers(f) or any([not _OF_COMPILED.isdisjoint(code.co_names) for code in codes])
+
+
+def makes_lists(code: types.CodeType) -> bool:
+    return _LIST in code.co_code[::2] or code.co_name == "<listcomp>"
 
 
 def _forget(gone: Any, at: int, known: Any = plainly) -> None:  # a default: at Python's end the name is gone

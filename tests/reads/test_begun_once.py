@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import importlib.util
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 import funcad
 from funcad import grad, hessian, jacfwd, jit, jvp, make_jaxpr, value_and_grad, vjp, vmap
+from funcad.host import acting
 
 A0 = np.ones((3, 3))
 LOG: list[float] = []
@@ -241,3 +244,17 @@ def test_who_does_not_act_begins_as_it_is():
 
     assert not acts(f) and grad(f)(2.0) == 3.0
     assert id(f.__code__) in plainly and id(f.__code__) not in makers
+
+
+def test_a_library_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new function that calls into a library does not have all of that disassembled again."""
+    library, read = pytest.importorskip("hypothesis").strategies, []
+    monkeypatch.setattr(acting.dis, "get_instructions", lambda code, real=dis.get_instructions: read.append(code) or real(code))
+    counts = []
+    for _ in range(2):
+        read.clear()
+        f = lambda x: np.sum(np.array([x, x * x])) if library.floats else x
+        anew = types.FunctionType(f.__code__.replace(co_name="anew"), f.__globals__, "anew", None, f.__closure__)
+        assert grad(anew)(2.0) == 5.0
+        counts.append(len(read))
+    assert counts[1] * 4 < counts[0], counts

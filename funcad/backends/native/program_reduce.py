@@ -63,7 +63,8 @@ def reduce(
     total = Total("total", dtype, kind)
     ones = lambda name, axes, **more: [For(f"{name}{k}", 0, n, ONES, (), **more) for k, (n, _) in enumerate(axes)]
     n = (kept if across else gone)[-1][0]
-    lanes = 1 if n == 3 and not across else build.lanes_of(n, [dtype, *[v.dtype for v in inputs]])  # three are added as NumPy adds them
+    lanes = build.lanes_of(n, [dtype, *[v.dtype for v in inputs]])
+    lanes = lanes if across or n != 3 else 1  # three are added as NumPy adds them
     along = For("c", 0, n, VECTORS, (), rest=BACK, extent=n)
     if across:
         loops = [*ones("i", kept[:-1]), along._replace(ways=AT_ONCE), *ones("g", gone, totals=[total])]
