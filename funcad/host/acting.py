@@ -69,7 +69,7 @@ def _acts(f: types.FunctionType) -> bool:
     found = _installed.get(f)
     if found is None:
         found = _installed[f] = _acts_now(f)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _acts_now(f: types.FunctionType) -> bool:
