@@ -128,10 +128,17 @@ def test_what_cannot_go_is_named(jax: Any) -> None:
 
 
 def test_arguments_that_numpy_does_not_know(jax: Any) -> None:
-    with pytest.raises(TypeError, match="an array of bfloat16, which NumPy does not know"):
-        to_jax(plain)(jax.numpy.ones(3, jax.numpy.bfloat16))
+    with pytest.raises(TypeError, match="an array of int4, which NumPy does not know"):
+        to_jax(plain)(jax.numpy.ones(3, jax.numpy.int4))
     with pytest.raises(TypeError, match="an argument is a str, no array"):
         to_jax(plain)("x")
+
+
+def test_a_narrow_float_goes_and_keeps_its_dtype(jax: Any) -> None:
+    x = jax.numpy.asarray([0.5, 1.5, -2.0], jax.numpy.bfloat16)
+    f = to_jax(lambda x: np.sum(x * x))
+    assert f(x).dtype == jax.grad(f)(x).dtype == jax.numpy.bfloat16
+    assert f(x) == 6.5 and np.array_equal(jax.grad(f)(x), 2 * x)
 
 
 # -- JAX's functions in funcad
