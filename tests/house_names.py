@@ -24,7 +24,6 @@ SHARED_CLASSES = {
 }
 
 MANY_PARAMETERS = {
-    "backends/native/kernels.py _emit_part": LOOPS,
     "control/budgeted_scan.py _backwards": LOOPS,
     "control/budgeted_while.py _backwards": LOOPS,
     "nn/attention.py dot_product_attention": JAX,

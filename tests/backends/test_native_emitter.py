@@ -7,6 +7,7 @@ import itertools
 import math
 import pkgutil
 import platform
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import funcad.primitives
-from funcad.backends.native import ir, target
+from funcad.backends.native import ir, lane_memory, target
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
@@ -228,25 +229,34 @@ def test_weak_operands_are_converted() -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("lanes", [1, 4, 8])
 def test_memory(dtype: np.dtype, lanes: int) -> None:
-    """Contiguous, strided, reversed, splat and masked elements, read and written."""
+    """Adjacent and masked elements, and some that are a number of bytes apart, read and written."""
     x = samples(dtype, 128, 3)
     out = np.zeros(128, dtype)
-    for stride, name in ((1, None), (3, None), (-2, None), (0, None), (5, "%s"), (-1, "%s")):
-        for count in {lanes, max(lanes - 1, 1), 1}:
-            module = ir.Module()
-            function = ir.Function(module, "k", [("ptr", "%x"), ("ptr", "%y"), ("i64", "%s"), ("i64", "%n")])
-            emitter = Emitter(function, lanes, target.host())
-            mask = None if count == lanes else emitter.mask("%n")
-            lane = emitter.load(dtype, "%x", "0", name or stride, mask)
-            emitter.store(lane, "%y", "0", 1 if stride == 0 else name or stride, mask)
-            function.do("ret void")
-            module.add(function)
-            _call(module, x[60:].ctypes.data, out[60:].ctypes.data, stride, count)
-            expected = np.zeros(128, dtype)
-            for i in range(count):
-                expected[60 + i * (stride or 1)] = x[60 + i * stride]
-            assert out.tobytes() == expected.tobytes(), (stride, count)
-            out[:] = 0
+
+    def check(stride: int, count: int, write: Any) -> None:
+        module = ir.Module()
+        function = ir.Function(module, "k", [("ptr", "%x"), ("ptr", "%y"), ("i64", "%s"), ("i64", "%n")])
+        write(Emitter(function, lanes, target.host()))
+        function.do("ret void")
+        module.add(function)
+        out[:] = 0
+        _call(module, x[60:].ctypes.data, out[60:].ctypes.data, stride * dtype.itemsize, count)
+        expected = np.zeros(128, dtype)
+        for i in range(count):
+            expected[60 + i * stride] = x[60 + i * stride]
+        assert out.tobytes() == expected.tobytes(), (stride, count)
+
+    def adjacent(e: Emitter, mask: str | None) -> None:
+        e.store(e.load(dtype, "%x", "0", mask), "%y", "0", mask)
+
+    def apart(step: Any, e: Emitter) -> None:
+        lane_memory.scatter(e, lane_memory.gather(e, dtype, "%x", step), "%y", step)
+
+    check(1, lanes, lambda e: adjacent(e, None))
+    for count in {lanes, max(lanes - 1, 1), 1}:
+        check(1, count, lambda e: adjacent(e, e.mask("%n")))
+    for stride, step in ((3, 3 * dtype.itemsize), (-2, -2 * dtype.itemsize), (5, "%s"), (-1, "%s")):
+        check(stride, lanes, partial(apart, step))
 
 
 def _call(module: ir.Module, *arguments: int) -> None:

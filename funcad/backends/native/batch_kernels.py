@@ -54,7 +54,7 @@ class BatchLoop(Example):
         self.shared: dict[Var, np.ndarray] = {}  # what all examples read, in registers before the loop
         for v, pointer in self.pointers.items():
             if self.layouts[v] == "shared":
-                lanes_of_v = [self.e.load(v.aval.dtype, pointer, str(k), stride=0) for k in range(v.aval.size)]
+                lanes_of_v = [self.e.splat(self.e.one.load(v.aval.dtype, pointer, str(k))) for k in range(v.aval.size)]
                 self.shared[v] = array_of(lanes_of_v, v.aval.shape)
 
     def run(self, begin: Any, end: Any) -> None:
@@ -93,13 +93,7 @@ class BatchLoop(Example):
         return self.e.add(a, b)
 
     def multiply_add(self, a: Lane, b: Lane, total: Lane) -> Lane:
-        """In one instruction where the processor has it: contractions may round either way."""
-        e = self.e
-        if a.dtype.kind != "f" or not e.fused:
-            return e.add(total, e.mul(a, b))
-        kind = e.register(a.dtype)
-        name = f"llvm.fma.{e.suffix(e.element(a.dtype))}"
-        return Lane(a.dtype, (self.f.intrinsic(name, kind, (kind, a.name), (kind, b.name), (kind, total.name)),))
+        return self.e.multiply_add(a, b, total)
 
     # -- memory
 

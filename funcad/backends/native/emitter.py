@@ -252,6 +252,12 @@ class Emitter(ElementWriter):
             self.known.learn(name, out, *names)
         return Lane(dtype, (out,))
 
+    def multiply_add(self, a: Lane, b: Lane, total: Lane) -> Lane:
+        """total + a * b, in one instruction where the processor has it: contractions may round either way."""
+        if a.dtype.kind != "f" or not self.fused:
+            return self.add(total, self.mul(a, b))  # type: ignore[no-any-return]
+        return Lane(a.dtype, (self.intrinsic("fma", a.dtype, a.name, b.name, total.name),))
+
     # -- reductions over lanes
     def identity(self, kind: str, dtype: Any) -> Lane:
         """What changes nothing in `combine`."""

@@ -363,17 +363,18 @@ def kernel_text(
 ) -> str:
     """The module of one variant: `kernel` runs all elements, in parts if `split`: `part` runs lo..hi of the outermost axis."""
     module = ir.Module(may_contract(group.jaxpr))
+    nest = element_loops(group, modes, len(modes[0]) if modes else 1, unroll, nontemporal, far, over)
     totals = [i for i, v in enumerate(group.jaxpr.outputs) if v in group.sums]
     kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
     numbers = _word(kernel, "%slots", len(group.jaxpr.inputs), "ptr")
     if not split:
-        _emit_part(kernel, group, host, lanes, unroll, modes, nontemporal, far, over, "0", None)
+        _emit_part(kernel, group, host, lanes, modes, nest, bool(nontemporal), "0", None)
         kernel.do("ret i32 0")
         module.add(kernel)
         return module.text()
     kernel.attributes = ir.RUNS_ONCE
     part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
-    _emit_part(part, group, host, lanes, unroll, modes, nontemporal, far, over, "%lo", "%hi")
+    _emit_part(part, group, host, lanes, modes, nest, bool(nontemporal), "%lo", "%hi")
     part.do("ret void")
     module.add(part)
     runner, size = _word(kernel, numbers, RUNNER, "ptr"), _word(kernel, numbers, PART)
@@ -405,17 +406,7 @@ def kernel_text(
 
 
 def _emit_part(
-    f: ir.Function,
-    group: Group,
-    host: Any,
-    lanes: int,
-    unroll: int,
-    modes: Any,
-    nontemporal: Any,
-    far: bool,
-    over: bool,
-    lo: str,
-    hi: Any,
+    f: ir.Function, group: Group, host: Any, lanes: int, modes: Any, nest: Any, past: bool, lo: str, hi: str | None
 ) -> None:
     """The loops over lo..hi; accumulations go to their slots, or, if there is `hi`, to the arena, at the number of the part."""
     n_in, ndim, outputs = len(group.jaxpr.inputs), len(modes[0]) if modes else 1, group.jaxpr.outputs
@@ -435,8 +426,8 @@ def _emit_part(
         places |= {k: _bytes(f, "%arena", f.put(f"add i64 {first}, {j}")) for j, k in enumerate(totals)}
     memory = {("in", k): Memory(pointers[i]) for k, (i, _) in enumerate(group.accesses)}
     memory |= {("out", k): Memory(place) for k, place in places.items()}
-    NestPrinter(f, host, lanes, memory, names).write(element_loops(group, modes, ndim, unroll, nontemporal, far, over))
-    if nontemporal:  # other threads must see what was written past the caches
+    NestPrinter(f, host, lanes, memory, names).write(nest)
+    if past:  # other threads must see what was written past the caches
         if platform.machine().lower() in ("x86_64", "amd64", "i686", "i386"):
             f.do(f"call void {f.module.declare('llvm.x86.sse.sfence', 'void', [])}()")
         else:

@@ -29,14 +29,6 @@ def _address(e: Any, dtype: np.dtype, pointer: str, index: str) -> str:
     return e.put(f"getelementptr {kind}, ptr {pointer}, i64 {index}")
 
 
-def _lane_index(e: Any, index: str, stride: int | str, position: int) -> str:
-    if position == 0:
-        return index
-    if is_a(stride, int):
-        return e.put(f"add i64 {index}, {stride * position}")
-    return e.put(f"add i64 {index}, {e.put(f'mul i64 {stride}, {position}')}")
-
-
 def _read(e: Any, kind: str, size: int, n: int, address: str, mask: str | None) -> str:
     """n elements at an address, as a value of memory's type."""
     vector = kind if n == 1 else f"<{n} x {kind}>"
@@ -59,18 +51,10 @@ def _pairs(e: Any, value: str) -> str:
     return e.put(f"shufflevector <{n} x i1> {value}, <{n} x i1> poison, <{2 * n} x i32> <{order}>")
 
 
-def load(e: Any, dtype: Any, pointer: str, index: str, stride: int | str = 1, mask: str | None = None) -> Lane:
-    """The elements at index, index + stride, ... of an array that begins at `pointer`; lanes that are off are zero.
-
-    `index` is an i64 (a name or a number), `stride` counts elements: 1 reads a vector, 0 one value for every lane, any
-    other number or a name reads lane by lane.
-    """
+def load(e: Any, dtype: Any, pointer: str, index: str, mask: str | None = None) -> Lane:
+    """The elements from an index on of an array that begins at `pointer`; lanes that are off are zero."""
     dtype = np.dtype(dtype)
     kind, size = _memory(dtype)
-    if stride == 0 and e.lanes > 1:
-        return e.splat(e.one.load(dtype, pointer, index))
-    if stride != 1 and e.lanes > 1:
-        return _gather(e, dtype, pointer, index, stride, mask)
     address = _address(e, dtype, pointer, index)
     n = e.lanes
     if n == 1:
@@ -111,19 +95,6 @@ def _guarded_load(e: Any, dtype: np.dtype, pointer: str, index: str, mask: str) 
     return Lane(dtype, tuple([function.load(f"phi {kind} [{p}, %{inside}], [{z}, %{before}]") for p, z in pairs]))
 
 
-def _gather(e: Any, dtype: np.dtype, pointer: str, index: str, stride: int | str, mask: str | None) -> Lane:
-    one = e.one
-    element = element_of(dtype)
-    vector = e.vector(element)
-    parts = ["zeroinitializer" if mask is not None else "poison"] * (2 if dtype.kind == "c" else 1)
-    for i in range(e.lanes):
-        at = _lane_index(e, index, stride, i)
-        on = None if mask is None else e.put(f"extractelement <{e.lanes} x i1> {mask}, i64 {i}")
-        found = one.load(dtype, pointer, at, mask=on)
-        parts = [e.put(f"insertelement {vector} {v}, {element} {p}, i64 {i}") for v, p in zip(parts, found.parts)]
-    return Lane(dtype, tuple(parts))
-
-
 def gather(e: Any, dtype: np.dtype, pointer: str, step: Any) -> Lane:
     """The elements at a pointer and so many bytes further each."""
     found = [e.one.load(dtype, _further(e, pointer, step, i), "0").parts for i in range(e.lanes)]
@@ -154,23 +125,16 @@ def store(
     lane: Lane,
     pointer: str,
     index: str,
-    stride: int | str = 1,
     mask: str | None = None,
     nontemporal: bool = False,
 ) -> None:
-    """Write the lanes to index, index + stride, ...; lanes that are off are not touched.
+    """Write the lanes from an index on; lanes that are off are not touched.
 
     `nontemporal` bypasses the caches: the address must then be a multiple of the vector's size in bytes.
     """
     dtype = lane.dtype
     kind, size = _memory(dtype)
     n = e.lanes
-    if n > 1 and stride != 1:
-        one = e.one
-        for i in range(n):
-            on = None if mask is None else e.put(f"extractelement <{n} x i1> {mask}, i64 {i}")
-            one.store(e.extract(lane, i), pointer, _lane_index(e, index, stride, i), mask=on)
-        return
     if n == 1 and mask is not None:
         with e.function.when(mask):
             store(e, lane, pointer, index)

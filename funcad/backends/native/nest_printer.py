@@ -256,12 +256,6 @@ class NestPrinter:
 
     # -- totals
 
-    def product(self, e: Emitter, a: Lane, b: Lane, total: Lane) -> Lane:
-        """total + a * b, in one instruction where the processor has it: contractions may round either way."""
-        if a.dtype.kind != "f" or not e.fused:
-            return e.add(total, e.mul(a, b))
-        return Lane(a.dtype, (e.intrinsic("fma", a.dtype, a.name, b.name, total.name),))
-
     def fold(self, s: Fold) -> None:
         """A step of a total; both factors of a product lose the lanes outside, where one may be infinite."""
         total, e = self.totals[s.total], self.emitter(self.ways)
@@ -275,7 +269,7 @@ class NestPrinter:
                 lanes = [e.select(Lane(BOOL, (mask,)), x, nothing) for x in lanes]
             before = self.registers.get(key)
             if s.times is not None:
-                self.registers[key] = self.product(e, *lanes, before or e.identity("add", total.dtype))
+                self.registers[key] = e.multiply_add(*lanes, before or e.identity("add", total.dtype))
             else:
                 self.registers[key] = lanes[0] if before is None else e.combine(total.kind, before, lanes[0])
 
@@ -292,7 +286,7 @@ class NestPrinter:
                     if s.times is None:
                         terms += lanes
                     else:
-                        total = self.product(e, *lanes, total)
+                        total = e.multiply_add(*lanes, total)
             if terms:
                 total = e.combine(s.kind, total, tree(e, s.kind, terms))
             e.store(total, pointer, index)
