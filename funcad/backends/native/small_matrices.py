@@ -17,6 +17,7 @@ import numpy as np
 
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.ir import Module
+from funcad.backends.native.lane_memory import gather, scatter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.shared_functions import address, fma, new_function, rounded, shared
 from funcad.backends.native.target import lanes_of
@@ -326,13 +327,13 @@ def _moving(name: str) -> Callable[[Any, np.dtype], str]:
 
     def text(host: Any, dtype: np.dtype) -> str:
         w = MatrixRows(host, dtype, name, "i64 %count, ptr %x, ptr %y", True)
-        element, lanes = w.e.element(dtype), w.e.lanes
+        element, step = w.e.element(dtype), w.f.put(f"mul i64 %count, {dtype.itemsize}")
         with w.f.loop(0, "%count") as loop:
             start = w.f.put(f"getelementptr {element}, ptr %x, i64 {loop.index}")
             if name == "gather_lanes":
-                w.put(w.e.load(dtype, start, "0", "%count" if lanes > 1 else 1).name, "%y", loop.index, None)
+                w.put(gather(w.e, dtype, start, step).name, "%y", loop.index, None)
             else:
-                w.e.store(Lane(dtype, (w.element("%y", loop.index, None),)), start, "0", "%count" if lanes > 1 else 1)
+                scatter(w.e, Lane(dtype, (w.element("%y", loop.index, None),)), start, step)
             loop.next()
         w.f.do("ret i64 1")
         w.module.add(w.f)
