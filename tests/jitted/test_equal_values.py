@@ -212,13 +212,14 @@ def test_paths_that_see_no_order_are_of_all_orders():
 @pytest.mark.parametrize("values", [(0.5, 1.5, 2.5, 0.2, 3.5), (2.5, 0.5, 3.5, 1.5), (1.5, 1.2, 0.4, 7.0)], ids=range(3))
 def test_a_later_path_that_sees_the_order(f: Any, values: tuple):
     jitted, slope = fc.jit(f), fc.jit(fc.grad(lambda d: late(d) * 2.0))
+    before = jitted.cache_info().misses  # the programs of a function are shared with what jitted it before
     for i in range(4):
         for a in values:
             for d in dicts_of(a)[:: 1 - 2 * (i % 2)]:
                 assert found(jitted(dict(d))) == found(f(dict(d)))
                 assert found(slope(d)) == found(fc.grad(lambda d: late(d) * 2.0)(d))
     info = jitted.cache_info()
-    assert info.misses <= 2 * len(ORDERS) and info.currsize <= len(ORDERS)
+    assert info.misses - before <= 2 * len(ORDERS) and info.currsize <= len(ORDERS)
 
 
 def test_two_threads_with_two_orders():
