@@ -6,6 +6,7 @@ A function that gives no float (`isnan`, `floor`) reads the value if there is on
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.python_numbers import checked
 
 _DOUBLE, _COMPLEX = np.dtype(float), np.dtype(complex)
+_PYTHON = {"b": np.dtype(bool), "i": np.dtype(np.int64), "f": _DOUBLE, "c": _COMPLEX}
 
 
 def _number(x: Any, name: str) -> Any:
@@ -39,9 +41,9 @@ def _as_python(x: Any) -> Any:
     """A result as one of Python's numbers: it adapts to the dtype of what it meets."""
     if type(x) is tuple:
         return tuple([_as_python(v) for v in x])
-    if type(x) is not Tracer or x.dtype.kind not in "fc":
+    if type(x) is not Tracer or x.aval.weak:
         return x
-    return convert_p(x, dtype=_DOUBLE if x.dtype.kind == "f" else _COMPLEX, weak=True)
+    return convert_p(x, dtype=_PYTHON[x.dtype.kind], weak=True)
 
 
 def _checked(formula: Callable[..., Any]) -> Maker:
@@ -76,9 +78,9 @@ def _read(formula: Callable[..., Any], refuses: bool = False) -> Maker:
             if Tracer not in map(type, values):
                 return original(*values, **kwargs)
             if not refuses:
-                return formula(*numbers, **kwargs)
+                return _as_python(formula(*numbers, **kwargs))
             with np.errstate(all="ignore"):
-                return checked(formula(*numbers), *numbers, function=name)
+                return _as_python(checked(formula(*numbers), *numbers, function=name))
 
         return holds_traced, own
 
@@ -86,13 +88,20 @@ def _read(formula: Callable[..., Any], refuses: bool = False) -> Maker:
 
 
 def _of_sequences(formula: Callable[..., Any]) -> Maker:
+    """The formula of arrays of doubles, which are what `math` makes of a sequence's numbers."""
+
     def answer(name: str, original: Callable[..., Any]) -> Answer:
-        def own(*args: Any, **kwargs: Any) -> Any:
-            return formula(*[ours("numpy.array")(list(a)) for a in args], **kwargs)
+        def own(*args: Any) -> Any:
+            return _as_python(formula(*[ours("numpy.array")([_number(x, name) for x in a], dtype=float) for a in args]))
 
         return holds_traced, own
 
     return answer
+
+
+def _multiplied(name: str, original: Callable[..., Any]) -> Answer:
+    """`math.prod`: the operator, one number after the other."""
+    return holds_traced, lambda xs, /, *, start=1: functools.reduce(operator.mul, xs, start)
 
 
 def _whole(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,10 +114,6 @@ def _special(name: str) -> Callable[..., Any]:
 
 def _log(x: Any, base: Any = None) -> Any:
     return np.log(x) if base is None else np.log(x) / np.log(base)
-
-
-def _product(x: Any, *, start: Any = 1) -> Any:
-    return start * np.prod(x)
 
 
 def _close(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
@@ -138,7 +143,7 @@ MATH: dict[str, Maker] = {
     "trunc": _read(_whole(np.trunc), refuses=True),
     "ulp": _read(lambda x: np.nextafter(np.abs(x), np.inf) - np.abs(x)),
     "fsum": _of_sequences(np.sum),
-    "prod": _of_sequences(_product),
+    "prod": _multiplied,
     "sumprod": _of_sequences(np.dot),
     "dist": _of_sequences(lambda p, q: np.sqrt(np.sum((p - q) ** 2))),
 }

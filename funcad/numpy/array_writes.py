@@ -144,6 +144,8 @@ def real_of(x: Any) -> Any:
 
 def imag_of(x: Any) -> Any:
     """`x.imag`, a view; of real numbers zeros that nobody can write."""
+    if type(x) is Tracer and x.aval.weak and x.dtype.kind != "c":
+        return 0.0 if x.dtype.kind == "f" else 0
     out = elementwise.imag(x)
     if x.dtype.kind != "c" and type(out) is not Tracer:
         out = np.asarray(out) if is_array(x) and is_a(out, np.generic) else out  # of an array of rank 0, one, too

@@ -293,7 +293,9 @@ PROPERTIES = {
 
 
 def _is_integer(x: Any) -> Any:
-    return True if x.dtype.kind in "biu" else np.logical_and(np.isfinite(x), np.floor(x) == x)
+    if x.dtype.kind in "biu":
+        return True
+    return convert_p(np.logical_and(np.isfinite(x), np.floor(x) == x), dtype=np.dtype(bool), weak=True)
 
 
 # What Python's and NumPy's numbers have beside, where the number that x stands for has it.
@@ -720,12 +722,21 @@ def invert(x: Any) -> Any:
 
 def round_(x: Any, digits: Any = None) -> Any:
     """`round(x)`: an integer, which has no derivative; with digits a float of which the derivative is 0."""
+    weak, kind = x.aval.weak, x.dtype.kind
+    if weak and kind == "c" or shape_of(x) or is_array(x):
+        name = "complex" if weak else "numpy.ndarray"
+        raise TypeError(f"type {name} doesn't define __round__ method" + "; use np.round(x)" * (not weak))
+    if digits is not None and weak and kind == "f":
+        return python_numbers.round_p(x, digits=operator.index(digits))
     if digits is not None:
-        return elementwise.round_(x, digits)
-    if shape_of(x):
-        raise TypeError("round() of an array: use np.round(x)")
+        rounded = elementwise.round_(x, digits)
+        return convert_p(rounded, dtype=_INT, weak=True) if weak else rounded
     value = concrete_value(x)
-    return round(value) if type(value) is not Tracer else convert(elementwise.round_(x), _INT)
+    if type(value) is not Tracer:
+        return round(value)
+    rounded = elementwise.round_(x)
+    whole = convert_p(rounded, dtype=_INT, weak=True)
+    return python_numbers.checked(whole, rounded, function="round") if kind == "f" else whole
 
 
 def contains(x: Any, item: Any) -> Any:

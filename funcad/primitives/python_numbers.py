@@ -22,7 +22,7 @@ import numpy as np
 from funcad.host.devices import namespace_of
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
-from funcad.primitives.families import exact_square
+from funcad.primitives.families import elementwise, exact_square
 from funcad.primitives.shape import broadcast_leading
 
 
@@ -32,7 +32,7 @@ class NotTheSame(ArithmeticError):
 
 _FITS = 2.0**63  # floats below have whole parts of 64 bits
 _KINDS = {"b": int, "i": int, "u": int, "f": float, "c": complex}
-OPERATORS = {"/": operator.truediv, "//": operator.floordiv, "%": operator.mod, "**": operator.pow}
+OPERATORS = {"/": operator.truediv, "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "round": round}
 
 
 def _named(function: str) -> Any:
@@ -80,3 +80,14 @@ checked = Primitive(
     asserts=True,
     may_share=True,
 )
+
+
+def _round_impl(xp: Any, x: Any, *, digits: int) -> Any:
+    if type(x) is float or type(x) is np.float64:
+        return round(float(x), digits)
+    host = x if xp is np else x.get()
+    return xp.asarray([round(v, digits) for v in host.ravel().tolist()], x.dtype).reshape(x.shape)
+
+
+# Python's `round(x, digits)`, the float nearest to the decimal number, where np.round multiplies, rounds and divides
+round_p = elementwise("python_round", _round_impl, [None], weak=True)
