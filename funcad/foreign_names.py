@@ -46,6 +46,8 @@ def mirror(
 
     def get(name: str) -> Any:
         if not name.startswith("__") or name == "__version__":
+            if name in vars(sys.modules[own]):  # found before: a copy of the module asks, as twins have (reads/)
+                return vars(sys.modules[own])[name]
             if hasattr(sys.modules[own], "__path__") and importlib.util.find_spec(f"{own}.{name}"):
                 return importlib.import_module(f"{own}.{name}")  # which sets the attribute
             for path in paths:

@@ -17,7 +17,8 @@ from funcad import config as funcad_config
 from funcad.doors import modules
 from funcad.doors.door_table import IN_MODULES
 from funcad.host import where
-from funcad.jitted import account, first_calls
+from funcad.jitted import first_calls
+from funcad.jitted.account import COSTS
 from funcad.reads import code_reads
 from funcad.reads.refusals import forget_warnings
 from tests import workers
@@ -28,7 +29,7 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 DEFAULTS = type(where.state)
-ACCOUNT = {"FREE": account.FREE, "FIRST_LOOK": account.FIRST_LOOK}
+ACCOUNT = {name: COSTS[name] for name in ("free", "first look")}
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads them
@@ -82,10 +83,10 @@ def learning_fast() -> Iterator[None]:
     However long they are, what is spent on their programs is not to be repaid first: a test of jit is one of programs.
     """
     with pytest.MonkeyPatch.context() as m:
-        for free in ("FREE", "FIRST_LOOK"):
-            m.setattr(account, free, float("inf"))
+        for free in ACCOUNT:
+            m.setitem(COSTS, free, float("inf"))
         m.setattr(first_calls, "OBSERVES", False)
-        m.setattr(account, "CALL", 0.0)
+        m.setitem(COSTS, "call", 0.0)
         yield
 
 
@@ -93,7 +94,7 @@ def learning_fast() -> Iterator[None]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What jit spends is repaid first, as outside of the tests."""
     for name, number in ACCOUNT.items():
-        monkeypatch.setattr(account, name, number)
+        monkeypatch.setitem(COSTS, name, number)
 
 
 @pytest.fixture(scope="module", autouse=True)

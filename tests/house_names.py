@@ -24,8 +24,6 @@ SHARED_CLASSES = {
 }
 
 MANY_PARAMETERS = {
-    "control/budgeted_scan.py _backwards": LOOPS,
-    "control/budgeted_while.py _backwards": LOOPS,
     "nn/attention.py dot_product_attention": JAX,
     "primitives/convolution.py conv_general_dilated": JAX,
     "scipy/integrate/initial_values.py solve_bvp": SCIPY,

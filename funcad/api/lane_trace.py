@@ -14,6 +14,7 @@ so operations on them run as if this one was not there; after `left` nothing run
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -22,12 +23,13 @@ import numpy as np
 
 from funcad.api.value_reads import asked
 from funcad.errors import FuncadError, LanesError
-from funcad.host.devices import namespace_of
+from funcad.host.devices import deliver, enter, error_mode, namespace_of, pending, restore_warnings
+from funcad.host.locks import NO_LOCKS, Locks
 from funcad.host.real_types import dtype_kind, strided
-from funcad.host.where import is_stored, open_traces, state
+from funcad.host.where import is_stored, open_traces, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
-from funcad.ir.trace import AbstractTrace
+from funcad.ir.trace import AbstractTrace, next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers
 from funcad.primitives.basic_indexing import gather
@@ -35,9 +37,10 @@ from funcad.primitives.families import keeps_operands
 from funcad.primitives.loop import map_entries
 from funcad.primitives.placement import on_device_of
 from funcad.transforms.batch import batch_step
-from funcad.unjitted.strides import layouts_of
+from funcad.unjitted.strides import Given, layouts_of
 
 _OPERATION = 20.0  # microseconds, see `LaneTrace._count`
+_new: Any = object.__new__
 _MANY = 4096  # equations that are remembered, for who asks how a value lies in memory
 
 
@@ -72,13 +75,23 @@ class LaneTrace(AbstractTrace):
     """One run of the function, on the lanes numbered `lanes`; `work` is told what it leaves."""
 
     __slots__ = (
-        *("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "around", "spent", "alone"),
-        "tape",
+        *("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "spent", "alone"),
+        *("tape", "turned", "outside_of"),
     )
     of_lanes = True
 
     def __init__(self, work: Any, lanes: np.ndarray, values: Sequence[Any], mapped: Sequence[bool], log: Sequence[tuple] = ()):
-        super().__init__("vmap")
+        # as `AbstractTrace.__init__` does, which costs calls
+        self.level, self.name, self.closed = next_level(), "vmap", False
+        self.modes = self.mode = self.layouts = self.tries = self.around = None
+        self.filters = warnings.filters
+        self.array = np.ndarray if state.abstract is None else state.abstract.array
+        self.equations, self.inputs, self.hoisted = [], [], []
+        self.stands_for, self.captured, self.makers, self.results = {}, {}, {}, {}
+        self.asked = self.seeded = False
+        self.n_makers = self.looks = 0
+        self.locks, self.given = NO_LOCKS, _new(Given)
+        self.given.values, self.given.lanes, self.given.asked, self.given.commits = values, mapped, set(), False
         self.work = work
         self.lanes = lanes
         self.kept: list[np.ndarray] = []  # of each split, which of the lanes before it went on
@@ -89,17 +102,39 @@ class LaneTrace(AbstractTrace):
         self.log = list(log)  # (lanes, results) of each collective before the split that these lanes come from
         self.logged = 0
         self.spent = self.alone = 0.0
-        self.around = state.abstract, state.staging, state.axis_env  # how it is outside
+        self.outside_of = state.abstract, state.staging, state.axis_env  # how it is outside
         self.recorder = self
         self.tape = None  # of the gradient whose function runs
+        self.turned = False
+
+    def protect(self, x: Any) -> Any:
+        """A captured array, as well locked as can be until the trace closes."""
+        if self.locks is NO_LOCKS:
+            self.locks = Locks()
+        return self.locks.guard(x)
 
     def new_inputs(self, avals: Sequence[Any]) -> list[Tracer]:
-        return self._inputs(super().new_inputs(avals))
+        source, tracers = user_source(), []
+        for x, mapped in zip(self.values, self.mapped):
+            variable = _new(Var)
+            if type(x) is np.ndarray and x.dtype.isbuiltin == 1:
+                aval = Aval(x.shape[1:] if mapped else x.shape, x.dtype)
+            else:
+                aval = aval_of(x).unbatched() if mapped else aval_of(x)  # type: ignore[assignment]
+            variable.aval = Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval
+            self.inputs.append(variable)
+            if not aval.shape:
+                self.stands_for[variable] = None if mapped else x  # a lane of an array is a number
+            found, tracer = _new(_Values), _new(Tracer)
+            found.value, found.step, found.made = x, 0 if mapped else None, None
+            tracer.owner, tracer.atom, tracer.tangent, tracer.source = self, variable, found, source
+            tracer.primal = tracer.box = None
+            tracer.aval = variable.aval
+            tracers.append(tracer)
+        return tracers
 
     def same_inputs(self) -> list[Tracer]:
-        return self._inputs(super().same_inputs())
-
-    def _inputs(self, tracers: list[Tracer]) -> list[Tracer]:
+        tracers = super().same_inputs()
         for tracer, x, mapped in zip(tracers, self.values, self.mapped):
             tracer.tangent = _Values(x, 0 if mapped else None)
         return tracers
@@ -160,59 +195,81 @@ class LaneTrace(AbstractTrace):
             if captured and type(out) is np.ndarray and any([np.may_share_memory(a, out) for a in captured]):
                 out = out.copy(order="K")  # the user may write into what was captured
             keeps = primitive.square is not None and keeps_operands(primitive, args, params, i)
+            self.turned = self.turned or keeps
             made = (primitive, [self.protect(snapshot(a)) for a in args], params, i) if keeps else None
             result.tangent = _Values(out, step if b else None, made)
             self._count(result.atom.aval)
         return traced
 
-    def at_once(
-        self, primitive: Any, operation: Any, operands: tuple, aval: Aval, params: Any, source: Any, reduced: Any = None
-    ) -> Tracer | None:
-        """The result, of this aval, of a ufunc of lanes, arrays and numbers of one float dtype, or of its `reduce` over axes.
+    def at_once(self, tape: Any, primitive: Any, operation: Any, operands: tuple, aval: Aval, params: Any, source: Any) -> Any:
+        """The result, of this aval, of a ufunc of lanes, arrays and numbers of one float dtype, or of a reduction of lanes.
 
-        `reduced` is the shape of what is reduced. None: lanes raise, or there are values of outer traces, so a rule is to say.
+        None: lanes raise, or there are values of outer traces, so a rule is to say. What is made here is made without a call.
         """
         if self.left:
             raise Leave(self)
-        values, atoms, lanes = [], [], 0
-        rank = len(aval.shape if reduced is None else reduced)
+        values, atoms, step = [], [], None
+        now, rank = len(self.kept), len(aval.shape)
         for x in operands:
-            value, atom = x, None
-            if type(x) is Tracer:
-                if x.owner is not self:
+            if type(x) is not Tracer:
+                values.append(x)
+                atoms.append(self.atom(x))
+                continue
+            if x.owner is not self:
+                return None
+            held = x.tangent
+            value = held.value
+            if held.step is not None:
+                if held.step != now:
+                    value, _ = self.held(x)
+                if type(value) is not np.ndarray:
                     return None
-                atom, found = x.atom, x.tangent
-                value, lane = (found.value, True) if found.step == len(self.kept) else self.held(x)
-                if lane:
-                    lanes = 1
-                    if type(value) is not np.ndarray:
-                        return None
-                    # a lane of lower rank lines up with the others from its last axis
-                    if value.ndim <= rank:
-                        value = value.reshape(len(value), *[1] * (rank + 1 - value.ndim), *value.shape[1:])
-                elif type(value) is Tracer:
-                    return None
+                step = now
+                # a lane of lower rank lines up with the others from its last axis
+                if value.ndim <= rank:
+                    value = value.reshape(len(value), *[1] * (rank + 1 - value.ndim), *value.shape[1:])
+            elif type(value) is Tracer:
+                return None
             values.append(value)
-            atoms.append(self.atom(x) if atom is None else atom)
+            atoms.append(x.atom)
+        mode = error_mode()
+        token = enter(tape.user_line_mode) if mode is tape.mode and tape.user_line_mode is not None else tape._enter()
         try:
-            if reduced is None:
-                out = operation(*values)
-            else:
-                axes = tuple([i + lanes for i in params["axes"]])
-                out = operation(values[0], axis=axes if len(axes) > 1 else axes[0])
+            out = operation(*values)
         # the user's errstate asks for it: the rule finds the lanes that raise
         except FloatingPointError:
             return None
-        output = Var(aval)
+        finally:
+            if token is not None:
+                restore_warnings(token)
+                if pending:
+                    deliver(primitive, operands)
+        output, found, result = _new(Var), _new(_Values), _new(Tracer)
+        output.aval = aval
         self.equations.append(tuple.__new__(Equation, (primitive, tuple(atoms), params, (output,), source)))
-        keeps = primitive.square is not None and keeps_operands(primitive, operands, params)
-        made = (primitive, operands, params, 0) if keeps else None
-        self._count(aval)
-        return Tracer(self, output, None, _Values(out, len(self.kept) if lanes else None, made), source)
+        found.value, found.step, found.made = out, step, None
+        if primitive.turns:
+            self.turned = True
+        if self.turned and keeps_operands(primitive, operands, params):
+            found.made = primitive, operands, params, 0
+        self.spent += _OPERATION + out.size / 1000
+        # it is differentiated
+        self.alone += _OPERATION / 6
+        result.owner, result.atom, result.tangent, result.source = self, output, found, source
+        result.primal = result.box = None
+        result.aval = aval
+        return result
 
-    def of_values(self, value: np.ndarray) -> Tracer:
-        """An array of one value for each lane, as one of this trace's."""
-        return Tracer(self, Var(Aval(value.shape[1:], value.dtype)), None, _Values(value, len(self.kept)))
+    def of_values(self, value: np.ndarray, like: Any = None) -> Tracer:
+        """An array of one value for each lane, as one of this trace's; `like`: what may have its aval."""
+        variable, held, result = _new(Var), _new(_Values), _new(Tracer)
+        own = type(like) is Tracer and like.owner is self and like.atom.aval.dtype is value.dtype
+        variable.aval = like.atom.aval if own else Aval(value.shape[1:], value.dtype)
+        held.value, held.step, held.made = value, len(self.kept), None
+        result.owner, result.atom, result.tangent = self, variable, held
+        result.primal = result.source = result.box = None
+        result.aval = variable.aval
+        return result
 
     def decide(self, condition: Tracer) -> bool:
         """Does it hold everywhere, in all lanes? False where nobody can say."""
@@ -270,7 +327,7 @@ class LaneTrace(AbstractTrace):
     def outside(self, f: Any, *args: Any) -> Any:
         """`f(*args)` as if this trace was not open."""
         saved = state.abstract, state.staging, state.axis_env, state.batching
-        state.abstract, state.staging, state.axis_env = self.around
+        state.abstract, state.staging, state.axis_env = self.outside_of
         if self.axis_name is not None:
             state.batching = self.axis_name  # the user's rules may have collectives, too
         open_traces.discard(self.level)

@@ -38,7 +38,6 @@ from funcad.primitives.basic_indexing import basic_index, gather
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_leading, concatenate
 from funcad.unjitted.following import with_value
-from funcad.unjitted.strides import Given
 from funcad.writes.plain import lent
 
 FEW = 64  # lanes that may run in a loop at once
@@ -48,7 +47,9 @@ MANY_KINDS = 1024
 LOSS = 0.03  # of what a loop over all lanes costs: what batches may cost without finishing lanes
 
 _NUMBER = tree.structure(0.0)
-_asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
+_arange = np.arange
+_new: Any = object.__new__
+asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
 _apart: dict[tuple, int] = {}  # few lanes that all went their own way (`_Work._kind`) -> in how many calls they will be a loop
 
 
@@ -102,17 +103,17 @@ def may_split(leaves: Sequence[Any]) -> bool:
 
 def asks(f: Any) -> bool:
     """Is f to run with values at once? What runs inside of such a function does as well: it must do the same each time."""
-    return type(state.abstract) is LaneTrace or bool(_asking) and not _asking.isdisjoint(marks_of(f))
+    return type(state.abstract) is LaneTrace or bool(asking) and not asking.isdisjoint(marks_of(f))
 
 
 def learn(f: Any) -> None:
-    _asking.update(marks_of(f))
+    asking.update(marks_of(f))
 
 
 def run_split(
     f: Any,
     in_tree: Any,
-    flat: Callable[..., list],
+    flat: Callable[..., list] | None,
     store: OutTree,
     leaves: Sequence[Any],
     mapped: Sequence[bool],
@@ -122,7 +123,8 @@ def run_split(
 ) -> Any:
     """What `flat` gives for all lanes, and which of its results have one row for each lane.
 
-    `first`: it has not asked for a value yet. Then the result is None if it has an effect before lanes part.
+    `flat` is None where the leaves, which are arrays, are f's arguments. `first`: it has not asked for a value yet. Then the
+    result is None if it has an effect before lanes part.
     """
     work = _Work(f, flat, store, leaves, mapped, size, axis_name, in_tree)
     try:
@@ -134,6 +136,10 @@ def run_split(
         if first and work.runs < 2 and not work.todo:
             return None
         work.run_one_by_one()
+    part = work.parts[0]
+    store.tree = part.tree
+    if len(work.parts) == 1 and type(part.lanes) is np.ndarray and len(part.lanes) == size:
+        return part.outs, part.mapped
     return work.joined()
 
 
@@ -180,11 +186,11 @@ class _Work:
         self.parts: list[_LanesPart] = []
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
-        self.alone = axis_name is None and not state.checked and not on_device(leaves)
+        self.alone = axis_name is None and not state.checked and (flat is None or not on_device(leaves))
         self.outer = state.before_effect  # of the lanes around these, which are told first: they may be traced without values
         self.met = False  # has it met an effect, which the lanes have one after the other?
         self.in_tree = in_tree
-        self.direct: bool | None = None  # are the leaves the arguments? None: not looked yet
+        self.direct: bool | None = flat is None or None  # are the leaves the arguments? None: not looked yet
         self.writes: bool | None = None  # does f write into arrays? None: not looked yet
         self.runs = 0  # of batches
         self.lost = self.longest = 0.0  # see `_settle`
@@ -238,7 +244,7 @@ class _Work:
         return frozenset(marks_of(self.f)), self.size, *map(shape_of, self.leaves)
 
     def run(self) -> None:
-        every = np.arange(self.size)
+        every = _arange(self.size)
         alone = []  # in the end, in their order
         few = self.size <= FEW and self.alone and self.plain
         if few and _apart and (key := self._kind()) in _apart:
@@ -254,7 +260,8 @@ class _Work:
                 _, _, lanes, log, gain = heapq.heappop(self.todo)
                 if self.failed is not None:
                     lanes = lanes[lanes < self.failed[0]]
-                if len(lanes) and self._loops(len(lanes), gain):
+                # the first batch is of all lanes
+                if len(lanes) and (self.runs or self.size == 1) and self._loops(len(lanes), gain):
                     alone.append(lanes)
                 elif len(lanes) or not self.size:
                     self._run_together(lanes, log)
@@ -303,13 +310,20 @@ class _Work:
             values = [at_lanes(x, lanes) if m else x for x, m in zip(values, mapped)]
         if self.axis_name is not None:  # the index within the axis is a hidden argument
             values, mapped = [lanes, *values], [True, *mapped]
-        avals = [aval_of(x).unbatched() if m else aval_of(x) for x, m in zip(values, mapped)]
         trace = LaneTrace(self, lanes, values, mapped, log)
 
-        def finish(outs: Sequence[Any]) -> None:
+        def finish(outs: Any) -> None:
             if trace.left:  # and somebody caught that
                 return
-            part = _LanesPart(trace.lanes, [], [], self.store.tree)
+            if self.flat is None and type(outs) is Tracer and outs.owner is trace and outs.box is None:
+                held = outs.tangent
+                if held.step is not None and held.step == len(trace.kept):
+                    part = _new(_LanesPart)
+                    part.lanes, part.outs, part.mapped, part.tree = trace.lanes, [held.value], [True], _NUMBER
+                    self.parts.append(part)
+                    return
+            outs, structure = self._flattened(outs) if self.flat is None else (outs, self.store.tree)
+            part = _LanesPart(trace.lanes, [], [], structure)
             for x in outs:
                 value, lane = trace.held(x)
                 part.outs.append(value)
@@ -317,7 +331,7 @@ class _Work:
             self.parts.append(part)
 
         try:
-            run_in(trace, self._named, avals, finish, given=Given(values, mapped))
+            run_in(trace, self.f if self.flat is None else self._named, (), finish)
         except Leave as leave:
             if leave.trace is not trace:
                 raise
@@ -328,7 +342,8 @@ class _Work:
                 if isinstance(error, FuncadError):
                     raise
                 self._fail(int(trace.lanes[0]), error)
-        self._settle(trace, 0 if trace.left else len(trace.lanes))
+        if self.todo:
+            self._settle(trace, 0 if trace.left else len(trace.lanes))
 
     def _fail(self, lane: int, error: Exception) -> None:
         """A run raised: so does its first lane, if plain Python raises there, in its own words (an error of a batching rule
@@ -386,6 +401,9 @@ class _Work:
         result = runs(self.f)(*leaves)
         if type(result) in SCALAR_AVALS:  # the common case, at a glance
             return [result], _NUMBER
+        return self._flattened(result)
+
+    def _flattened(self, result: Any) -> tuple[list[Any], Any]:
         flat = flat_values(result)
         check_leaves(flat[0], f"vmap of {name_of(self.f)}: output", result)
         return flat
@@ -394,9 +412,6 @@ class _Work:
 
     def joined(self) -> tuple[list[Any], list[bool]]:
         first = self.parts[0]
-        self.store.tree = first.tree
-        if len(self.parts) == 1 and type(first.lanes) is np.ndarray and len(first.lanes) == self.size:
-            return first.outs, first.mapped
         for part in self.parts:
             if part.tree != first.tree:
                 one, other = _lane_name(first), _lane_name(part)

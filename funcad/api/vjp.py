@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from funcad import tree
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError
@@ -71,12 +73,12 @@ def linearized(
     number: bool = False,
 ) -> Linearized:
     """With `rows`, these may come in place of the program (`Rows`); with `number`, the gradient if the output is one number."""
-    leaves, in_tree = flat_values((tuple(primals), {}))
+    leaves, in_tree = flat_values(tuple(primals))
     check_leaves(leaves, f"{name}: argument", primals)
-    differentiable = [is_inexact(aval_of(x)) for x in leaves]
+    differentiable = [type(x) is np.ndarray and x.dtype.kind in "fc" or is_inexact(aval_of(x)) for x in leaves]
     store = OutTree()
     box: dict[str, Any] = {}
-    flat = flat_function(with_aux(f, has_aux, box), in_tree, store)
+    flat = _flat(f, has_aux, box, in_tree, store)
     outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, rows)
     n, results = box.get("n", len(outs)), None
     check_leaves(outs[:n], f"{name}: output of {name_of(f)}")
@@ -94,7 +96,7 @@ def linearized(
         aux = [store.tree.unflatten(outs)[1]]
     return Linearized(
         leaves,
-        in_tree.children()[0],
+        in_tree,
         differentiable,
         outs[:n],
         out_tree,
@@ -105,6 +107,17 @@ def linearized(
         locks,
         results,
     )
+
+
+def _flat(f: Callable[..., Any], has_aux: bool, box: dict[str, Any], in_tree: Any, store: OutTree) -> Callable[..., list[Any]]:
+    """f as a function of the leaves of its positional arguments, that gives leaves."""
+    g = with_aux(f, has_aux, box)
+
+    def flat(*leaves: Any) -> list[Any]:
+        out, store.tree = flat_values(runs(g)(*in_tree.unflatten(leaves)))
+        return out
+
+    return flat
 
 
 # -- forward mode for users: jvp and linearize; and linear_transpose
@@ -175,13 +188,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     p_leaves, t_leaves, in_tree = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents")
     store = OutTree()
     box: dict[str, Any] = {}
-    g = with_aux(f, has_aux, box)
-
-    def flat(*leaves: Any) -> list[Any]:
-        out, store.tree = flat_values(runs(g)(*in_tree.unflatten(leaves)))
-        return out
-
-    outs, touts = follow(flat, p_leaves, t_leaves)
+    outs, touts = follow(_flat(f, has_aux, box, in_tree, store), p_leaves, t_leaves)
     n = box.get("n", len(outs))
     check_leaves(outs[:n], f"jvp: output of {name_of(f)}")
     touts = each_on_device_of([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
 from funcad.api.grad import Gradient
-from funcad.api.split_batch import Asked, Trial, asks, learn, may_split, outer_trial, run_split
+from funcad.api.split_batch import Asked, Trial, asking, asks, learn, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
+from funcad.host.conversions import plainly
 from funcad.host.real_types import is_a, ordinary
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, aval_of, said
@@ -25,7 +27,7 @@ from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, binds, check_leaves, check_second, flat_function, name_of, own_memory, with_truths,
+    OutTree, Transformed, api, binds, check_leaves, check_second, flat_function, name_of, own_memory, unshared, with_truths,
 )
 
 
@@ -209,11 +211,23 @@ def _run(
     f: Any, in_tree: Any, out_axes: Any, axis_name: Any, arrays: bool, leaves: list, batched: list, size: int
 ) -> Any:
     store = OutTree()
-    flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}", arrays)
-    if not arrays:
-        flat = with_truths(flat, leaves, batched)
-    outs, out_batched, consts = _outs(f, in_tree, flat, store, axis_name, leaves, batched, size)
+    found: Any = None
     first = type(out_axes) is int and out_axes == 0
+    # a gradient of arrays of what is a plain function is run on all lanes at a glance
+    if arrays and type(f) is Gradient and axis_name is None and state.abstract is None and state.lender is state.observer:
+        g = f.f
+        if type(g) is FunctionType and id(g.__code__) in plainly and g.__code__ not in asking and not hasattr(g, "__wrapped__"):
+            found = run_split(f, in_tree, None, store, leaves, batched, size, None, True)
+            if found is not None and first and store.tree is tree.LEAF and found[1][0]:
+                return unshared(found[0], leaves)[0]
+    if found is None:
+        flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}", arrays)
+        if not arrays:
+            flat = with_truths(flat, leaves, batched)
+        outs, out_batched, consts = _outs(f, in_tree, flat, store, axis_name, leaves, batched, size)
+    else:
+        outs, out_batched = found
+        consts = []
     axes = [0] * len(outs) if first else tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):

@@ -50,7 +50,7 @@ def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Callable[[Any], Any], Any
     >>> float(pullback(1.0)), float(value)
     (6.0, 9.0)
     """
-    return _operators.make_vjp(fun)(x)
+    return _operators.vjp_at(fun, x)
 
 
 def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]]:
@@ -59,4 +59,4 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
     >>> [float(v) for v in make_jvp(lambda x: x * x, 3.0)(1.0)]
     [9.0, 6.0]
     """
-    return _operators.make_jvp(fun)(x)
+    return _operators.jvp_at(fun, x)

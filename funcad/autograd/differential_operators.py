@@ -69,26 +69,34 @@ def on_argument(
             x = args[argnum]
             if type(x) in (float, np.float64) or type(x) is np.ndarray and x.dtype.kind == "f":
                 return quick(*args, **kwargs)
-        chosen = (argnum,) if is_a(argnum, int) else tuple(argnum)
-        if any(not -len(args) <= i < len(args) for i in chosen):
-            raise TypeError(f"argnum={argnum!r}, but {name_of(fun)} was called with {len(args)} positional argument(s)")
-
-        def unary(x: Any) -> Any:
-            full = list(args)
-            for i, value in zip(chosen, (x,) if is_a(argnum, int) else x):
-                full[i] = _by_boxes("boxed", value)
-            return _by_boxes("unboxed", fun(*full, **kwargs))
-
-        x = args[argnum] if is_a(argnum, int) else tuple([args[i] for i in chosen])
-        return operator(_named(unary, fun), tree.map(_as_floats, x))
+        return _at(operator, fun, argnum, args, kwargs)
 
     return Transformed(nary, fun, functools.partial(public, **(options or {"argnum": argnum})))
 
 
-def _by_boxes(what: str, x: Any) -> Any:
-    """`boxed` or `unboxed` of user_boxes.py; where nobody has loaded that there are no boxes."""
+def _at(operator: Function, fun: Function, argnum: Any, args: tuple, kwargs: dict) -> Any:
+    """`operator(unary, x)` of fun as a function of the chosen argument; all others are these."""
+    single = is_a(argnum, int)
+    chosen = (argnum,) if single else tuple(argnum)
+    if any([not -len(args) <= i < len(args) for i in chosen]):
+        raise TypeError(f"argnum={argnum!r}, but {name_of(fun)} was called with {len(args)} positional argument(s)")
+
+    def unary(x: Any) -> Any:
+        full = list(args)
+        boxes = _boxes()
+        for i, value in zip(chosen, (x,) if single else x):
+            full[i] = value if boxes is None else boxes.boxed(value)
+        out = fun(*full, **kwargs)
+        return out if boxes is None else boxes.unboxed(out)
+
+    x = tree.map(_as_floats, args[argnum] if single else tuple([args[i] for i in chosen]))
+    return operator(_named(unary, fun), x)
+
+
+def _boxes() -> Any:
+    """user_boxes.py, if somebody has boxes of classes of their own."""
     boxes = sys.modules.get("funcad.autograd.user_boxes")
-    return x if boxes is None else getattr(boxes, what)(x)
+    return boxes if boxes is not None and len(boxes.Box.types) > 1 else None
 
 
 def _as_floats(leaf: Any) -> Any:
@@ -222,8 +230,9 @@ def _differentiable(operator: Function, what: str) -> Function:
 
     def checked(f: Function, x: Any) -> Any:
         for leaf in tree.leaves(x):
-            aval = aval_of(leaf)
-            if aval.dtype.kind not in "fc":
+            if type(leaf) is np.ndarray and leaf.dtype.kind in "fc":
+                continue
+            if aval_of(leaf).dtype.kind not in "fc":
                 raise NonDifferentiableInputError(
                     f"{what} of {name_of(f)}: the argument is {said(leaf)}, and integers and bools have no derivative.\n"
                     "Remedy: convert it with float(x) or x.astype(float)."
@@ -303,11 +312,20 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
     6.0
     """
 
-    def operator(f: Function, x: Any) -> tuple[Function, Any]:
-        out, pullback = pullbacks.vjp(f, x)
-        return lambda g: pullback(fitting(g, out))[0], out
+    return on_argument(_vjp, fun, argnum, make_vjp)
 
-    return on_argument(_differentiable(operator, "make_vjp"), fun, argnum, make_vjp)
+
+def _with_pullback(f: Function, x: Any) -> tuple[Function, Any]:
+    out, pullback = pullbacks.vjp(f, x)
+    return lambda g: pullback(fitting(g, out))[0], out
+
+
+_vjp = _differentiable(_with_pullback, "make_vjp")
+
+
+def vjp_at(fun: Function, x: Any) -> tuple[Function, Any]:
+    """`make_vjp(fun)(x)`, without a function that could be called at another point."""
+    return _at(_vjp, fun, 0, (x,), {}) if callable(fun) else make_vjp(fun)(x)  # type: ignore[no-any-return]
 
 
 def make_jvp(fun: Function, argnum: Any = 0) -> Function:
@@ -321,14 +339,23 @@ def make_jvp(fun: Function, argnum: Any = 0) -> Function:
     >>> [float(v) for v in make_jvp(np.square)(3.0)(1.0)]
     [9.0, 6.0]
     """
-    operator = lambda f, x: lambda v: pullbacks.jvp(f, (x,), (fitting(v, x),))
-    return on_argument(_differentiable(operator, "make_jvp"), fun, argnum, make_jvp)
+    return on_argument(_jvp, fun, argnum, make_jvp)
+
+
+_jvp = _differentiable(lambda f, x: lambda v: pullbacks.jvp(f, (x,), (fitting(v, x),)), "make_jvp")
+
+
+def jvp_at(fun: Function, x: Any) -> Function:
+    """`make_jvp(fun)(x)`, without a function that could be called at another point."""
+    return _at(_jvp, fun, 0, (x,), {}) if callable(fun) else make_jvp(fun)(x)  # type: ignore[no-any-return]
 
 
 def fitting(given: Any, like: Any) -> Any:
     """Tangents and cotangents in the dtypes and shapes of what they belong to: autograd takes what broadcasts."""
 
     def fit(x: Any, y: Any) -> Any:
+        if type(x) is type(y) is np.ndarray and x.dtype is y.dtype and x.shape == y.shape and x.dtype.kind in "fc":
+            return x
         aval = aval_of(y)
         if aval.dtype.kind not in "fc":  # integers and bools: their tangents are zeros
             return zeros_for(y)

@@ -20,6 +20,7 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.tree.containers import kind_of, register_object
 
 __all__ = ["SparseObject", "VSpace", "dense", "vspace"]
+_asarray, _ndarray, _randn, _sum = np.asarray, np.ndarray, np.random.randn, np.add.reduce  # which no door stands before
 
 
 class VSpace:
@@ -99,8 +100,8 @@ class VSpace:
         """A vector of standard normal coordinates, from NumPy's global generator."""
 
         def draw(aval: Aval) -> Any:
-            real = np.asarray(np.random.randn(*aval.shape))
-            return (real + 1j * np.random.randn(*aval.shape) if aval.dtype.kind == "c" else real).astype(aval.dtype)
+            real = _asarray(_randn(*aval.shape))
+            return (real + 1j * _randn(*aval.shape) if aval.dtype.kind == "c" else real).astype(aval.dtype, copy=False)
 
         return self._made(draw)
 
@@ -134,11 +135,10 @@ class VSpace:
         return tree.map(lambda leaf: leaf * a, x)
 
     def _covector(self, x: Any) -> Any:
-        return tree.map(fnp.conj, x)
+        return tree.map(_conjugate, x)
 
     def _inner_prod(self, x: Any, y: Any) -> Any:
-        pairs = zip(tree.leaves(x), tree.leaves(y))
-        return sum([fnp.real(fnp.sum(fnp.conj(a) * b)) for a, b in pairs], 0.0)
+        return sum([_product(a, b) for a, b in zip(tree.leaves(x), tree.leaves(y))], 0.0)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
@@ -154,6 +154,18 @@ class VSpace:
     def __repr__(self) -> str:
         held = self._structure.unflatten(self._avals) if hasattr(self, "_avals") else vars(self)
         return f"{type(self).__name__}({held})"
+
+
+def _conjugate(leaf: Any) -> Any:
+    kind = leaf.dtype.kind if type(leaf) is _ndarray else aval_of(leaf).dtype.kind
+    return fnp.conj(leaf) if kind == "c" else leaf
+
+
+def _product(a: Any, b: Any) -> Any:
+    each = _conjugate(a) * b
+    if type(each) is _ndarray and each.dtype.kind == "f":
+        return _sum(each, axis=None)
+    return fnp.real(fnp.sum(each))
 
 
 def vspace(value: Any) -> Any:

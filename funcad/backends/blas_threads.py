@@ -216,7 +216,8 @@ def matters(jaxpr: Jaxpr) -> bool:
     found: bool | None = jaxpr.memo.get("blas_threads")
     if found is None:
         inner = [j for e in jaxpr.equations for j in subjaxprs(e.params)]
-        found = any([_nanoseconds(e)[0] > SMALL for e in jaxpr.equations]) or any(map(matters, inner))
+        own = [e for e in jaxpr.equations if e.primitive.emit is None]
+        found = any([_nanoseconds(e)[0] > SMALL for e in own]) or any(map(matters, inner))
         found = jaxpr.memo.setdefault("blas_threads", found)
     return found
 

@@ -7,6 +7,7 @@ multiply-add, a scan its body times its length, a cond its dearest branch, a whi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from funcad.ir.aval import Aval
@@ -46,10 +47,13 @@ def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
     total: dict[str, float] | None = jaxpr.memo.get("cost")
     if total is None:
         total = {"flops": 0.0, "transcendentals": 0.0, "bytes accessed": 0.0}
-        known: dict[Any, Any] = {}  # operations, their parameters and avals by identity: each costs the same again
+        known: dict[Any, Any] = {}  # operations on equal shapes cost the same; parameters, where they count, by identity
         for equation in jaxpr.equations:
             primitive, inputs, params, outputs, _ = equation
-            key = primitive, id(params) if params else 0, *[id(a.aval) for a in outputs], *[id(a.aval) for a in inputs]
+            counted: Any = id(params) if params and not primitive.silent else 0
+            if primitive.name == "dot_general":
+                counted = counted, inputs[0].aval.shape
+            key = primitive, counted, *[(a.aval.size, a.aval.dtype) for a in (*outputs, *inputs)]
             found = known.get(key)
             if found is None:
                 found = known[key] = _equation_cost(equation)
@@ -72,11 +76,11 @@ def _equation_cost(equation: Any) -> tuple[float, float, float]:
     primitive = equation.primitive
     out = largest = moved = transcendentals = 0.0
     for atom in equation.outputs:
-        size = float(atom.aval.size or 0)
+        size = float(prod(atom.aval.shape))
         out, moved = out + size, moved + size * atom.aval.dtype.itemsize
     largest = out
     for atom in equation.inputs:
-        size = float(atom.aval.size or 0)
+        size = float(prod(atom.aval.shape))
         largest, moved = max(largest, size), moved + size * atom.aval.dtype.itemsize
     if primitive.name == "dot_general":
         (lhs, _), _ = equation.params["dimension_numbers"]

@@ -447,7 +447,8 @@ class Emission:
         if type(result) is Expression and result.shares and equation.outputs[0] in self.copied:
             result = Expression(f"{self.w.np}.array({result.text})", fresh=True)
         if result is not None:
-            env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
+            made = env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
+            made.strided = primitive.name == "basic_index" and operands[0].aval.shape[1:] != made.aval.shape[1:]
             return
         name = self.w.callee(equation, on(self.w.library, equation))
         text = f"{name}({', '.join([v.text for v in operands])})"
@@ -668,15 +669,16 @@ class Generated:
 
     `callees`: what was made ready for the shapes of an equation, by name.
     `quiet`: the function gives no floating-point warnings of its own accord. `note(error)` names the user's line in an error
-    that the function raised.
+    that the function raised. `long`: may a run take so long that it says so?
     """
 
-    __slots__ = ("function", "text", "owners", "scope", "quiet", "callees")
+    __slots__ = ("function", "text", "owners", "scope", "quiet", "callees", "long")
 
     def __init__(
         self, function: Callable[[list], list], text: str, owners: dict[int, Equation], scope: dict, quiet: bool = False
     ):
         self.callees: dict[str, Any] = {}
+        self.long = False
         self.function = function
         self.text = text
         self.owners = owners

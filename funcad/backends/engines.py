@@ -36,7 +36,7 @@ from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.memo import Table, compared_by
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 from funcad.show.compile_log import CompileEvent, log
 
 COLD = 1  # runs that the reference makes
@@ -84,9 +84,8 @@ class EngineProgram(Program):
         self.donating = Table("engines.donating", what, same=None)
         self.turning: set[int] = set()  # threads in which it runs, where it is a loop of its own
         self.there: Any = None  # the program on arrays of a device
-        seconds = estimate(jaxpr)
-        self.long = seconds > LONG_RUN
-        if seconds > AT_ONCE or "at once" in jaxpr.memo:
+        self.long = False  # may a run take so long that it says so?
+        if "at once" in jaxpr.memo:
             self.runs = COLD
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
@@ -101,13 +100,17 @@ class EngineProgram(Program):
             outputs = None if self.jaxpr.moves else self.on_device(xp).run(args, donated)
             return super().run(args) if outputs is None else outputs
         self.runs += 1
-        if self.runs <= COLD:
+        if self.is_cold():
             return super().run(args, donated)
         self.written_out()
         if self.native is not None:  # it writes into no argument
             return self.consume(list(args))
         function = self._donating(frozenset([i for i, a in enumerate(args) if id(a) in donated]))
         return self._called(function, list(args))
+
+    def is_cold(self) -> bool:
+        """Is this run, which has been counted, the reference's?"""
+        return self.runs <= COLD and estimate(self.jaxpr) <= AT_ONCE
 
     def on_device(self, xp: Any) -> Any:
         """The program for arrays of this library's."""
@@ -118,14 +121,22 @@ class EngineProgram(Program):
     def consume(self, values: list[Any]) -> list[Any]:
         function = self.function
         if function is None:
-            self.runs += 1
-            if self.runs <= COLD and not self._takes_over() or self._waits():
+            if self.waits():
                 return self._step_by_step(values)
-            function = self.written_out()
+            function = self.function
         elif self.runs_until_native:
             self._settle()
             function = self.function
         return self._called(function, values)
+
+    def waits(self) -> bool:
+        """Does a run that begins now go equation by equation? If not, the program is compiled."""
+        if self.function is None:
+            self.runs += 1
+            if self.runs <= COLD and not self._takes_over() and self.is_cold() or self._waits():
+                return True
+            self.written_out()
+        return False
 
     def _waits(self) -> bool:
         """Is compiling not repaid yet? The account of the function says so (jitted/account.py), if there is one."""
@@ -197,16 +208,19 @@ class EngineProgram(Program):
     def _compile(self) -> Callable[[list[Any]], list[Any]]:
         if self._takes_over():
             made["taken over"] += 1
+            self.long = self.generated.long
             if self.runs_until_native == TIER_UP_RUNS:
                 self.runs_until_native = TIER_UP_RUNS_OF_SIZES
         else:
             member = self._place()
             made["compiled"] += 1
+            self.long = estimate(self.jaxpr) > LONG_RUN
             if self._is_native_at_once():
                 if not self._whole():
                     self._in_groups()
                 return self.function
             self.generated = _later("emission").generate(self.fused)
+            self.generated.long = self.long
             if member is not None:
                 member.learn(self.generated)
         self.quiet = self.generated.quiet
@@ -366,7 +380,7 @@ def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
     return program
 
 
-def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) -> Any:
+def loop_program(primitive: Any, args: Sequence[Any], loop: Loop) -> Any:
     """`function(values) -> outputs` of a loop that runs un-jitted, if it pays to compile it; None: go round in Python.
 
     Compiled programs hang on the loop's body.
@@ -392,8 +406,8 @@ def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) ->
     if get_ident() in program.turning:  # who asks is that program, which has no means for the loop but Python
         return None
     program.runs += 1
-    if program.function is None and program.runs <= COLD:
-        turns = loop.length if type(loop) is Loop else 1
+    if program.function is None and program.is_cold():
+        turns = loop.length if loop.cond is None else 1
         if turns is None:  # as long as another loop was
             turns = int(loop.counted(args)[0][0])
         if turns * len(body.equations) < LONG_LOOP:

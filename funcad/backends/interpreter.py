@@ -242,6 +242,10 @@ class Program:
         if step is not None:
             note_source(error, self.steps[0][step][0].source)
 
+    def waits(self) -> bool:
+        """Is it to be compiled later? An engine's may be."""
+        return False
+
     def _step_by_step(self, values: list[Any], execute: Callable[..., Any] | None = None) -> list[Any]:
         """The outputs, one call after the other; `execute(equation, call, ins, dead, operands)` makes the calls if given."""
         calls, template, outputs = self.steps

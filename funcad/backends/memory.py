@@ -35,10 +35,11 @@ class Value:
     """A variable while its program is written out.
 
     `text` names it; `shape` is the array's own shape, which is smaller than the aval's where a broadcast was left to the
-    consumers; `whole` says that an operation may write its result into it, if the storage allows.
+    consumers; `whole` says that an operation may write its result into it, if the storage allows; `strided` that it is a
+    part of an array whose rows lie apart, so that flattening copies it.
     """
 
-    __slots__ = ("text", "aval", "shape", "storages", "whole", "alive")
+    __slots__ = ("text", "aval", "shape", "storages", "whole", "alive", "strided")
 
     def __init__(self, text: str, aval: Any, storages: Iterable[Storage] = (), whole: bool = False, shape: Any = None):
         self.text = text
@@ -46,7 +47,7 @@ class Value:
         self.shape = aval.shape if shape is None else shape
         self.storages = tuple(dict.fromkeys(storages))
         self.whole = whole and len(self.storages) == 1
-        self.alive = True
+        self.alive, self.strided = True, False
         for s in self.storages:
             s.users.add(self)
 
@@ -203,9 +204,9 @@ def handed_through(equation: Any) -> dict[int, int]:
     """Of a loop or a branch, the results that may lie in the memory of an operand, with elements written: its number."""
     params, name = equation.params, equation.primitive.name
     if name in LOOPS:
-        loop, after = params["loop"], int(name == "while_loop")
-        before = len(equation.inputs) - len(loop.body.inputs) + loop.n_consts
-        return {k + after: k + before for k, written in enumerate(written_carries(loop)) if written}
+        loop = params["loop"]
+        before = loop.n_counts + loop.n_consts
+        return {k + loop.first: k + before for k, written in enumerate(written_carries(loop)) if written}
     if name != "cond":
         return {}
     found = [_lies_in(branch) for branch in params["branches"]]

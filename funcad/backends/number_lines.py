@@ -26,7 +26,7 @@ from funcad.primitives.atoms import ELEMENTARY, UFUNCS, atoms_of
 from funcad.primitives.basic_indexing import basic_add_p, basic_update_p, place_sum_p, python_index
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.fused import fused_p
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 from funcad.primitives.shape import broadcast_in_dim
 
 MAX_DEPTH = 12  # of loops in loops: Python refuses more than twenty nested blocks
@@ -193,9 +193,9 @@ class Lines:
             return self.cond(params["branches"], *[self.read(a) for a in equation.inputs])
         if name == "scan":
             return self.scan(params["loop"], [self.read(a) for a in equation.inputs])
-        if name == "while_loop" and not params["loop"].n_emitted:
+        if name == "while_loop" and not params["loop"].n_ys:
             loop, values = params["loop"], [self.read(a) for a in equation.inputs]
-            (count, carry, _) = self.repeated(loop, *loop.split(values))
+            (count, carry, _) = self.repeated(loop, *loop.parts(values)[:3])
             return [numbers([count], (), self), *carry]
         if name in SAME:
             return [self.read(a) for a in equation.inputs]
@@ -378,7 +378,7 @@ class Lines:
         return carry, [(name, aval) for name, aval in lists]
 
     def repeated(
-        self, loop: WhileLoop, cond_consts: Any, consts: Sequence[Numbers], starts: Sequence[Numbers], shown: Any = None
+        self, loop: Loop, cond_consts: Any, consts: Sequence[Numbers], starts: Sequence[Numbers], shown: Any = None
     ) -> tuple[str, list[Numbers], list[tuple[str, Any]]]:
         """The lines of a loop of unknown length: the name of its count, its last carry and the lists that it fills."""
         w, count = self.w, self.w.name("n")
@@ -388,6 +388,7 @@ class Lines:
         w.line(f"{count} = 0")
         w.loop("_", None, shown)
         with w.within(w.inner()):
+            assert loop.cond is not None
             (test,) = self.program(loop.cond, [*cond_consts, *carry])
             w.line(f"if not {texts_of(test)[0]}: break")
             w.line(f"{count} += 1")
@@ -481,7 +482,7 @@ def _cost_of(equation: Equation) -> tuple[float, float]:
     if primitive.name == "cond":
         parts = [_cost(branch) for branch in params["branches"]]
         return max(p[0] for p in parts) + LINE, max(p[1] for p in parts)
-    if primitive.name == "while_loop" and not params["loop"].n_emitted:
+    if primitive.name == "while_loop" and not params["loop"].n_ys:
         parts = [_cost(params["loop"].cond), _cost(params["loop"].body)]
         return SHORT * (parts[0][0] + parts[1][0]), SHORT * (parts[0][1] + parts[1][1])
     if primitive.name == "scan" and params["loop"].length is not None:
@@ -517,14 +518,14 @@ def _cost_of_atom(name: str) -> float:
 
 def worth(equation: Equation) -> bool:
     """Are lines predicted to be quicker, with what goes in and comes out?"""
-    loop: Loop | WhileLoop = equation.params["loop"]
+    loop: Loop = equation.params["loop"]
     lines, calls = _cost(loop.body)
     turns = TURNS if loop.length is None else loop.length
-    if isinstance(loop, WhileLoop):
+    each: list[Any] = []
+    if loop.cond is not None:
         more = _cost(loop.cond)
         lines, calls = lines + more[0], calls + more[1]
-        loop, consts = loop.steps, equation.inputs[: loop.n_cond + loop.n_consts]
-        each: list[Any] = []
+        consts = list(equation.inputs[: loop.n_counts + loop.n_consts])
     else:
         consts, _, each = loop.split(loop.counted(loop.body.inputs)[1] if loop.length is None else loop.body.inputs)
     if lines > LINE * LINES:
@@ -538,7 +539,7 @@ def worth(equation: Equation) -> bool:
 
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: dict) -> bool:
     """Write a loop as lines about numbers, if it is one and that is quicker; `e` is the Emission."""
-    loop: Loop | WhileLoop = equation.params["loop"]
+    loop: Loop = equation.params["loop"]
     if e.w.np != "np" or not _possible(equation, loop) or not worth(equation):
         return False
     w, names = e.w, [e.fresh_name(v) for v in equation.outputs]
@@ -546,7 +547,7 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
     w.line("try:")
     try:
         with w.within(w.inner()):
-            if isinstance(loop, Loop):
+            if loop.cond is None:
                 _counted(w, loop, operands, names, equation, e.depth + 1)
             else:
                 _uncounted(w, loop, operands, names, equation, e.depth + 1)
@@ -571,13 +572,13 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
     return True
 
 
-def _possible(equation: Equation, loop: Loop | WhileLoop) -> bool:
+def _possible(equation: Equation, loop: Loop) -> bool:
     """Are all operands and results numbers, arrays of them or lists of these? A loop that fills a list of lists is not."""
     for v in (*equation.inputs, *equation.outputs):
         element = v.aval.element if type(v.aval) is StackAval else v.aval
         if not fits(element):
             return False
-    return not (isinstance(loop, Loop) and loop.length == 0)
+    return loop.length != 0
 
 
 def _read(w: Writer, v: Value, lines: Lines) -> Numbers:
@@ -625,11 +626,11 @@ def _counted(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[s
 
 
 def _uncounted(
-    w: Writer, loop: WhileLoop, operands: Sequence[Value], names: Sequence[str], equation: Equation, depth: int
+    w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[str], equation: Equation, depth: int
 ) -> None:
     lines = Lines(w, depth)
-    given = loop.split([_read(w, v, lines) for v in operands])
-    count, carry, lists = lines.repeated(loop, *given, equation if depth == 1 else None)
+    tested, consts, starts, _ = loop.parts([_read(w, v, lines) for v in operands])
+    count, carry, lists = lines.repeated(loop, tested, consts, starts, equation if depth == 1 else None)
     _results(w, carry, lists, names[1:], equation.outputs[1:], False, count)
     w.line(f"{names[0]} = np.int64({count})")
 

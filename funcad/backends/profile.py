@@ -28,7 +28,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects,
 from funcad.passes.rewrite import size_of
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.fused import fused_p
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 from funcad.show.compile_log import html_table
 from funcad.show.graph import Picture, TimedPart, axes_of, flame
 
@@ -324,9 +324,10 @@ def _bodies(equation: Equation, operands: list, results: list) -> Iterator[tuple
         if scan.length:
             yield scan.body, [*consts, *carry, *[x[-1 if scan.reverse else 0] for x in xs]], float(scan.length)
     elif kind == "while":
-        loop: WhileLoop = params["loop"]
-        cond_consts, consts, carry = loop.split(operands)
+        loop: Loop = params["loop"]
+        cond_consts, consts, carry, _ = loop.parts(operands)
         count = float(results[0])
+        assert loop.cond is not None
         yield loop.cond, [*cond_consts, *carry], count + 1.0
         if count:
             yield loop.body, [*consts, *carry], count

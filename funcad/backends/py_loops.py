@@ -21,7 +21,7 @@ from funcad.backends.memory import Storage, Value, handed_through, writable_oper
 from funcad.backends.text import dtype_text, shape_text
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 
 # -- stacks in the text: the lists that loops of unknown length fill, and that the loops of their derivatives read
 #
@@ -438,10 +438,11 @@ def _unpin(e: Any, carries: list[_LoopCarry], names: Sequence[str]) -> None:
 
 
 def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
-    loop: WhileLoop = equation.params["loop"]
+    loop: Loop = equation.params["loop"]
     cond, body, n_carry = loop.cond, loop.body, loop.n_carry
     w = e.w
-    cond_consts, consts, starts = loop.split(operands)
+    assert cond is not None
+    cond_consts, consts, starts, _ = loop.parts(operands)
     carry_vars, outs = body.inputs[loop.n_consts :], body.outputs[:n_carry]
     filling = Filling(e, equation.outputs[1 + n_carry :], body.outputs[n_carry:], carry_vars, outs)
     taken = _taken(operands, dying, equation)

@@ -1,9 +1,11 @@
 """Programs that differ in sizes only share one text: a new batch size is traced, and compiled no more.
 
-Idea: two programs of one function are of one *family* if they apply the same operations, wired alike, and all their numbers
-(extents, integer and float parameters, literals) stand in the same order, 0, 1 and 2 among them. So no comparison that a pass
-or a writer made between two of them comes out otherwise; none becomes equal to another, or 0 or 1; and no literal becomes
-an integer, or a power of two, by which division is exact. A single integer that is no extent, as an exponent, must be equal.
+Idea: two programs of one function are of one *family* if they apply the same operations, wired alike, and the same of their
+numbers (extents, integer and float parameters, literals) are equal to each other, or to 0, 1 or 2. A single integer that is no
+extent, as an exponent, must be equal. What else a pass or a writer may ask of numbers is a program's `Standing`: their order,
+which literals are integers, and which are powers of two, by which division is exact. A text is taken over by programs of a
+standing that one of its members had, so that no comparison comes out otherwise; or whose literals are powers of two where that
+one's were not: it makes no use of it.
 The texts of the first three members are laid beside each other: a number that differs must follow in all of them by one law
 from the numbers of the programs (be one of them, a multiple, a quotient, a sum, difference or product). From the fourth on the
 text is taken over with its numbers filled in. What does not fit is compiled by itself. A writer may choose by the size of
@@ -22,7 +24,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,12 +41,12 @@ from funcad.tree.same import same_key
 MOST_FAMILIES = 64  # of one function
 PROBES = 3  # members of a form that are compiled before its text is taken over: two would follow a law by chance
 MOST_KNOWN = 6  # members of a form that are learnt from: some where the laws of three did not agree
-FORMS = 4  # of one family
+FORMS = 16  # of one family, each for an order of its numbers
 _LANDMARKS = (0, 1, 2)
 _TINY, _HUGE = 1e-30, 1e30  # other floats must be equal: near the ends of a dtype's range, laws of arithmetic fail
 _MULTIPLES = (1, 2, 0.5, -1)
 
-Values = Sequence[Any]  # the different numbers of a program, sorted
+Values = Sequence[Any]  # the different numbers of a program, in the order in which they come
 Law = Callable[[Values], Any]
 
 
@@ -61,42 +63,69 @@ class Family:
     __slots__ = ("compiled", "templates")
 
     def __init__(self) -> None:
-        self.compiled: dict[Any, list[tuple[Values, Generated]]] = {}
+        self.compiled: dict[Any, list[tuple[Values, Standing, Generated]]] = {}
         self.templates: dict[Any, Template] = {}
+
+
+class Standing(NamedTuple):
+    """What may be asked of the numbers of a program beyond which of them are equal."""
+
+    order: tuple[int, ...]  # their places, from the least to the greatest
+    powers: tuple[bool, ...]  # of literals: is it a power of two?
+
+    def may_be(self, other: Standing) -> bool:
+        """Is a text that was written for the other one right, too?"""
+        return self.order == other.order and all([mine or not theirs for mine, theirs in zip(self.powers, other.powers)])
 
 
 class SizedProgram:
     """A program in its family."""
 
-    __slots__ = ("family", "values")
+    __slots__ = ("family", "values", "standing")
 
-    def __init__(self, family: Family, values: Values):
+    def __init__(self, family: Family, values: Values, standing: Standing):
         self.family = family
         self.values = values
+        self.standing = standing
 
     def taken_over(self) -> Generated | None:
         """The text of the family with the numbers of this program, in the form of the members that are the nearest."""
-        templates = [t for t in self.family.templates.values() if all([self.values[i] == x for i, x in t.fixed])]
+        templates = [t for t in self.family.templates.values() if t.fits(self.values, self.standing)]
         return min(templates, key=self._distance).filled(self.values) if templates else None
 
     def _distance(self, template: Template) -> float:
         return min([sum([abs(x - y) / (abs(x) + abs(y) + 1) for x, y in zip(self.values, m)]) for m in template.members])
 
     def learn(self, generated: Generated) -> None:
-        """Note what this program was compiled to, since it could not take over another one's text."""
-        compiled, templates = self.family.compiled, self.family.templates
+        """Note what this program was compiled to, since it could not take over another one's text.
+
+        It is one more member where the text of others turns out to follow by the same laws in its standing.
+        """
+        compiled, templates, order = self.family.compiled, self.family.templates, self.standing.order
         form = (_NUMBER.sub(_form, generated.text), frozenset(generated.scope))
-        if form not in compiled and len(compiled) == FORMS:
+        member = self.values, self.standing, generated
+        own = (form, order)
+        for key in [key for key in templates if key[0] == form]:
+            if order in [standing.order for standing in templates[key].standings]:
+                own = key
+                break
+            try:
+                templates[key] = Template([*compiled[key], member])
+            except _Unlike:
+                continue
+            compiled[key].append(member)
             return
-        known = compiled.setdefault(form, [])
-        if len(known) == MOST_KNOWN:
+        if own not in compiled and len(compiled) == FORMS:
             return
-        known.append((self.values, generated))
+        known = compiled.setdefault(own, [])
+        if len(known) >= MOST_KNOWN:
+            return
+        known.append(member)
         if len(known) >= PROBES:
             try:
-                templates[form] = Template(known)
+                templates[own] = Template(known)
             except _Unlike:
-                templates.pop(form, None)
+                templates.pop(own, None)
 
 
 def member_of(jaxpr: Jaxpr) -> SizedProgram | None:
@@ -106,11 +135,12 @@ def member_of(jaxpr: Jaxpr) -> SizedProgram | None:
         return None
     parts: list[Any] = [jaxpr.memo.get("fast_math")]
     numbers: list[Any] = []
+    powers: list[bool] = []
     try:
-        _read(jaxpr, parts, numbers)
-        values = sorted({*numbers, *_LANDMARKS})
-        ranks = {x: i for i, x in enumerate(values)}
-        key = (tuple(parts), tuple([ranks[x] for x in numbers]))
+        _read(jaxpr, parts, numbers, powers)
+        values = list(dict.fromkeys((*_LANDMARKS, *numbers)))
+        places = {x: i for i, x in enumerate(values)}
+        key = (tuple(parts), tuple([places[x] for x in numbers]))
         family = families.get(key)
     except TypeError:  # a parameter without a key
         return None
@@ -118,41 +148,42 @@ def member_of(jaxpr: Jaxpr) -> SizedProgram | None:
         if len(families) >= MOST_FAMILIES:
             return None
         family = families.setdefault(key, Family())
-    return SizedProgram(family, values)
+    return SizedProgram(family, values, Standing(tuple(sorted(places.values(), key=values.__getitem__)), tuple(powers)))
 
 
-def _read(jaxpr: Jaxpr, parts: list[Any], numbers: list[Any]) -> None:
-    """What of a program must be equal, and its numbers, in order."""
+def _read(jaxpr: Jaxpr, parts: list[Any], numbers: list[Any], powers: list[bool]) -> None:
+    """What of a program must be equal, its numbers, in order, and which of its literals are powers of two."""
     places: dict[Any, int] = {}
     for v in jaxpr.inputs:
         places[v] = len(places)
-        _read_value(v.aval, parts, numbers)
+        _read_value(v.aval, parts, numbers, powers)
     for primitive, atoms, params, outputs, _ in jaxpr.equations:
         parts.append(primitive)
         for a in atoms:
             if type(a) is Literal:
                 parts.append(a.aval.weak)
-                _read_value(a.value, parts, numbers)
+                _read_value(a.value, parts, numbers, powers)
                 if a.aval.dtype.kind in "iuf" and math.isfinite(a.value):
-                    parts += (a.value == int(a.value), abs(math.frexp(a.value)[0]) == 0.5)
+                    parts.append(a.value == int(a.value))
+                    powers.append(abs(math.frexp(a.value)[0]) == 0.5)
             else:
                 parts.append(places[a])
         for v in outputs:
             places[v] = len(places)
-            _read_value(v.aval, parts, numbers)
+            _read_value(v.aval, parts, numbers, powers)
         if int in map(type, params.values()):  # an exponent, which decides on operations, is no extent
             extents = {n for a in (*atoms, *outputs) for n in a.aval.shape}
             parts += [x for x in params.values() if type(x) is int and x not in extents]
         if params:
-            _read_value(params, parts, numbers)
+            _read_value(params, parts, numbers, powers)
     for o in jaxpr.outputs:
         if type(o) is Var:
             parts.append(places[o])
         else:
-            _read_value(o.value, parts, numbers)
+            _read_value(o.value, parts, numbers, powers)
 
 
-def _read_value(value: Any, parts: list[Any], numbers: list[Any]) -> None:
+def _read_value(value: Any, parts: list[Any], numbers: list[Any], powers: list[bool]) -> None:
     kind = type(value)
     if kind is int or kind is float and _TINY < abs(value) < _HUGE:
         parts.append(kind)
@@ -163,21 +194,21 @@ def _read_value(value: Any, parts: list[Any], numbers: list[Any]) -> None:
     elif isinstance(value, tuple) and kind.__eq__ is tuple.__eq__:  # a loop, too
         parts += (kind, len(value))
         for item in value:
-            _read_value(item, parts, numbers)
+            _read_value(item, parts, numbers, powers)
     elif kind is dict:
         parts.append(tuple(value))
         for item in value.values():
-            _read_value(item, parts, numbers)
+            _read_value(item, parts, numbers, powers)
     elif kind is slice:
         parts.append(slice)
         for item in (value.start, value.stop, value.step):
-            _read_value(item, parts, numbers)
+            _read_value(item, parts, numbers, powers)
     elif isinstance(value, Jaxpr):
         parts.append(Jaxpr)
-        _read(value, parts, numbers)
+        _read(value, parts, numbers, powers)
     elif kind is StackAval:
         parts.append(StackAval)
-        _read_value(value.element, parts, numbers)
+        _read_value(value.element, parts, numbers, powers)
     elif is_a(value, (np.integer, np.floating)) and value.dtype.itemsize <= 8 and _TINY < abs(value.item()) < _HUGE:
         parts.append(value.dtype)
         numbers.append(value.item())
@@ -195,13 +226,14 @@ _NUMBER = re.compile(r"('[^']*'|\"[^\"]*\"|(?<![\w.])\d+(?:\.\d*)?(?:e[+-]?\d+)?
 class Template:
     """A text with places for numbers, and the laws by which they follow from the numbers of a program."""
 
-    __slots__ = ("code", "text", "laws", "given", "owners", "members", "fixed")
+    __slots__ = ("code", "text", "laws", "given", "owners", "members", "standings", "fixed", "long")
 
-    def __init__(self, known: Sequence[tuple[Values, Generated]]):
-        self.members = [values for values, _ in known]
+    def __init__(self, known: Sequence[tuple[Values, Standing, Generated]]):
+        self.members = [values for values, _, _ in known]
+        self.standings = {standing for _, standing, _ in known}
         seen = _Laws(self.members)
         self.fixed = [(i, x) for i, x in enumerate(self.members[0]) if i not in seen.places]
-        programs = [generated for _, generated in known]
+        programs = [generated for _, _, generated in known]
         first = programs[0]
         pieces, *others = [_NUMBER.split(generated.text) for generated in programs]
         self.laws: dict[str, Law] = {}
@@ -224,7 +256,10 @@ class Template:
                 self.laws[name] = seen.law(*[generated.scope[name] for generated in programs])
         self.text = "".join(pieces)
         self.code: CodeType = compile(self.text, GENERATED, "exec")
-        self.owners = first.owners
+        self.owners, self.long = first.owners, any([generated.long for generated in programs])
+
+    def fits(self, values: Values, standing: Standing) -> bool:
+        return all([values[i] == x for i, x in self.fixed]) and any(map(standing.may_be, self.standings))
 
     def filled(self, values: Values) -> Generated | None:
         """The program for these numbers; None if the laws do not agree."""
@@ -235,7 +270,9 @@ class Template:
         except _Unlike:
             return None
         exec(self.code, scope)
-        return Generated(scope["run"], self.text, self.owners, scope)
+        found = Generated(scope["run"], self.text, self.owners, scope)
+        found.long = self.long
+        return found
 
 
 def _form(found: re.Match[str]) -> str:

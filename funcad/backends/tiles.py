@@ -362,7 +362,8 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     widest = max([a.aval.dtype.itemsize for q in equations for a in q.outputs], default=8)
     if prod(shape) * widest < SMALL or len(equations) < 2:
         return False
-    plan = _plan(jaxpr, kind, shape, widest)
+    whole = len(shape) < 2 or not any([x.strided and x.aval.shape == shape for x in operands])
+    plan = _plan(jaxpr, kind, shape, widest, whole)
     if plan is None or kind == "rows" and shape[0] == shape[1] and _contradicts(jaxpr, equations, shape):
         return False
     _TiledGroup(e, equation, equations, operands, env, dying, plan).write()
@@ -405,7 +406,8 @@ class _TilePlan:
         self.step = min(step, self.count)
 
 
-def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int) -> _TilePlan | None:
+def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int, whole: bool) -> _TilePlan | None:
+    """`whole`: are all its full operands in one piece, so that they can be flattened without a copy?"""
     elements = TILE_BYTES // itemsize
     size = prod(shape)
     if kind == "rows":
@@ -413,7 +415,7 @@ def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int) -> _TilePlan | N
         # calls on the vectors cost as much as for whole rows; one matrix, and products: its rows pass by, and nothing else
         elements *= 8 if len(full) == 1 else 2
         return _TilePlan(kind, shape, False, 0, max(1, elements // shape[1])) if shape[1] <= WIDEST else None
-    if all([v.aval.shape == shape or v.aval.size == 1 for v in jaxpr.inputs]):
+    if whole and all([v.aval.shape == shape or v.aval.size == 1 for v in jaxpr.inputs]):
         return _TilePlan(kind, shape, True, 0, elements)
     axes = [k for k in range(len(shape)) if size // shape[k] <= WIDEST]
     if not axes:

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.control.call import compact, fill_zeros, fixpoint, memoised_on_body, rewire, scatter, strip_literal
+from funcad.control.call import compact, fill_zeros, fixpoint, memoised_on_body, rewire, scatter, strip_literal, zeros_near
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, split, subjaxprs, used_inputs
 from funcad.ir.primitive import CALM
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import cleaned
-from funcad.masks.masks import EVERY, Mask, Masked, begins_within, constant, either_bools, mask_of, reach_of
+from funcad.masks.masks import EVERY, Mask, Masked, begins_within, clean, constant, either_bools, mask_of, reach_of
 from funcad.primitives.loop import Loop, add_values, bools_aval, zero_value
 from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import jvp_eval
@@ -80,6 +80,13 @@ def backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple[bool, ...
 
     body, more = trace_function(program, [a for group in groups for a in group], name="transpose", abstract=False)
     return BackwardBody(body, [*more, *captured], const_found, carry_used, xs_found)
+
+
+def filled_tangents(loop: Loop, tangents: Sequence[Any], wanted: Sequence[bool], near_to: Any) -> list:
+    """The carry's tangents where wanted, zeros included."""
+    avals = loop.carried(loop.body.in_avals)
+    zeros = zeros_near([Aval(a.shape, a.dtype) if isinstance(a, Aval) else a for a in avals], near_to)
+    return [z if t is None else t for t, w, z in zip(tangents, wanted, zeros) if w]
 
 
 def linear_operands(loop: Loop, linear: tuple[bool, ...]) -> tuple[bool, ...]:
@@ -332,6 +339,35 @@ def _pairs(cts: Sequence[Any], bools: Sequence[Any], results: Sequence[Any], fla
     return [next(pairs) if f else (None, None) for f in flags]
 
 
+def transpose_linear(
+    loop: Loop, cts: Sequence[Any], args: Sequence[Any], linear: tuple[bool, ...], run: Callable[..., list[Any]]
+) -> list[Any]:
+    """Cotangents of all operands; every carry is linear (a known initial value is an instantiated zero).
+
+    `run(body, consts, carry, xs)` is the loop in the other direction.
+    """
+    if masks_itself(loop, cts, linear):
+        return [clean(*p) for p in masked_backward(loop, cts, [None] * len(cts), [0] * len(args), args, linear, run)]
+    body = backward_body(loop, linear, tuple([ct is not None for ct in cts]))
+    const_flags, _, xs_flags = loop.split(linear)
+    consts, _, xs = loop.split(args)
+    known_consts = [c for c, f in zip(consts, const_flags) if not f]
+    known_xs = [x for x, f in zip(xs, xs_flags) if not f]
+    values = [*known_consts, *known_xs, *[ct for ct in cts if ct is not None]]
+    linear_consts = [c.aval for c, f in zip(consts, const_flags) if f]
+    sums = zeros_near([a for a, z in zip(linear_consts, body.consts) if z], values)
+    carry_zeros = zeros_near([strip_literal(o.aval) for o in loop.body.outputs[: loop.n_carry]], values)
+    start = [z if ct is None else ct for ct, z, used in zip(cts, carry_zeros, body.carry) if used]
+    given, items = [*on_device_of(body.captured, values), *known_consts], [*known_xs, *compact(cts[loop.n_carry :])[0]]
+    outs = run(body.jaxpr, given, [*sums, *start], items)
+    sums, carry_cts, xs_cts = split(outs, len(sums), len(start))
+    return [
+        *scatter(scatter(sums, body.consts), const_flags),
+        *scatter(carry_cts, body.carry),
+        *scatter(scatter(xs_cts, body.xs), xs_flags),
+    ]
+
+
 def masked_branches(
     branches: Sequence[Jaxpr], linear: tuple[bool, ...], kinds: tuple, wanted: tuple[int, ...]
 ) -> tuple[list[tuple[Jaxpr, list[Any]]], list[bool], list[bool]]:
@@ -484,11 +520,12 @@ def masked_forward(
         new, bools = parts_of(ks, ts, of)
         operands.append([*values, *on_device_of([*new, *bools], args)])
     outs = run(body.jaxpr, [*on_device_of(body.captured, args), *operands[0]], operands[1], operands[2])
+    count, outs = split(outs, loop.first)
     ks = loop.carried(body.kinds)
     carry, rest = split(outs, n_carry + len(compact(ks)[0]) + ks.count(EVERY))
     n_ys = len(body.ys)
     touts = [*joined_tangents(ks, iter(carry[n_carry:])), *joined_tangents(body.ys, iter(rest[n_ys:]))]
-    return [*carry[:n_carry], *rest[:n_ys]], touts
+    return [*count, *carry[:n_carry], *rest[:n_ys]], [*[None] * loop.first, *touts]
 
 
 def masked_branch(jaxpr: Jaxpr, kinds: tuple, wanted: tuple | None) -> tuple[Any, Any, tuple]:

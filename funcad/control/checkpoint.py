@@ -30,7 +30,7 @@ from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
 from funcad.passes.subprograms import with_programs
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_eval, jvp_step, masked_jvp, no_rule
 from funcad.transforms.partial import linearize_jaxpr
@@ -258,10 +258,8 @@ def _within(body: Jaxpr, nonzero: tuple[bool, ...], room: float) -> tuple[Jaxpr,
 def _can_share(equation: Equation) -> bool:
     """Is it a loop that keeps what it is told to, or has one of its branches such a loop?"""
     loop = equation.params.get("loop")
-    if type(loop) is WhileLoop:
-        return not loop.n_emitted
     branches = equation.params.get("branches", ())
-    return type(loop) is Loop and loop.length is not None or any([_can_share(e) for b in branches for e in b.equations])
+    return type(loop) is Loop and loop.keeps or any([_can_share(e) for b in branches for e in b.equations])
 
 
 def _shared(jaxpr: Jaxpr, share: int) -> Jaxpr:

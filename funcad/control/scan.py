@@ -9,7 +9,7 @@ from funcad import tree
 from funcad.api.border import api, call_as, name_of, own_memory
 from funcad.control.body import check_functions, check_structure, prepare, strengthened, trace_carry
 from funcad.control.checkpoint import kept_by
-from funcad.control.scan_rules import scan_p
+from funcad.control.loop_rules import scan_p
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, aval_of, said, shape_of
 from funcad.ir.jaxpr import split

@@ -157,15 +157,17 @@ def _spread(structure: Any, given: Any, path: str, parts: list[tuple[str, Any]])
     if given is None:
         parts += [(path, None)] * structure.num_leaves
         return
+    if structure.is_array:
+        leaves, found = tree.flatten(given)
+        if found.is_array:
+            parts.append((path, leaves[0]))
+            return
     example = structure.unflatten(range(structure.num_leaves))
-    found, own = (tree.flatten(v, is_leaf=lambda x, root=v: x is not root) for v in (given, example))
-    if found[1] != own[1]:
-        difference = tree.describe_difference(found[1], own[1], f"cotangent{path}", f"argument{path}")
+    inner, own = (tree.flatten(v, is_leaf=lambda x, root=v: x is not root) for v in (given, example))
+    if inner[1] != own[1]:
+        difference = tree.describe_difference(inner[1], own[1], f"cotangent{path}", f"argument{path}")
         raise TreeMismatchError(f"bwd must return cotangents with the structure of the arguments: {difference}")
-    if structure is tree.LEAF:
-        parts.append((path, given))
-        return
-    for keys, child, part in zip(own[1].paths(), structure.children(), found[0]):
+    for keys, child, part in zip(own[1].paths(), structure.children(), inner[0]):
         _spread(child, part, path + tree.keystr(keys), parts)
 
 

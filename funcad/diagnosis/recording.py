@@ -28,7 +28,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split, subjaxprs
 from funcad.ir.tracer import Tracer, tangent_of
 from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import transposed
 from funcad.unjitted.linearizing import LinearizingTrace
@@ -205,7 +205,7 @@ class ReportingTrace(LinearizingTrace):
         if kind is None or kind in ("custom", "solve"):
             return None
         if kind == "while":  # reverse mode's own loops put what they keep on stacks; they are as any other operation
-            plain = not params["loop"].n_emitted
+            plain = not params["loop"].n_ys
         else:
             plain = kind != "scan" or params["loop"].length is not None
         avals = [a.aval for j in subjaxprs(params) for a in (*j.inputs, *j.outputs)]
@@ -233,8 +233,8 @@ class ReportingTrace(LinearizingTrace):
             return eval_jaxpr(branches[i], args[1:])
 
     def _walk_while(self, primitive: Any, args: list[Any], params: dict[str, Any]) -> list[Any]:
-        loop: WhileLoop = params["loop"]
-        cond_consts, consts, carry = loop.split(args)
+        loop: Loop = params["loop"]
+        cond_consts, consts, carry, _ = loop.parts(args)
         count = 0
         while True:
             with self._in(f"{primitive.name}, turn {count}"):
@@ -319,6 +319,7 @@ def follow(run: Recording, f: Callable[..., Sequence[Any]], leaves: Sequence[Any
     try:
         tangents, seeds = [], []
         trace.function, trace.outer, trace.writes_outside, trace.lends, trace.missed = f, state.running, False, None, None
+        trace.users = None
         with tracing.here(), setting(running=trace):
             outs = f(*inputs)
         for o in outs:

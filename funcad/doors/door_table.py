@@ -172,7 +172,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         by_name,
         "convolve convolve1d correlate correlate1d gaussian_filter gaussian_filter1d laplace map_coordinates prewitt sobel",
         "spline_filter spline_filter1d uniform_filter uniform_filter1d affine_transform rotate shift zoom gaussian_laplace",
-        "gaussian_gradient_magnitude maximum_filter median_filter minimum_filter",
+        "gaussian_gradient_magnitude label maximum_filter median_filter minimum_filter",
     ),
     "scipy.optimize": {
         **_all(calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar"),

@@ -26,7 +26,7 @@ from funcad.numpy.dispatch import find, whole_table
 
 def _recover() -> None:
     """Ctrl-C may come between a trace's last lines."""
-    state.running = None
+    state.running = state.began = None
     tracing.threads.pop(get_ident(), None)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
-from funcad.host.conversions import SELDOM, needs_buffers
+from funcad.host.conversions import SELDOM, functions_behind, needs_buffers
 from funcad.host.where import handing, is_internal, state, tracing, users_frame
 from funcad.writes.plain import buffer
 
@@ -22,7 +22,12 @@ _FILLS = {"ndarray": 0, "zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, 
 
 def _wanted(code: CodeType | None = None, learned: bool = False) -> bool:
     """Does the function that runs need buffers, and is this code its own or that of a function which it refers to?"""
-    return state.running is not None and needs_buffers(state.running.function, code, learned)
+    trace = state.running
+    if trace is None:
+        return False
+    if trace.users is None:
+        trace.users = functions_behind(trace.function)
+    return any([needs_buffers(user, code, learned) for user in trace.users])
 
 
 def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Answer:

@@ -158,7 +158,10 @@ def interpolator(name: str, original: Callable[..., Any]) -> Answer:
         return getattr(_form(self, kind), method)(*args, **kwargs)
 
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
-        return _FORM in getattr(args[0], "__dict__", ()) or holds_traced(args, kwargs)
+        if _FORM in getattr(args[0], "__dict__", ()):
+            return True
+        named = kind in [base.__name__ for base in type(args[0]).__mro__]  # else the code of a base that others share
+        return named and holds_traced(args, kwargs)
 
     return is_for_us, own
 

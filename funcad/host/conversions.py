@@ -74,6 +74,12 @@ makers = table(
     same=None,
 )
 plainly = table("host.plainly", "id of a code that begins as it is: a weak reference to it", same=None)
+_reached = table(
+    "host.reached",
+    "function of an installed package: the functions and objects that it may call",
+    4096,
+    same=None,  # what a name of a module stands for may change: then it is learned, as of functions that cannot be seen
+)
 _writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
 
@@ -245,10 +251,7 @@ def reached_from(found: Any) -> Iterator[types.FunctionType]:
             if str(f.__globals__.get("__name__")).partition(".")[0] in sys.stdlib_module_names:
                 continue
             yield f
-            held = referred(f)
-            todo += [v for v in held if callable(v)]
-            for x in held:
-                todo += _inside(x, f)
+            todo += _next(f)
         elif kind is types.MethodType:
             todo += [f.__func__, *_methods(type(f.__self__), f.__func__), *_inside(f.__self__, f.__func__)]
             todo += [v for own in _methods(type(f.__self__), f.__func__) for v in _inside(f.__self__, own)]
@@ -259,6 +262,23 @@ def reached_from(found: Any) -> Iterator[types.FunctionType]:
                 todo += [v for v in vars(f).values() if type(v) is types.FunctionType]
         elif callable(f) and kind.__module__.partition(".")[0] != "numba":
             todo += [getattr(f, "__wrapped__", None), vars(kind).get("__call__")]
+
+
+def _next(f: types.FunctionType) -> list[Any]:
+    """What may be called by f; of an installed package's functions it is looked up once, for all functions that call them."""
+    lasts = "-packages" in f.__code__.co_filename and "<locals>" not in f.__qualname__
+    found: Any = _reached.get(f) if lasts else None
+    if found is None:
+        held = referred(f)
+        found = [v for v in held if callable(v)] + [v for x in held for v in _inside(x, f)]
+        if lasts:
+            found = _reached.put(f, [v for v in {id(v): v for v in found}.values() if not _ends(v)])
+    return found
+
+
+def _ends(v: Any) -> bool:
+    """Does `reached_from` find nothing in it or behind it?"""
+    return isinstance(v, BuiltinFunctionType | np.ufunc) or isinstance(v, type) and v.__module__.partition(".")[0] in _LIBRARIES
 
 
 def referred(f: types.FunctionType) -> list[Any]:
@@ -606,13 +626,9 @@ def own_meaning(kind: type) -> str | None:
     return next((name for name in _MEANING if getattr(kind, name) is not getattr(np.ndarray, name)), None)
 
 
-def otherwise(x: Any, name: str) -> TypeError:
-    """Of an argument whose class has an operator of its own, which plain elements would lose."""
-    kind = type(x).__name__
-    return TypeError(
-        f"funcad traces the elements of an argument as a plain array; {kind} has {name} of its own, which they would lose.\n"
-        f"Remedy: pass np.asarray(x), and make it one inside the function: x.view({kind})."
-    )
+def means_other(kind: type) -> bool:
+    """Is it one of NumPy's classes, or derived from one, whose operators are not those of arrays?"""
+    return issubclass(kind, np.ndarray) and not {"MaskedArray", "matrix"}.isdisjoint([k.__name__ for k in kind.__mro__])
 
 
 def their_say(*operands: Any) -> Any:
@@ -634,7 +650,7 @@ def no_aval(x: Any) -> TypeError:
             f"got a {kind.__module__.partition('.')[0]} {kind.__name__}; funcad computes with NumPy's and CuPy's arrays.\n"
             f"Remedy: {conversion or 'np.asarray(x) of it'}."
         )
-    if is_a(x, np.ndarray) and kind.__name__ in ("MaskedArray", "matrix"):
+    if means_other(kind):
         return TypeError(
             f"funcad computes with plain arrays; a {kind.__name__} means something else by its operators.\n"
             "Remedy: np.asarray(x) of a matrix; x.filled(value) of a masked array, with np.where on x.mask in the function."

@@ -387,3 +387,6 @@ class Locks:
     def __del__(self) -> None:
         if getattr(self, "held", None):  # an interrupt may come before the first line of `__init__`
             self.release()
+
+
+NO_LOCKS = Locks()  # of traces and derivatives that have none yet

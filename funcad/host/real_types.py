@@ -125,7 +125,9 @@ def memory_axes(layouts: Sequence[np.ndarray]) -> list[int]:
 def keep(*layouts: Any, **params: Any) -> Any:
     """Of an operation element by element: a new array in the order that the operands have (order="K")."""
     shaped = [x for x in layouts if x is not None]
-    return contiguous(shaped[0].shape, shaped[0].dtype, memory_axes(shaped)) if shaped else None
+    shape = np.broadcast_shapes(*[x.shape for x in shaped])  # a number of a lane, and an array
+    wide = [np.broadcast_to(x, shape) for x in shaped]
+    return contiguous(shape, wide[0].dtype, memory_axes(wide)) if wide else None
 
 
 def of_copy(layout: Any, **params: Any) -> Any:

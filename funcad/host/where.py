@@ -47,6 +47,7 @@ class _State(_local):
     batching: Any = None  # name of the axis that batch_eval is removing now
     jit_disabled: bool = False
     running: Any = None  # the trace whose function runs now
+    began: Any = None  # the frame that called the function of an un-jitted derivative, and the user's line behind it
     before_effect: Any = None  # is called before an effect happens: by whom effects must not happen yet (api/lanes.py)
     happened: Any = None  # what effects of this run have given, and what they gave in a run before: those do not happen again
     scope: tuple = ()  # named_scope names
@@ -77,7 +78,7 @@ class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
     __slots__ = (
-        *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "code_of", "shown_code"),
+        *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "origin", "shown_code"),
         *("own_code", "own_answer"),
     )
 
@@ -87,7 +88,7 @@ class _Tracing:
         self.prepare: Callable[[], None] = lambda: None
         self.learned: Callable[[Any], bool] = lambda found: False  # hangs a door that a function turned out to need, if it can
         self.door_of: Callable[[Any], Any] = lambda f: f  # the door of a function that the user's code calls, if it has one
-        self.code_of: Callable[[CodeType], CodeType] = lambda code: code  # what stands for a code in locations (twin/)
+        self.origin: Any = _Tracing  # of the last constant of a twin's code, which has the code that stands for it (twin/)
         self.shown_code: Callable[[Any], Any] = lambda code: code  # the user's code, of a twin's (twin/)
         self.own_code: Callable[[Any], CodeType] = lambda f: f.__code__  # of a function, also of one that has a door's
         self.own_answer: Callable[[Any], Any] = lambda f: None  # who answers for a function without a rule: its own code
@@ -210,6 +211,12 @@ class Source(NamedTuple):
         return f"{scope}{os.path.basename(file_label(self.code.co_filename))}:{self.line} ({self.code.co_name})"
 
 
+def located(code: CodeType) -> CodeType:
+    """The code that stands for a twin's in locations: the same lines at the same offsets, one for the twins of all traces."""
+    constants: Any = code.co_consts
+    return constants[-1].rewritten.code if constants and type(constants[-1]) is tracing.origin else code
+
+
 def user_source(depth: int = 2) -> Source | None:
     """The location that an equation recorded now belongs to; `depth`: how many frames from here are ours at least."""
     source = state.source
@@ -217,13 +224,18 @@ def user_source(depth: int = 2) -> Source | None:
         return source
     frame = sys._getframe(depth)
     get = internal.get
+    began, line = state.began or (None, None)
     while frame is not None:
+        if frame is began and line is not None:  # where it began has been looked for
+            return line if line.scope is state.scope else line._replace(scope=state.scope)
         code = frame.f_code
         known = get(code.co_filename)
         if known is None:
             known = is_internal(code.co_filename)
         if not known:
-            code = code if state.observer is None else tracing.code_of(code)
+            if state.observer is not None:  # this is `located`, written out as it is asked for each equation
+                constants: Any = code.co_consts
+                code = constants[-1].rewritten.code if constants and type(constants[-1]) is tracing.origin else code
             return tuple.__new__(Source, (code, frame.f_lasti, state.scope))
         frame = frame.f_back  # type: ignore[assignment]
     return None

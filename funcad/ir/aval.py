@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from funcad.host.conversions import conversion_of, no_aval
+from funcad.host.conversions import conversion_of, means_other, no_aval
 from funcad.host.real_types import KINDS, NUMBERS, dtype_kind, is_a, native_dtype, seen
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def aval_of(x: Any) -> AnyAval:
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if aval is None and type(shape) is tuple and isinstance(dtype, np.dtype) and _is_known(dtype):
-        if not (is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix")) and conversion_of(kind) is None:
+        if not means_other(kind) and conversion_of(kind) is None:
             return SCALAR_AVALS.get(kind) or Aval(shape, dtype)  # which is_narrow has told of, if it is one's number
     raise no_aval(x)
 

@@ -23,7 +23,7 @@ import numpy as np
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import starts_again
 from funcad.host.devices import compute, error_mode
-from funcad.host.locks import Locks
+from funcad.host.locks import NO_LOCKS, Locks
 from funcad.host.where import open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, AnyAval, Atom, Aval, LiteralAval, Location, Params, Value, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, may_fail, subjaxprs
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 next_level = itertools.count(1).__next__
-_new_object = object.__new__
+_new_object, _new_tuple = object.__new__, tuple.__new__
 _Made = TypeVar("_Made")
 
 
@@ -98,13 +98,15 @@ class Trace:
 
     level: float
     function: Callable[..., object] | None
+    users: list[Any] | None
     outer: Trace | None
     writes_outside: bool
     lends: bool | None
     missed: TracerArrayConversionError | None
-    # while the user's function runs: which one, the trace around this one, has an array of that been written, are its plain
-    # results to be written with traced values (None: not known yet), and the error if some were and could not
-    __slots__ = ("level", "name", "closed", "function", "outer", "writes_outside", "lends", "missed")
+    # while the user's function runs: which one, the user's own behind it (None: nobody has asked), the trace around this one,
+    # has an array of that been written, are its plain results to be written with traced values (None: not known yet), and the
+    # error if some were and could not
+    __slots__ = ("level", "name", "closed", "function", "users", "outer", "writes_outside", "lends", "missed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (writes/held.py)
     holds: bool = False  # do its arrays hold buffers that nobody else has (writes/held.py)?
@@ -125,7 +127,12 @@ class Trace:
 
     def again(self, x: Tracer) -> Tracer:
         """Another tracer of the same value, at no cost: the handle that a copy or a view gets."""
-        return Tracer(self, x.atom, x.primal, x.tangent, x.source)
+        made = _new_object(Tracer)  # which costs less than a call of Tracer.__init__
+        made.owner, made.atom, made.primal, made.tangent, made.source = self, x.atom, x.primal, x.tangent, x.source
+        made.box = None
+        if x.atom is not None:
+            made.aval = x.atom.aval
+        return made
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
         """(primitive, operands, params, which output) of what made a value, if that has a `square`; `look`: is there one?"""
@@ -137,11 +144,12 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "looks", "hoisted", "recorder", "tries", "filters", "seeded"),
+        *("given", "layouts", "makers", "n_makers", "looks", "hoisted", "recorder", "tries", "filters", "seeded", "results"),
+        *("around",),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
-        super().__init__(name)
+        self.level, self.name, self.closed = next_level(), name, False
         self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
         self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
         self.filters = warnings.filters  # the user's `catch_warnings` puts others there
@@ -149,6 +157,7 @@ class AbstractTrace(Trace):
         self.stands_for: dict[Var, Value | None] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
         self.asked = False  # did somebody ask which of the two?
         self.equations: list[Equation] = []
+        self.results: dict[tuple[Any, ...], Any] = {}  # operation without parameters, `id`s of avals: the aval of its result
         self.captured: dict[object, tuple[Var, Value]] = {}
         self.inputs: list[Var] = []
         self.given: Any = None  # what the inputs stand for (unjitted/strides.py), where that can be known
@@ -156,6 +165,7 @@ class AbstractTrace(Trace):
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = self.looks = 0
         self.recorder = None
+        self.around: tuple[Any, Any] | None = None  # the staging and the abstract trace around it, while a function runs in it
         self.seeded = False  # has its function seeded NumPy's generator?
         self.tries: Callable[[Primitive, Sequence[Value], Params], Any] | None = None  # records what may fail
         self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
@@ -223,7 +233,14 @@ class AbstractTrace(Trace):
             atom = a.atom if type(a) is Tracer and a.owner is self else self.atom(a)
             atoms.append(atom)
             avals.append(atom.aval)
-        out = primitive.abstract_eval(*avals, **params) if params else primitive.abstract_eval(*avals)
+        if params:
+            out = primitive.abstract_eval(*avals, **params)
+        else:
+            kind = (primitive, *map(id, avals))
+            out = self.results.get(kind)
+            if out is None:
+                out = self.results[kind] = primitive.abstract_eval(*avals)
+                self.results[kind, None] = avals  # as long as an `id` is a key, nothing else may have it
         source = state.source or user_source()
         if self.modes is not None:
             if error_mode() != self.mode:
@@ -234,12 +251,17 @@ class AbstractTrace(Trace):
             outputs = tuple([Var(a) for a in out])
             self.equations.append(Equation(primitive, tuple(atoms), params, outputs, source))
             return [Tracer(self, v, None, None, source) for v in outputs]
-        return self.append(primitive, tuple(atoms), params, out, source)
+        output, result = _new_object(Var), _new_object(Tracer)  # this is `append`, without a call of it and of two constructors
+        output.aval = result.aval = out
+        self.equations.append(_new_tuple(Equation, (primitive, tuple(atoms), params, (output,), source)))
+        result.owner, result.atom, result.source = self, output, source
+        result.primal = result.tangent = result.box = None
+        return result
 
     def append(self, primitive: Primitive, atoms: tuple[Atom, ...], params: Params, aval: AnyAval, source: Location) -> Tracer:
         """Write down an equation with one output whose aval is known already."""
         output = Var(aval)
-        self.equations.append(tuple.__new__(Equation, (primitive, atoms, params, (output,), source)))
+        self.equations.append(_new_tuple(Equation, (primitive, atoms, params, (output,), source)))
         return Tracer(self, output, None, None, source)
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
@@ -256,13 +278,20 @@ class AbstractTrace(Trace):
         return primitive, operands, params, outputs.index(x.atom)
 
     def close(self) -> None:
-        self.function = self.outer = None
-        self.stands_for, self.hoisted = {}, []
+        if self.around is not None:
+            if self.outer is None:
+                tracing.threads.pop(get_ident(), None)
+            state.running = self.outer
+            state.staging, state.abstract = self.around
+            open_traces.discard(self.level)
+        self.function = self.users = self.outer = None
+        self.stands_for, self.hoisted, self.results = {}, [], {}
         if self.layouts is not None:
             self.layouts.close()
         self.given = self.layouts = self.recorder = self.tries = None
-        self.locks.release()
-        self.closed = True  # at last: until then `run_in` begins anew
+        if self.locks is not NO_LOCKS:
+            self.locks.release()
+        self.around, self.closed = None, True  # at last: until then `run_in` begins anew
 
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
         """The recorded program whose leading inputs are the captured values, and those values."""
@@ -316,18 +345,9 @@ def run_in(
     given: Any = None,
 ) -> _Made:
     """`finish(f(*tracers))`: f runs on new inputs of the trace, which is open until then; see `trace_function`."""
-    saved_staging, saved_abstract = state.staging, state.abstract
-    outer = state.running
+    outer, trace.around = state.running, (state.staging, state.abstract)
     trace.function, trace.outer, trace.writes_outside, trace.lends, trace.missed = f, outer, False, None, None
-
-    def leave() -> None:
-        if outer is None:
-            tracing.threads.pop(get_ident(), None)
-        state.running = outer
-        state.staging, state.abstract = saved_staging, saved_abstract
-        open_traces.discard(trace.level)
-        trace.close()
-
+    trace.users = None
     try:
         try:
             state.running = trace
@@ -356,10 +376,10 @@ def run_in(
                 tracers = trace.same_inputs()
             return finish(outs)
         finally:
-            leave()
+            trace.close()
     finally:
         if not trace.closed:  # Ctrl-C came in the midst of the first, and a trace that stays noted as open makes all slow
-            leave()
+            trace.close()
 
 
 def abstract_trace_of(values: Sequence[Value]) -> AbstractTrace | None:

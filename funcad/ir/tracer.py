@@ -20,7 +20,7 @@ from funcad.host.conversions import leaked_error
 from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
-from funcad.ir.aval import AnyAval, Aval, Value, aval_of
+from funcad.ir.aval import AnyAval, Aval, LiteralAval, Value, aval_of
 
 if TYPE_CHECKING:
     pass
@@ -66,6 +66,16 @@ def concrete_value(x: Value) -> Value:
     return x
 
 
+def aval_behind(x: Tracer) -> AnyAval:
+    """The aval of a tracer that has a primal: worked out when it is asked for the first time, then an attribute like others."""
+    primal = x.primal
+    aval = primal.aval if type(primal) is Tracer else aval_of(primal)
+    if type(aval) is LiteralAval:
+        aval = Aval(aval.shape, aval.dtype, aval.weak)  # it stands for a variable
+    x.aval = aval  # type: ignore[assignment]
+    return aval
+
+
 def array_type(values: Sequence[Value]) -> type:
     """The type of the arrays that a program with these inputs computes with: numpy.ndarray, or the device's."""
     if device_in_use():
@@ -93,7 +103,7 @@ class Tracer(metaclass=Unseen):
     """
 
     # `owner` is the trace and `atom` the variable: arrays have methods called trace and var, and xarray asks for `variable`
-    __slots__ = ("owner", "atom", "primal", "tangent", "source", "_aval", "box", "__weakref__")
+    __slots__ = ("owner", "atom", "primal", "tangent", "source", "aval", "box", "__weakref__")
     __array_priority__ = 1001.0  # pandas' own is 1000: it leaves operations to whoever has more
     __pandas_priority__ = 5000.0
     namespace: Any = None  # the package funcad
@@ -104,7 +114,8 @@ class Tracer(metaclass=Unseen):
         self.primal = primal
         self.tangent = tangent
         self.source = source  # a `Source`, or the tuple of its fields
-        self._aval: AnyAval | None = None
+        if var is not None:  # else it is worked out when it is asked for: `aval_behind`
+            self.aval: Aval = var.aval
         self.box: Any = None  # of arrays that are or have views, see writes/boxes.py
 
     @property  # type: ignore[misc]
@@ -125,19 +136,6 @@ class Tracer(metaclass=Unseen):
         return kind_of(variable.aval, trace.array)
 
     # -- what is known without a value
-    @property
-    def aval(self) -> Aval:
-        if self.atom is not None:
-            return self.atom.aval
-        aval = self._aval
-        if aval is None:
-            primal = self.primal
-            aval = aval_of(primal)
-            if type(primal) is not np.ndarray and isinstance(aval, Aval):
-                aval = Aval(aval.shape, aval.dtype, aval.weak)  # a variable, never a LiteralAval
-            self._aval = aval
-        return aval  # type: ignore[return-value]
-
     @property
     def shape(self) -> tuple[int, ...]:
         primal = self.primal

@@ -20,7 +20,7 @@ from funcad.backends.cost import Extent
 from funcad.configuration import config
 from funcad.show.compile_log import html_table
 
-COSTS = {  # seconds of one core, of what is counted
+COSTS = {  # seconds of one core, of what is counted, and what else decides
     "first recording": 8e-3,  # of a function, whose twin is written;
     "recording": 1e-3,  # another one;
     "recorded": 1.9e-5,  # an equation of numbers in it,
@@ -45,14 +45,28 @@ COSTS = {  # seconds of one core, of what is counted
     "number": 3e-8,  # one that gives a number of NumPy's
     "of Python": 1.5e-8,  # or of Python's
     "byte": 1e-10,  # of results
+    "call": 4e-6,  # a call that goes along a path: what takes less is faster without a program
+    "free": 0.11,  # what need not be repaid: of .2, as loading the compiler takes some, once in a process
+    "first look": 0.06,  # a recording of which nothing is known
+    # the rest are numbers of what is counted, and times
+    "many": 5000,  # equations of a recording, after which most are like others,
+    "like others": 0.6,  # and cost so much of what the first did
+    "thousands": 4500,  # equations of a program, from which each of them costs as much as it can
+    "of a row": 2.2,  # equations, in most functions; in some three times as many
+    "from below": 1.3,  # times that un-jitted calls may take longer than is counted
+    "little": 1e-4,  # seconds of a path that may run step by step in any case: un-jitted derivatives hardly take less
+    "steps": 3000,  # equations of such a path, and
+    "hops": 128,  # its questions: longer ones become loops, and have too many parts
+    "over": 1.25,  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
+    "both sides": 3.0,  # times that a recording is longer in which both sides of choices are computed
+    "of a question": 2,  # equations, in a program that runs past it
+    "waits": 2.0,  # times that a program is repaid whose path runs step by step meanwhile: to wait costs little
+    "quick": 0.02,  # seconds of compiling that need not wait until such a path has come again
+    "at once": 4,  # such programs, which are compiled as soon as that is repaid; others when running step by step has cost it
+    "strange": 6,  # calls in a row along unknown paths, after which what runs step by step rests
+    "eager": 8,  # segments of one function that are compiled at once, as its first program is
+    "long": 64,  # questions of a path, from which on others share no programs with it: one for each segment is too dear
 }
-CALL = 4e-6  # seconds of a call that goes along a path: what takes less is faster without a program
-FREE = 0.11  # seconds that need not be repaid: of .2, as loading the compiler takes some, once in a process
-FIRST_LOOK = 0.06  # seconds of a recording of which nothing is known
-MANY, AGAIN = 5000, 0.6  # equations of a recording, after which most are like others and cost so much of what the first did
-THOUSANDS = 4500  # equations of a program, from which each of them costs as much as it can
-ROW = 2.2  # equations of a row, of most functions; some have three times as many
-OVER = 1.25  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
 EQUATION_BYTES = 1500  # of a recorded equation
 MOST_PATIENCE = 20  # doublings
@@ -114,7 +128,7 @@ class Account:
         patience = config.jit_patience
         if not patience:
             return float("inf")
-        return FREE + self.earned / patience - self.recording - self.compiling
+        return COSTS["free"] + self.earned / patience - self.recording - self.compiling
 
     @property
     def _doubled(self) -> int:
@@ -137,14 +151,14 @@ class Account:
         """How many equations a recording may have that begins now."""
         room = self.free / self._doubled
         if not self.size and config.jit_patience:
-            room = min(room, FIRST_LOOK)
-        room = max(room, OVER * self.size)
+            room = min(room, COSTS["first look"])
+        room = max(room, COSTS["over"] * self.size)
         return int(max(0.0, min(room / self.rate, most_bytes() // EQUATION_BYTES)))
 
     def observed(self, rows: int) -> None:
         """A call has run un-jitted, with so many rows of gradients."""
         self.rows = max(self.rows, rows)
-        self.size = max(self.size, ROW * rows * (COSTS["recorded"] + COSTS["made ready"]))
+        self.size = max(self.size, COSTS["of a row"] * rows * (COSTS["recorded"] + COSTS["made ready"]))
         self._takes(rows * COSTS["row"])
 
     def _takes(self, work: float) -> None:
@@ -156,8 +170,8 @@ class Account:
         """A recording of these equations has ended, or was given up; `questions`: how many values Python asked for."""
         found, total = Extent(equations), len(equations)
         each = found.numbers * COSTS["recorded"] + found.arrays * COSTS["recorded array"]
-        if total > MANY:
-            each *= (MANY + AGAIN * (total - MANY)) / total
+        if total > COSTS["many"]:
+            each *= (COSTS["many"] + COSTS["like others"] * (total - COSTS["many"])) / total
         each += questions * COSTS["question"] if questions or not whole else total * COSTS["made ready"]
         seconds = each + COSTS["recording" if self.recording else "first recording"]
         self.recording += seconds
@@ -176,6 +190,10 @@ class Account:
         counted = found.numbers * COSTS["un-jitted"] + found.arrays * COSTS["un-jitted array"]
         rows = self.rows * COSTS["row"] + found.arrays * COSTS["row array"]
         return seconds + COSTS["derivative"] + (rows if self.rows and self.selects else max(counted, rows))
+
+    def slower_by_steps(self, equations: int) -> bool:
+        """Does so long a derivative, equation by equation, take longer than the call that was recorded does un-jitted?"""
+        return self.derivative and equations * COSTS["step"] > COSTS["from below"] * self.latest
 
     def recorded_anew(self, times: float) -> None:
         """The next recording is so many times longer, as both sides of choices are in it."""
@@ -231,7 +249,7 @@ def most_bytes() -> int:
 
 def compile_cost(numbers: int, arrays: int) -> float:
     """Seconds that it takes to compile a program of so many equations, which the passes have left."""
-    scalar = COSTS["scalar"] + COSTS["scalar of many"] * min(1.0, numbers / THOUSANDS)
+    scalar = COSTS["scalar"] + COSTS["scalar of many"] * min(1.0, numbers / COSTS["thousands"])
     return COSTS["program"] + numbers * scalar + arrays * COSTS["array"]
 
 

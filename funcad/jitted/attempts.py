@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.value_reads import as_truth
@@ -264,13 +266,18 @@ def _calls_back(equation: Equation) -> bool:
 
 
 def _keeps_functions(equation: Equation) -> bool:
+    if _PLAIN.issuperset(map(type, equation.params.values())):
+        return False
     own = not equation.primitive.fresh and any(map(_calls, equation.params.values()))
     return own or any(map(keeps_functions, subjaxprs(equation.params)))
 
 
+_PLAIN = frozenset([int, float, bool, complex, str, bytes, type(None), np.dtype])
+
+
 def _calls(x: Any) -> bool:
     if type(x) in (tuple, list):
-        return any(map(_calls, x))
+        return not _PLAIN.issuperset(map(type, x)) and any(map(_calls, x))
     if type(x) is HostCall:
         return _calls(x.function)
     x = x.__func__ if type(x) is types.MethodType else x

@@ -1,7 +1,7 @@
 """The first call of a signature is observed: f itself runs, and nothing is traced.
 
 Idea: a trace costs as much as many plain calls, so what is called once never pays for one. The second call of a signature
-traces; it counts as the first that missed.
+traces; it counts as the first that missed. The first one does where programs of other sizes share a text: sizes come again.
 
 Invariant: who calls cannot tell which of the two it was, but by the time: the output is checked as that of a trace, results own
 their memory, and NumPy does not warn. What a trace cannot do, and f could, is a reason to run un-jitted, no error.
@@ -46,6 +46,8 @@ def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) ->
         return False
     if not core.cache.account.affords_recording():
         return True
+    if core.cache.shares_texts():  # what is traced runs at once, as fast as it will ever run
+        return False
     small = sum([x.nbytes for x in leaves if type(x) is np.ndarray]) <= LARGE
     return OBSERVES and small and bool(core.cache.observe(key))
 
@@ -122,10 +124,16 @@ def _unsaid() -> Callable[[str, int], None]:
     return said
 
 
+def with_own_containers(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list) -> tuple[tuple, dict]:
+    """The arguments as a trace has them: the caller's containers stay as they are."""
+    if any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):
+        return Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
+    return args, kwargs
+
+
 def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any) -> Any:
     """The result of f, as a program would give it."""
-    if any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):  # as for a trace: the caller's stay as they are
-        args, kwargs = Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
+    args, kwargs = with_own_containers(core, args, kwargs, in_tree, leaves)
     before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
     rows = noted.rows
     try:

@@ -24,11 +24,10 @@ from funcad.backends.engines import program_of
 from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
 from funcad.errors import NotCompiledWarning
-from funcad.host.conversions import own_meaning
 from funcad.host.devices import device_in_use
 from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
-from funcad.host.where import for_user, interrupted, setting, state
+from funcad.host.where import for_user, interrupted, open_traces, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
@@ -36,7 +35,7 @@ from funcad.ir.trace import any_tracer, plain_values
 from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted.account import Abandoned, Cost
 from funcad.jitted.attempts import run_again
-from funcad.jitted.first_calls import is_observed, may_run_itself, observed
+from funcad.jitted.first_calls import is_observed, may_run_itself, observed, with_own_containers
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, exported_to_c, kernel_text, profiled, source_text
@@ -46,6 +45,7 @@ from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import successors
 from funcad.jitted.path_recording import REFUSALS
 from funcad.jitted.path_report import PathsExplanation, UnjittedExplanation, one_program, path_taken
+from funcad.jitted.paths import plainly
 from funcad.jitted.tracing import Tracing, stored_before
 from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
@@ -166,7 +166,7 @@ def jit(
     -----
     A signature is the structure, the shapes and dtypes, and the static values. Its first call runs f itself, so that
     what is called once pays for no trace; the second one traces. The first one does so for arrays of more than a
-    megabyte, inside other traces, on devices, with `guards=False` and with donated arguments.
+    megabyte, where sizes share a text, inside other traces, on devices, with `guards=False` and with donated arguments.
 
     Where Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*:
     each is found by running f, and compiled when it comes again. Paths that never repeat run un-jitted after a while.
@@ -515,6 +515,8 @@ class Core:
         if captured is None:
             return self._call(args, kwargs, tries + 1)
         inputs = [*captured, *leaves]
+        if entry.itself and self._waits(entry, inputs):
+            return plainly(self, *with_own_containers(self, args, kwargs, entry.in_tree, leaves))
         written = tree.leaves(self._split(args, kwargs)[1:]) if entry.written else []
         if entry.written and not may_commit(entry, written):
             return self.f(*args, **kwargs)
@@ -527,6 +529,13 @@ class Core:
             if not self._runs_plainly(error, entry, args, kwargs):
                 raise
         return self.f(*args, **kwargs)
+
+    def _waits(self, entry: Entry, inputs: list) -> bool:
+        """Is f to be run in the place of a program that is not compiled yet?"""
+        if open_traces or state.abstract is not None or state.checked or state.observer is not None or any_tracer(inputs):
+            return False
+        entry.itself = program_of(entry.jaxpr).waits()
+        return entry.itself
 
     def _run(self, args: tuple, kwargs: dict, entry: Entry, key: Signature, inputs: list) -> Sequence[Any]:
         """The results of a program without guards."""
@@ -744,8 +753,6 @@ class Core:
         for x in leaves:
             try:
                 avals.append(aval_of(x))
-                if own_meaning(type(x)) is not None:
-                    raise TypeError
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords), self.argument_names(args))
         leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
@@ -786,6 +793,9 @@ class Core:
                         else:
                             if orders is not None:
                                 key, _ = self.cache.find_among(orders if entry.ordered else None, key, leaves, self.f)
+                            simple = entry.paths is None and not (entry.stores or entry.written or entry.jaxpr.has_effects)
+                            if itself and simple:
+                                entry.itself = self.cache.account.slower_by_steps(len(entry.jaxpr.equations))
                             self.cache.put(key, entry)
                             successors(self.cache, key, entry)
         elif config.audit and entry.paths is None:

@@ -110,6 +110,7 @@ class Writes:
 
 
 FEW_LEAVES = 64
+RUNS_OF_SIZES = 4  # that repay writing the call of one of many sizes: it saves 40 us a run, and costs 120
 REPAID = 80  # runs with more leaves, which by the general way cost as much more as writing their call does (jit_call.py)
 
 
@@ -117,7 +118,7 @@ class Entry:
     """One traced program."""
 
     __slots__ = ("jaxpr", "_consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
-    __slots__ += ("paths", "watched", "stores", "code", "weak", "living", "ordered", "given")
+    __slots__ += ("paths", "watched", "stores", "code", "weak", "living", "ordered", "given", "itself")
     watched: Guards | None  # what it depends on beside the arguments
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
@@ -138,6 +139,7 @@ class Entry:
         self.code: Any = None  # of f, where it is a function: its code can be exchanged
         self.stores: tuple[Store, ...] = ()  # what is written back, whose values are the outputs after all others
         self.living: tuple[Any, ...] = ()  # weak references to what must live, see Cache.put
+        self.itself = False  # does f run until the program is compiled, as that takes less than its equations one by one?
         self.runs = 0  # calls that asked the cache
         self.write_at = 2 if in_tree.num_leaves <= FEW_LEAVES else REPAID  # the run at which a call of its own is written
 
@@ -300,6 +302,10 @@ class Cache:
                 self.entries.move_to_end(key)
             return key, entry
 
+    def shares_texts(self) -> bool:
+        """Have programs of several sizes one text, which those of others take over (backends/sizes.py)?"""
+        return any([family.templates for family in self.sizes.values()])
+
     def observe(self, key: Signature) -> bool:
         """Is this the first call of a signature? It counts as observed, no longer as a miss."""
         key = key._replace(orders=None)
@@ -361,6 +367,8 @@ class Cache:
             entry.jaxpr.memo.setdefault("siblings", len(self.entries))  # engines are in less of a hurry with later ones
             entry.jaxpr.memo.setdefault("sizes", self.sizes)
             entry.jaxpr.memo.setdefault("account" if config.jit_patience else "at once", self.account)
+            if self.shares_texts():
+                entry.write_at = max(entry.write_at, RUNS_OF_SIZES)
             self.entries[key] = entry
             self.entries.move_to_end(key)
             while len(self.entries) > MAX_PROGRAMS:

@@ -149,11 +149,10 @@ def _shapes(key: Signature, known: Sequence[Signature]) -> int:
 
 def _distance(new: Signature, old: Signature) -> int:
     """How many parts differ: this is counted at every miss for every program, so that texts are made of the nearest only."""
-    parts = ("orders", "statics", "options", "axes", "device", "answers", "arrays")
-    distance = sum([getattr(new, part) != getattr(old, part) for part in parts])
+    distance = sum(map(operator.ne, new, old)) - (new.avals != old.avals)
     if new.in_tree != old.in_tree:
         return distance + _FAR
-    return distance + sum([sum(map(operator.ne, a, b)) for a, b in zip(new.avals, old.avals) if a != b])
+    return distance + sum([a is not b and sum(map(operator.ne, a, b)) for a, b in zip(new.avals, old.avals)])
 
 
 def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_cache import Cache, Entry, Signature
 from funcad.jitted.path_recording import Recorder
-from funcad.jitted.paths import Paths
+from funcad.jitted.paths import Paths, plainly
 from funcad.reads.places import Guards
 
 
@@ -106,7 +106,7 @@ class Resting:
         paths.rest -= 1
         self.core.cache.account.called()
         try:
-            return paths.plainly(self.core, args, kwargs)
+            return plainly(self.core, args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
         except BaseException as stop:

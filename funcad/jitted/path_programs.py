@@ -25,11 +25,10 @@ from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import eq, ne, select
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.loop import WhileLoop
+from funcad.primitives.loop import Loop
 
 INT = np.dtype(np.int64)
 _INT, _BOOL, _WRONG = Aval((), INT), Aval((), np.dtype(np.bool_)), Literal(np.int64(0))  # for thousands of questions
-COUNTING = 2  # equations that count, of a question
 ASKED = frozenset(["bool()", "int()", "an index"])  # questions that a program can go past
 _KINDS = "biuf"
 
@@ -97,7 +96,7 @@ def _is_asked(node: Node) -> bool:
 def _has_endless(equations: Sequence[Equation]) -> bool:
     """A loop that ends by its values may not end after a wrong answer."""
     params = [e.params for e in equations if e.primitive.multiple]  # programs are parameters of these alone
-    if any([isinstance(value, WhileLoop) for p in params for value in p.values()]):
+    if any([isinstance(value, Loop) and value.cond is not None for p in params for value in p.values()]):
         return True
     return any([_has_endless(jaxpr.equations) for p in params for jaxpr in subjaxprs(p)])
 

@@ -36,7 +36,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.jitted.account import Abandoned, Equations, most_bytes
+from funcad.jitted.account import COSTS, Abandoned, Equations, most_bytes
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
@@ -103,7 +103,6 @@ class Differs(BaseException):
 
 
 MANY = 4  # choices, of which one other question may be asked where they are to be selections
-SIDES = 3.0  # times that a recording is longer in which both sides of choices are computed
 SELDOM = 8  # a choice that goes the other way once in so many turns does not so at the same turns of another call
 
 
@@ -261,13 +260,13 @@ class Recorder:
         whole = self.most is None or len(equations) <= self.most
         if self.never:
             if core.cache.chooses:
-                core.cache.account.size /= SIDES
+                core.cache.account.size /= COSTS["both sides"]
             core.cache.chooses = None
         core.cache.account.recorded(equations, derivative, whole, len(self.chain))
         core.cache.mixes = core.cache.mixes and self.mixes
         if self.chooses:
             core.cache.chooses = True
-            core.cache.account.recorded_anew(SIDES)
+            core.cache.account.recorded_anew(COSTS["both sides"])
         if type(equations) is Equations:
             equations.stops = bool
         self.reached = ()  # its trace and what it captured are free at once

@@ -19,11 +19,10 @@ from funcad.backends.engines import program_of
 from funcad.configuration import config
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key
+from funcad.jitted.account import COSTS
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.tree.same import same_key
-
-EAGER = 8  # segments of one function that are compiled at once, as its first program is
 
 
 class Leaf:
@@ -127,7 +126,7 @@ class Segments:
         made.jaxpr.memo.update(self.memo)
         if config.jit_patience:
             made.jaxpr.memo.update(account=self.account, part=self)
-        made.jaxpr.memo["siblings"] = max(0, sum(map(len, self._programs.values())) - EAGER)  # see engines.py
+        made.jaxpr.memo["siblings"] = max(0, self.made - int(COSTS["eager"]))  # see engines.py
         known.append(made)
         self.made += 1
         return self._ready(made.jaxpr), [literals[i].value for i in lifted]

@@ -37,11 +37,10 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import concrete_value
-from funcad.jitted import account as books
-from funcad.jitted.account import Abandoned, Account, compile_cost
+from funcad.jitted.account import COSTS, Abandoned, Account, compile_cost
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
-from funcad.jitted.path_programs import COUNTING, PathProgram, nodes_to, path_program, runs_past
+from funcad.jitted.path_programs import PathProgram, nodes_to, path_program, runs_past
 from funcad.jitted.path_recording import ANSWERS, REFUSALS, Differs, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
@@ -51,17 +50,9 @@ from funcad.reads.refusals import Refusal
 from funcad.reads.stores import write_back
 from funcad.unjitted.strides import Given
 
-LONG = 64  # questions of a path, from which on other paths share no programs with it: one for each segment is too dear
 MOST_PROGRAMS = 16  # paths that are one program, of one signature
-FEWER, LITTLE = 1.3, 1e-4  # paths run step by step where that takes so much of an un-jitted call, or so many seconds
-WAITS = 2.0  # times that compiling such a path must be repaid: to wait costs little
-QUICK = 0.02  # seconds of compiling that need not wait until such a path has come again
-MOST_STEPS, MOST_HOPS = 3000, 128  # equations and questions of such paths: longer ones become loops, and have too many parts
-STRANGE = 6  # calls in a row along unknown paths, after which what runs step by step rests
-AT_ONCE = 4  # of them, which are compiled as soon as the account allows it
 MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time
 MOST_ANEW = 2  # recordings that are not like the paths, after which the function is not compiled
-AT_LEAST = 4  # calls that a rest is worth
 LONGEST = 1 << 16  # calls of a rest
 SHORT = 1 << 10  # calls of a rest of what is faster without a program
 HELD_HERE = 2  # references to an array that nobody keeps but who asks: its own and that of the count
@@ -126,21 +117,10 @@ class Paths:
             self.rest -= 1
             core.cache.account.called()
             if not self.trie.written:
-                return self.plainly(core, args, kwargs)
+                return plainly(core, args, kwargs)
         if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
             return core.f(*args, **kwargs)
         return self.run(core, leaves, donated, bool(state.checked) or device_in_use(), attempt)
-
-    def plainly(self, core: Any, args: tuple, kwargs: dict) -> Any:
-        """The function itself, un-jitted."""
-        token = suppress_warnings()
-        try:
-            result = core.f(*args, **kwargs)
-        finally:
-            restore_warnings(token)
-        if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
-            return result
-        return unaliased(result, [*args, *kwargs.values()], core.f)
 
     def run(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], careful: bool, attempt: Attempts) -> Any:
         """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
@@ -155,7 +135,7 @@ class Paths:
                 return self._result(core, found[0], found[1], leaves, donated)
         together = self.past and not self.rounded and not self.by_steps  # no step is taken alone
         trie.segments.whole = free and self.by_steps
-        if free and (trie.full or together and (not self.programs or self.longest > LONG)):
+        if free and (trie.full or together and (not self.programs or self.longest > COSTS["long"])):
             return self._recorded_or_plain(core, leaves, (), None, attempt)
         step = trie.first
         if step is None or trie.engine is not config.engine:
@@ -222,18 +202,18 @@ class Paths:
         if leaf.price is None:
             found = Extent([e for n in nodes_to(node) for e in n.equations])
             leaf.price = self._dearness(node) + compile_cost(found.numbers, found.arrays)
-        if leaf.visits == 1 and leaf.price > QUICK or not account.affords(WAITS * leaf.price):
+        if leaf.visits == 1 and leaf.price > COSTS["quick"] or not account.affords(COSTS["waits"] * leaf.price):
             return False
-        return len(self.programs) < AT_ONCE or leaf.visits * self._steps(node) >= leaf.price
+        return len(self.programs) < COSTS["at once"] or leaf.visits * self._steps(node) >= leaf.price
 
     def _steps(self, node: Node) -> float:
         """Seconds of a call that goes along this path equation by equation."""
         n, questions = self.trie.extent(node)
-        return n * books.COSTS["step"] + questions * books.COSTS["hop"]
+        return n * COSTS["step"] + questions * COSTS["hop"]
 
     def _dearness(self, node: Node) -> float:
         n, questions = self.trie.extent(node)
-        return (n + COUNTING * questions) * books.COSTS["passed"]
+        return (n + COSTS["of a question"] * questions) * COSTS["passed"]
 
     def _compile(self, account: Account) -> None:
         """Let the path that ends in the candidate be one program, when all of it is repaid."""
@@ -264,11 +244,11 @@ class Paths:
             if account.affords(cost) and not self.trie.full:
                 return self.record(core, leaves, attempt, chain, env, most=account.longest())
         self.strange += 1
-        if self.by_steps and self.strange <= STRANGE:
+        if self.by_steps and self.strange <= COSTS["strange"]:
             return self._itself(core, leaves, attempt)
         if not self.programs or self.missed:
             calls = min(account.until(cost), LONGEST)
-            if calls >= AT_LEAST and self.past and not self.trie.written:
+            if calls and self.past and not self.trie.written:
                 self._rests(core, calls)
         return self._itself(core, leaves, attempt)
 
@@ -288,7 +268,7 @@ class Paths:
     def _itself(self, core: Any, leaves: Sequence[Any], attempt: Attempts) -> Any:
         """A call of the function itself; what it has written and returns is the caller's own."""
         args, kwargs = attempt.arguments(leaves)
-        return core.f(*args, **kwargs) if self.trie.written else self.plainly(core, args, kwargs)
+        return core.f(*args, **kwargs) if self.trie.written else plainly(core, args, kwargs)
 
     def _result(self, core: Any, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
         inputs = [*leaf.consts, *leaves]
@@ -485,9 +465,9 @@ class Paths:
         if self.trie.full:
             account.decided("no room for more recordings: those of this signature take as much memory as they may")
         elif node is not None:
-            self.tiny = self.tiny + 1 if account.latest < books.CALL else 0
+            self.tiny = self.tiny + 1 if account.latest < COSTS["call"] else 0
             mine = node is self.trie.root or node.parent is not None  # else another thread has come by
-            if mine and (known or not self.programs or self.longest > LONG):  # else when it comes again
+            if mine and (known or not self.programs or self.longest > COSTS["long"]):  # else when it comes again
                 self._proposes(node)
 
     def _proposes(self, node: Node) -> None:
@@ -495,8 +475,8 @@ class Paths:
         if node.past is None:
             node.past = runs_past(nodes_to(node))
             account, (n, questions) = self.trie.segments.account, self.trie.extent(node)
-            fast = account.derivative and n <= MOST_STEPS and questions <= MOST_HOPS
-            fast = fast and self._steps(node) <= max(FEWER * account.latest, LITTLE)
+            most = max(COSTS["from below"] * account.latest, COSTS["little"])
+            fast = account.derivative and n <= COSTS["steps"] and questions <= COSTS["hops"] and self._steps(node) <= most
             self.by_steps = node.past and fast and (self.by_steps or self.past is None)
             self.past = node.past and self.past is not False
             self.longest = max(self.longest, questions)
@@ -515,6 +495,18 @@ class Paths:
         """It is tried first from now on."""
         if program is not self.programs[0]:
             self.programs = (program, *[p for p in self.programs if p is not program])
+
+
+def plainly(core: Any, args: tuple, kwargs: dict) -> Any:
+    """The function itself, un-jitted."""
+    token = suppress_warnings()
+    try:
+        result = core.f(*args, **kwargs)
+    finally:
+        restore_warnings(token)
+    if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
+        return result
+    return unaliased(result, [*args, *kwargs.values()], core.f)
 
 
 def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:

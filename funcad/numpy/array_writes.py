@@ -201,5 +201,5 @@ def set_shape(x: Any, shape: Any) -> None:
     x.box = None
     shaped = linked(reshape(base, shape=target), base, _Same(target))
     x.owner, x.atom, x.primal, x.tangent = shaped.owner, shaped.atom, shaped.primal, shaped.tangent
-    x._aval, x.box = None, shaped.box
+    x.aval, x.box = shaped.aval, shaped.box
     base.box.views[-1] = weakref.ref(x)

@@ -541,7 +541,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     """`numpy.piecewise`; every function is applied to all of x (masked elements get no derivative from it)."""
     x = array_of(x)
-    if not isinstance(condlist, (list, tuple)) or not np.ndim(condlist[0]) and shape_of(x):
+    if not isinstance(condlist, (list, tuple)) and not np.ndim(condlist) or not np.ndim(condlist[0]) and shape_of(x):
         condlist = [condlist]
     conditions = [truth(c) for c in condlist]
     functions = list(funclist)

@@ -300,7 +300,7 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
         return e
     if is_a(e, np.integer):
         return int(e)
-    if isinstance(e, (list, tuple)):
+    if isinstance(e, (list, tuple, range)):
         if has_tracer(e):
             return _canonical(as_array(e), shape, index)
         e = np.asarray(e)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.value_reads import CONVERSIONS, as_truth, plain_value
+from funcad.api.value_reads import CONVERSIONS, as_truth, carries_derivative, plain_value
 from funcad.configuration import OnDemand, nearest
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
@@ -23,7 +23,7 @@ from funcad.host.where import open_traces, state, written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import params_key
 from funcad.ir.trace import bind
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, aval_behind, concrete_value
 from funcad.memo import remembers
 from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import QUICK, function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
@@ -104,7 +104,7 @@ def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
         if standing is not None:
             return subclasses.made(standing, indexing.getitem(x, ...), x)
         raise TypeError(
-            f"x.view({kind.__name__}) of a traced value{where_am_i()}: NumPy's {kind.__name__} holds no traced values.\n"
+            f"x.view({kind.__name__}) of a traced value{where_am_i()}: a {kind.__name__} holds no traced values.\n"
             f"Remedy: write functions of x in the place of methods of {kind.__name__}{'; x @ y for * of matrices' * named}."
         )
     raise TypeError(
@@ -160,6 +160,18 @@ def _dlpack_device(x: Any) -> Any:
     return np.asarray(x).__dlpack_device__()
 
 
+def _item(x: Any, *index: Any) -> Any:
+    """One element: Python's number, or a traced one where that would cut a derivative."""
+    if x.owner.closed:
+        return np.asarray(x).item(*index)
+    place = np.arange(x.size).reshape(x.shape).item(*index)  # which raises what NumPy raises
+    element = indexing.getitem(shaping.flattened(x, "C", "flatten"), place)
+    if type(element) is not Tracer or not carries_derivative(element):
+        return np.asarray(plain_value(element, "item") if type(element) is Tracer else element).item()
+    wide = np.dtype(complex if x.dtype.kind == "c" else float)
+    return convert_p(element, dtype=wide, weak=True)
+
+
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "all": reductions.all_,
     "any": reductions.any_,
@@ -180,7 +192,7 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "diagonal": _later("shaping", "diagonal", "view"),
     "dot": _later("linear", "dot"),
     "flatten": _flatten,
-    "item": lambda x, *args: np.asarray(plain_value(x, "item")).item(*args),
+    "item": _item,
     "max": reductions.max_,
     "mean": reductions.mean,
     "min": reductions.min_,
@@ -337,6 +349,8 @@ class _NoAttribute(AttributeError):
 
 def attribute(x: Any, name: str) -> Any:
     """The attribute or bound method of a traced value."""
+    if name == "aval":
+        return aval_behind(x)
     method = ARRAY_METHODS.get(name)
     if method is not None:
         return functools.partial(method, x)
@@ -534,7 +548,7 @@ def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
     if n is not None:
         if tape.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
             return None
-        p = concrete_value(x.primal)
+        p = concrete_value(x.primal) if type(x.primal) is Tracer and x.primal.atom is None else x.primal
         if type(p) is float:
             operator.pow(p, n)  # or Python's own error
         run, params, bits = _integer_power(n)

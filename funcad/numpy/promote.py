@@ -111,7 +111,7 @@ def as_array(x: Any) -> Any:
     kind = type(x)
     if kind is Tracer or kind is np.ndarray or kind in SCALAR_AVALS:
         return x
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple, range)):
         if any(type(v) is Tracer for v in _flat(x)):
             return Tracer.namespace.numpy.array(x)
         return np.asarray(x)

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import functools
 import types
+from abc import ABCMeta
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from funcad.api.border import to_close_up
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.memo import weak_table
@@ -212,7 +212,7 @@ def standing_for(kind: type) -> Any:
     """The class that stands for a user's subclass of np.ndarray; None for those of libraries."""
     if kind is np.ndarray:
         return Viewed
-    if type(kind) is not type or kind.__module__.partition(".")[0] == "numpy":
+    if type(kind) not in (type, ABCMeta) or kind.__module__.partition(".")[0] == "numpy":
         return None
     found = _standing.get(kind)
     if found is None:
@@ -228,16 +228,16 @@ def standing_for(kind: type) -> Any:
         plain = {
             name: member
             for name, member in vars(kind).items()
-            if name not in ("__dict__", "__weakref__", "__new__")
+            if name not in ("__dict__", "__weakref__", "__new__", "__slots__")
+            and not is_a(member, types.MemberDescriptorType)
         }
         plain = {
             name: _with_cell(member, cell) for name, member in plain.items()
         }
-        plain |= {"stands_for": kind, "closed_up": lambda self: self.array}
-        found = cell.cell_contents = _standing[kind] = type(
+        plain["stands_for"] = kind
+        found = cell.cell_contents = _standing[kind] = type(kind)(
             kind.__name__, bases, plain
         )
-        to_close_up.add(found)
     return found
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from funcad.ir.jaxpr import Equation, Literal
 from funcad.passes.rewrite import Work, fits
 from funcad.primitives.arithmetic import add, div, maximum, minimum, mul, mul_add_p, neg, sub
+from funcad.primitives.basic_indexing import basic_place_p, basic_update_p
 from funcad.primitives.comparison import and_, eq, ge, gt, le, logical_and, logical_or, logical_xor, lt, ne, or_, select, xor
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert_p
@@ -127,6 +128,13 @@ def _slice(work: Work, equation: Equation) -> Found:
 def _slice_params(equation: Equation) -> tuple[tuple, tuple, tuple]:
     params = equation.params
     return params["start"], params["limit"], params["strides"] or (1,) * len(params["start"])
+
+
+def _written(work: Work, equation: Equation) -> Found:
+    """A write to all elements, or a placement at all, gives what is written."""
+    found = equation.inputs[-1]
+    whole = tuple([(0, n, 1) for n in equation.outputs[0].aval.shape])
+    return found if equation.params["index"] == whole and found.aval.shape == equation.outputs[0].aval.shape else None
 
 
 def _pad(work: Work, equation: Equation) -> Found:
@@ -287,9 +295,11 @@ def _negation(work: Work, equation: Equation) -> Found:
 
 
 def _quotient(work: Work, equation: Equation) -> Found:
-    """x / 2**k is x * 2**-k, to the last bit."""
+    """x / 2**k is x * 2**-k, to the last bit. Of one number it saves nothing: a mean over 2**k has the text of other means."""
     x, c = equation.inputs
     dtype = equation.outputs[0].aval.dtype
+    if not equation.outputs[0].aval.shape:
+        return None
     if type(c) is not Literal or type(x) is Literal or dtype.kind != "f" or x.aval.dtype != dtype:
         return None
     inverse = _exact_inverse(c, dtype)
@@ -320,6 +330,21 @@ def _outer(work: Work, equation: Equation) -> Found:
 
 
 _OUTER = {"dimension_numbers": (((), ()), ((), ()))}
+
+
+def _sum_of_one(work: Work, equation: Equation) -> Found:
+    """The sum of n times the same number is its product with n."""
+    (x,) = equation.inputs
+    (out,) = equation.outputs
+    made = work.definition(x, broadcast_in_dim)
+    c = None if made is None else made.inputs[0]
+    if type(c) is not Literal or out.aval.dtype != x.aval.dtype or x.aval.dtype.kind != "f" or x.aval.dtype.itemsize < 4:
+        return None
+    with np.errstate(all="ignore"):
+        total = x.aval.dtype.type(c.value) * x.aval.dtype.type(x.aval.size // max(1, out.aval.size))
+    if not np.isfinite(total) or not total:
+        return None
+    return _with(equation, (Literal(total),), {"shape": out.aval.shape, "axes": ()}, broadcast_in_dim)
 
 
 # ---------------------------------------------------------------- of real numbers only
@@ -384,7 +409,9 @@ EXACT: tuple[tuple[Any, ShapeRule], ...] = (
     (rev_p, _reverse),
     (slice_p, _slice),
     (pad_p, _pad),
+    *[(p, _written) for p in (basic_update_p, basic_place_p)],
     (concatenate_p, _concatenate),
+    (reduce_sum_p, _sum_of_one),
     *[(p, _no_axes) for p in (reduce_sum_p, reduce_prod_p, reduce_max_p, reduce_min_p)],
 )
 FAST: tuple[tuple[Any, ShapeRule], ...] = (

@@ -17,7 +17,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key, split
 from funcad.passes.rewrite import Work, fits, recast, rewrite
 from funcad.passes.subprograms import called, kind_of, program_key, with_subprograms
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.tree.same import same_key
 
@@ -303,47 +303,32 @@ class _Cutter:
         needed = [True, *operands]
         return _smaller(equation, needed, flags, {"branches": programs}), needed
 
-    def scan(self, equation: Equation, flags: tuple[bool, ...]) -> tuple[Equation, list[bool]]:
-        loop: Loop = equation.params["loop"]
-        jaxpr, n_carry = loop.body, loop.n_carry
-
-        def make() -> tuple[Jaxpr, list[bool], list[bool]]:
-            consts, carry, xs = loop.split(jaxpr.inputs)
-            cut = self.cut(jaxpr, _chosen(jaxpr.outputs, flags), dict(zip(carry, jaxpr.outputs)))
-            carried = [a or f for a, f in zip(cut.alive(carry), flags)]
-            needed = [*cut.alive(consts), *carried, *cut.alive(xs)]
-            kept = [*carried, *flags[n_carry:]]
-            return cut.program(jaxpr, _chosen(jaxpr.inputs, needed), _chosen(jaxpr.outputs, kept)), needed, kept
-
-        program, needed, kept = self.once(("scan", jaxpr, loop.n_consts, n_carry, flags), make)
-        smaller = loop.with_body(program, sum(needed[: loop.n_consts]), sum(kept[:n_carry]))
-        if loop.length is None:
-            needed = [True, *needed]
-        return _smaller(equation, needed, kept, {"loop": smaller}), needed
-
     def loop(self, equation: Equation, flags: tuple[bool, ...]) -> tuple[Equation, list[bool]]:
-        loop: WhileLoop = equation.params["loop"]
-        cond, body, n_cond, n_consts, budget = loop
+        loop: Loop = equation.params["loop"]
+        jaxpr, cond, n_carry = loop.body, loop.cond, loop.n_carry
+        flags = flags[loop.first :]
 
-        def make() -> tuple[Jaxpr, Jaxpr, list[bool], list[bool], list[bool]]:
-            consts, carry = split(body.inputs, n_consts)
-            n_carry = len(carry)
-            test = self.cut(cond, _chosen(cond.outputs, (True,)), {})
-            read = test.alive(cond.inputs)
-            wanted = [*[f or r for f, r in zip(flags[1:], read[n_cond:])], *flags[1 + n_carry :]]
-            cut = self.cut(body, _chosen(body.outputs, wanted), dict(zip(carry, body.outputs)))
+        def make() -> tuple[Jaxpr, Jaxpr | None, list[bool], list[bool], list[bool]]:
+            counts, wanted, test = [True] * loop.n_counts, list(flags), None
+            if cond is not None:
+                test = self.cut(cond, _chosen(cond.outputs, (True,)), {})
+                counts, read = map(list, loop.counted(test.alive(cond.inputs)))
+                wanted[:n_carry] = [f or r for f, r in zip(flags, read)]
+            consts, carry, xs = loop.split(jaxpr.inputs)
+            cut = self.cut(jaxpr, _chosen(jaxpr.outputs, wanted), dict(zip(carry, jaxpr.outputs)))
             carried = [a or w for a, w in zip(cut.alive(carry), wanted)]
-            mine = [*cut.alive(consts), *carried]
+            needed = [*cut.alive(consts), *carried, *cut.alive(xs)]
             kept = [*carried, *wanted[n_carry:]]
-            test_inputs = [*read[:n_cond], *carried]
-            new_cond = test.program(cond, _chosen(cond.inputs, test_inputs), cond.outputs)
-            new_body = cut.program(body, _chosen(body.inputs, mine), _chosen(body.outputs, kept))
-            return new_cond, new_body, read[:n_cond], mine, kept
+            program = cut.program(jaxpr, _chosen(jaxpr.inputs, needed), _chosen(jaxpr.outputs, kept))
+            if cond is None or test is None:
+                return program, None, counts, needed, kept
+            return program, test.program(cond, _chosen(cond.inputs, [*counts, *carried]), cond.outputs), counts, needed, kept
 
-        new_cond, new_body, read, mine, kept = self.once((loop, flags), make)
-        smaller = WhileLoop(new_cond, new_body, sum(read), sum(mine[:n_consts]), budget)
-        needed = [*read, *mine]
-        return _smaller(equation, needed, [True, *kept], {"loop": smaller}), needed
+        key = ("loop", jaxpr, cond, loop.n_consts, n_carry, loop.n_counts, flags)
+        program, test, counts, needed, kept = self.once(key, make)
+        smaller = loop.with_body(program, sum(needed[: loop.n_consts]), sum(kept[:n_carry]), test)
+        needed = [*counts, *needed]
+        return _smaller(equation, needed, [*[True] * loop.first, *kept], {"loop": smaller}), needed
 
     def once(self, key: tuple, make: Any) -> Any:
         found = self.cuts.get(key)
@@ -352,7 +337,7 @@ class _Cutter:
         return found
 
 
-_CUTS = {"call": _Cutter.call, "cond": _Cutter.cond, "scan": _Cutter.scan, "while": _Cutter.loop}
+_CUTS = {"call": _Cutter.call, "cond": _Cutter.cond, "scan": _Cutter.loop, "while": _Cutter.loop}
 
 
 def _chosen(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
@@ -460,27 +445,32 @@ def _repeated(work: Work, x: Any, aval: Aval, source: Any) -> Any:
     return work.add(broadcast_in_dim, (x,), {"shape": aval.shape, "axes": axes}, source)
 
 
-def _scan(work: Work, equation: Equation) -> list[Any] | None:
+def _loop(work: Work, equation: Equation) -> list[Any] | None:
     loop: Loop = equation.params["loop"]
-    length = loop.length
-    count, operands = loop.counted(equation.inputs)
-    consts, carry, xs = loop.split(operands)
+    length, cond = loop.length, loop.cond
+    count, consts, carry, xs = loop.parts(equation.inputs)
     const_vars, carry_vars, x_vars = loop.split(loop.body.inputs)
+    test_vars, test_carry = ([], carry_vars) if cond is None else loop.counted(cond.inputs)
     carry_outs, y_outs = split(loop.body.outputs, loop.n_carry)
-    carry_results, y_results = split(equation.outputs, loop.n_carry)
+    turns, carry_results, y_results = split(equation.outputs, loop.first, loop.n_carry)
     names: dict[Var, Any] = {}
+    test_names: dict[Var, Any] = {}
     results: dict[Var, Any] = {}
-    fixed, rows = _Operands(names), _Operands(names)
+    fixed, rows, tested = _Operands(names), _Operands(names), _Operands(test_names)
     for a, v in zip(consts, const_vars):
         fixed.give(a, v)
+    for a, v in zip(count, test_vars):
+        tested.give(a, v)
     moving = []
-    for a, v, o, r in zip(carry, carry_vars, carry_outs, carry_results):
+    for a, v, t, o, r in zip(carry, carry_vars, test_carry, carry_outs, carry_results):
         final = recast(a, r.aval) if o is v else None
         if final is None:
-            moving.append((a, v, o, r))
+            moving.append((a, v, t, o, r))
         else:
             results[r] = final
             fixed.give(a, v)
+            if cond is not None:
+                tested.give(a, t)
     for a, v in zip(xs, x_vars):
         row = None if length is None else _row(work, a, equation.source)
         if row is None:
@@ -508,59 +498,16 @@ def _scan(work: Work, equation: Equation) -> list[Any] | None:
             kept.append((o, r))
         else:
             results[r] = found
-    if not names and not results and len(rows.atoms) == len(xs):
+    if not names and not test_names and not results and len(rows.atoms) == len(xs):
         return None
-    outs = [*[o for _, _, o, _ in moving], *[o for o, _ in kept]]
-    body = _renamed(loop.body, names, [*fixed.inputs, *[v for _, v, _, _ in moving], *rows.inputs], outs)
-    new = {"loop": loop.with_body(body, len(fixed.atoms), len(moving))}
-    inputs = (*count, *fixed.atoms, *[a for a, _, _, _ in moving], *rows.atoms)
-    outputs = (*[r for _, _, _, r in moving], *[r for _, r in kept])
-    work.keep(Equation(equation.primitive, inputs, new, outputs, equation.source))
-    return [results.get(r, r) for r in equation.outputs]
-
-
-def _while(work: Work, equation: Equation) -> list[Any] | None:
-    loop: WhileLoop = equation.params["loop"]
-    cond, body = loop.cond, loop.body
-    cond_consts, consts, carry = loop.split(equation.inputs)
-    const_vars, carry_vars = split(body.inputs, loop.n_consts)
-    test_vars, test_carry = split(cond.inputs, loop.n_cond)
-    n_carry = len(carry)
-    carry_outs, y_outs = split(body.outputs, n_carry)
-    (count,), carry_results, y_results = split(equation.outputs, 1, n_carry)
-    names: dict[Var, Any] = {}
-    results: dict[Var, Any] = {}
-    test_names: dict[Var, Any] = {}
-    fixed, tested = _Operands(names), _Operands(test_names)
-    for a, v in zip(consts, const_vars):
-        fixed.give(a, v)
-    for a, v in zip(cond_consts, test_vars):
-        tested.give(a, v)
-    moving = []
-    for a, v, t, o, r in zip(carry, carry_vars, test_carry, carry_outs, carry_results):
-        final = recast(a, r.aval) if o is v else None
-        if final is None:
-            moving.append((a, v, t, o, r))
-        else:
-            results[r] = final
-            fixed.give(a, v)
-            tested.give(a, t)
-    kept = []
-    first: dict[Any, Var] = {}
-    for o, r in zip(y_outs, y_results):
-        known = first.setdefault(o, r) if type(o) is Var else r
-        if known is not r:
-            results[r] = known
-        else:
-            kept.append((o, r))
-    if not names and not test_names and not results:
-        return None
-    new_cond = _renamed(cond, test_names, [*tested.inputs, *[t for _, _, t, _, _ in moving]], cond.outputs)
-    outs = [*[o for _, _, _, o, _ in moving], *[o for o, _ in kept]]
-    new_body = _renamed(body, names, [*fixed.inputs, *[v for _, v, _, _, _ in moving]], outs)
-    new = {"loop": WhileLoop(new_cond, new_body, len(tested.atoms), len(fixed.atoms), loop.budget)}
-    inputs = (*tested.atoms, *fixed.atoms, *[a for a, *_ in moving])
-    outputs = (count, *[r for *_, r in moving], *[r for _, r in kept])
+    outs = [*[o for *_, o, _ in moving], *[o for o, _ in kept]]
+    body = _renamed(loop.body, names, [*fixed.inputs, *[v for _, v, *_ in moving], *rows.inputs], outs)
+    if cond is not None:
+        count = tested.atoms
+        cond = _renamed(cond, test_names, [*tested.inputs, *[t for _, _, t, _, _ in moving]], cond.outputs)
+    new = {"loop": loop.with_body(body, len(fixed.atoms), len(moving), cond)}
+    inputs = (*count, *fixed.atoms, *[a for a, *_ in moving], *rows.atoms)
+    outputs = (*turns, *[r for *_, r in moving], *[r for _, r in kept])
     work.keep(Equation(equation.primitive, inputs, new, outputs, equation.source))
     return [results.get(r, r) for r in equation.outputs]
 
@@ -626,4 +573,4 @@ def _common(equation: Equation, programs: tuple[Jaxpr, ...], operands: Sequence[
     return tuple(new), [operands[i] for i in kept], tuple([equation.outputs[j] for j in outs]), results
 
 
-_FORWARDS = {"scan": _scan, "while": _while, "cond": _cond, "call": _call}
+_FORWARDS = {"scan": _loop, "while": _loop, "cond": _cond, "call": _call}

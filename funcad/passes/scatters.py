@@ -65,7 +65,7 @@ def _indices(equation: Equation) -> tuple:
 def _add(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
     x, y = [_placed(work, a, uses) for a in equation.inputs]
     if x is None or y is None:
-        return None
+        return _add_to_sum(work, equation, uses)
     first, second = (_indices(x), _indices(y))
     if len(second) > 1:
         if len(first) > 1:
@@ -77,6 +77,21 @@ def _add(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
         return work.add(basic_place_p, [total], {"index": first[0], "shape": shape}, equation.source)
     params = {"indices": (*first, *second), "shape": shape}
     return work.add(place_sum_p, [*x.inputs, *y.inputs], params, equation.source)
+
+
+def _add_to_sum(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    """(a + x) + y, where x and y are placements and a is any array: one placed everywhere."""
+    for sum_, other in (equation.inputs, equation.inputs[::-1]):
+        y = _placed(work, other, uses)
+        made = work.definition(sum_, add) if y is not None and uses.get(sum_) == 1 else None
+        for a, b in () if made is None else (made.inputs, made.inputs[::-1]):
+            x = _placed(work, b, uses)
+            if x is not None and x.primitive is y.primitive is basic_place_p and type(a) is Var and fits(a.aval, b.aval):
+                shape = equation.outputs[0].aval.shape
+                indices = (tuple([(0, n, 1) for n in shape]), *_indices(x), *_indices(y))
+                params = {"indices": indices, "shape": shape}
+                return work.add(place_sum_p, [a, x.inputs[0], y.inputs[0]], params, equation.source)
+    return None
 
 
 def _sum(work: Work, x: Any, y: Any, source: Any) -> Any:

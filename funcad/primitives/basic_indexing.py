@@ -26,7 +26,7 @@ from funcad.primitives.arithmetic import add, div, mul, square
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import elementwise, exact_square, moved_square, structural
 from funcad.primitives.reduction import keep, linear_recurrence, shift
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, slice_p, transpose, zeros, zeros_beside
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, constant_beside, reshape, slice_p, transpose, zeros
 
 # -- gather and scatter, in one canonical form
 #
@@ -109,7 +109,7 @@ def _gather_transpose(ct: Any, x: Any, *indices: Any, batch_dims: int, unique: b
         zero = np.zeros(x.aval.shape, x.aval.dtype)
         ct_x = _scatter_over(np, zero, ct, *indices, mode="add", batch_dims=batch_dims, unique=unique)
         return [ct_x, *[None] * len(indices)]
-    ct_x = scatter(zeros_beside((ct, *indices), x.aval), ct, *indices, mode="add", batch_dims=batch_dims, unique=unique)
+    ct_x = scatter(constant_beside((ct, *indices), x.aval, 0), ct, *indices, mode="add", batch_dims=batch_dims, unique=unique)
     return [ct_x, *[None] * len(indices)]
 
 
@@ -696,9 +696,7 @@ def _update_transpose(ct: Any, x: Any, u: Any, *, index: tuple) -> list:
     ct_u = basic_index(ct, index) if is_linear(u) else None  # read first, so that ct may be written over
     if not is_linear(x):
         return [None, ct_u]
-    aval = known_aval(u)
-    nothing = zeros_beside([ct], aval) if aval.shape else aval.dtype.type(0)
-    return [basic_update(ct, nothing, index), ct_u]
+    return [basic_update(ct, constant_beside([ct], known_aval(u), 0), index), ct_u]
 
 
 def _update_transpose_over(ct: Any, x: Any, u: Any, *, index: tuple) -> list:

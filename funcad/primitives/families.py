@@ -526,16 +526,10 @@ def _broadcast_impl(xp: Any, x: Any, *, shape: tuple, axes: tuple) -> Any:
     for axis, n, s in zip(axes, x.shape, x.strides):
         if n != 1 or shape[axis] == 1:
             strides[axis] = s
-    view = strided(x, shape, strides) if not x.flags.c_contiguous else _strided(x, shape, strides)
+    # of contiguous x this is eight times quicker than `np.broadcast_to`
+    view = np.ndarray(shape, x.dtype, x, 0, strides) if x.flags.c_contiguous and x.size else strided(x, shape, strides)
     view.flags.writeable = False
     return view
-
-
-def _strided(x: np.ndarray, shape: tuple, strides: list) -> np.ndarray:
-    """`as_strided` for contiguous x, eight times quicker than `np.broadcast_to`."""
-    if x.size == 0:
-        return np.empty(shape, x.dtype)
-    return np.ndarray(shape, x.dtype, x, 0, strides)
 
 
 def _broadcast_abstract(x: Aval, *, shape: tuple, axes: tuple) -> Aval:

@@ -27,10 +27,12 @@ LOOPS = frozenset(["scan", "rolled", "while_loop"])  # names of the primitives w
 
 
 class Loop(NamedTuple):
-    """A body `(consts, carry, xs) -> (carry, ys)` that runs once for each entry of the xs.
+    """A body `(consts, carry, xs) -> (carry, ys)` that runs again and again.
 
-    With `length=None` a leading operand counts the turns, and xs and ys are stacks (see primitives/loop.py). `budget` is how
-    many bytes reverse mode may keep of the turns (control/budgeted_scan.py); None: all that it reads.
+    What says how many turns there are is `length`; or, where that is None, operands in front of the others: those of `cond`, a
+    program `(operands, carry) -> bool` that is asked before each turn, or, without one, a count. Where `length` is None, xs and
+    ys are stacks (see below). A loop with a condition has no xs, runs forwards, and gives the count in front of its results.
+    `budget` is how many bytes reverse mode may keep of the turns (control/loop_reversal.py); None: all that it reads.
     """
 
     body: Jaxpr
@@ -40,59 +42,53 @@ class Loop(NamedTuple):
     reverse: bool = False
     unroll: int = 1
     budget: int | None = None
+    cond: Jaxpr | None = None
 
     @property
     def n_ys(self) -> int:
         return len(self.body.outputs) - self.n_carry
 
+    @property
+    def n_counts(self) -> int:
+        """How many operands say how many turns there are."""
+        return len(self.cond.inputs) - self.n_carry if self.cond is not None else int(self.length is None)
+
+    @property
+    def first(self) -> int:
+        """The place of the carry among the results."""
+        return int(self.cond is not None)
+
+    @property
+    def keeps(self) -> bool:
+        """Can it be told what to keep of its turns? Not where xs or ys are stacks."""
+        return self.length is not None or self.cond is not None and not self.n_ys
+
     def counted(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The count in front of the operands of a loop of unknown length, and the other operands."""
-        n = 1 if self.length is None else 0
+        """What says how many turns there are, and the other operands."""
+        n = self.n_counts
         return values[:n], values[n:]
 
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """What is said of the consts, of the carry and of the xs, among what is said of each operand (but the count)."""
+        """What is said of the consts, of the carry and of the xs, among what is said of each operand of the body."""
         return split(values, self.n_consts, self.n_carry)
 
+    def parts(self, values: Sequence[Any]) -> list[list[Any]]:
+        """What is said of the operands that count, of the consts, of the carry and of the xs."""
+        return split(values, self.n_counts, self.n_consts, self.n_carry)
+
     def carried(self, values: Sequence[Any]) -> Any:
-        """The carry's part of it."""
+        """The carry's part of what is said of each operand of the body."""
         return values[self.n_consts : self.n_consts + self.n_carry]
 
-    def with_body(self, body: Jaxpr, n_consts: int, n_carry: int) -> Loop:
-        """As many turns of another body."""
-        return self._replace(body=body, n_consts=n_consts, n_carry=n_carry)
+    def with_body(self, body: Jaxpr, n_consts: int, n_carry: int, cond: Jaxpr | None = None) -> Loop:
+        """As many turns of another body; with a condition, `cond` is that for the new carry."""
+        return self._replace(body=body, n_consts=n_consts, n_carry=n_carry, cond=cond)
 
-
-class WhileLoop(NamedTuple):
-    """A body `(consts, carry) -> (carry, what goes on stacks)` that runs as long as `cond(cond consts, carry)` holds.
-
-    `budget` as of a `Loop` (control/budgeted_while.py).
-    """
-
-    cond: Jaxpr
-    body: Jaxpr
-    n_cond: int
-    n_consts: int
-    budget: int | None = None
-
-    length = None  # as that of a `Loop`: nobody knows it before it has run
-
-    @property
-    def steps(self) -> Loop:
-        """The loop over stacks, one entry for each turn, that has this body: what its derivatives are."""
-        return Loop(self.body, self.n_consts, self.n_carry)
-
-    @property
-    def n_carry(self) -> int:
-        return len(self.body.inputs) - self.n_consts
-
-    @property
-    def n_emitted(self) -> int:
-        return len(self.body.outputs) - self.n_carry
-
-    def split(self, values: Sequence[Any]) -> list[list[Any]]:
-        """What is said of the condition's consts, of the body's and of the carry, among what is said of each operand."""
-        return split(values, self.n_cond, self.n_consts)
+    def over(self, values: Sequence[Any], results: Sequence[Any]) -> tuple[Loop, Sequence[Any]]:
+        """As many turns as a run of this loop has made, and what says how many."""
+        if self.cond is None:
+            return self, self.counted(values)[0]
+        return self._replace(cond=None, budget=None), results[:1]
 
 
 def _rolled(xp: Any, *args: Any, loop: Loop) -> list[Any]:

@@ -105,6 +105,9 @@ def capture_as_inputs(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]
 
     Otherwise what a derivative's or a batching rule makes of them would be computed now, and frozen.
     """
+    kinds = {*map(type, values)}
+    if np.ndarray not in kinds and kinds.isdisjoint(NAMESPACES) or Tracer not in map(type, beside):
+        return list(values)
     trace = abstract_trace_of(beside)
     if trace is None:
         return list(values)

@@ -16,11 +16,11 @@ import numpy as np
 
 from funcad.host.devices import deliver, pending
 from funcad.host.real_types import of_reduction
-from funcad.ir.aval import Aval, shape_of
+from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, Reduction, Said
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, div, maximum, mul, square_p, sub
-from funcad.primitives.comparison import eq, isfinite, isnan, or_, select
+from funcad.primitives.comparison import and_, eq, isfinite, isnan, or_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import REAL, broadcast_in_dim, implementation, kept_axes, reduce_sum, reduced_aval, structural
 from funcad.primitives.families import reduce_sum_p as reduce_sum_p
@@ -52,7 +52,7 @@ def _aligned(size: int, args: Any, batched: Any) -> list:
 
 def keep(t: Any, mask: Any) -> Any:
     """t where mask holds, zero elsewhere: selected, because a mask's zero times an infinite tangent would be NaN."""
-    return select(mask, t, 0.0)
+    return and_(mask, t) if dtype_of(t).kind == "b" else select(mask, t, 0.0)
 
 
 # -- moving by one

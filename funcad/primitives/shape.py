@@ -67,12 +67,15 @@ def zeros(aval: Any) -> Any:
     return full(aval, 0)
 
 
-def zeros_beside(values: Sequence[Any], aval: Any) -> Any:
-    """Zeros; where the values are recorded, so are they, and are known to be zeros: a captured array could hold anything."""
+def constant_beside(values: Sequence[Any], aval: Any, number: int) -> Any:
+    """The same number everywhere; recorded where the values are, and so known: a captured array could hold anything."""
+    scalar = aval.dtype.type(number)
+    if not aval.shape:
+        return scalar  # a literal
     stage = stage_constants(values)
     if stage is None:
-        return zeros(aval)
-    return stage.record(broadcast_in_dim, (aval.dtype.type(0),), {"shape": aval.shape, "axes": ()})
+        return full(aval, number)
+    return stage.record(broadcast_in_dim, (scalar,), {"shape": aval.shape, "axes": ()})
 
 
 transpose = structural(

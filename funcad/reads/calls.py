@@ -335,8 +335,10 @@ class LibraryCall:
             for items in [observer.handed(a) for a in args if type(a) in (list, tuple)]:
                 for x in [x for x in items if type(x) is np.ndarray]:
                     observer.content(x)
-        _writes(observer, f, args, kwargs)
-        traced = any([_is_traced(a) for a in args]) or any([_is_traced(a) for a in kwargs.values()])
+        traced = any(map(_is_traced, args))
+        if not traced:
+            _writes(observer, f, args, kwargs)
+            traced = bool(kwargs) and any(map(_is_traced, kwargs.values()))
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
@@ -391,9 +393,7 @@ _NUMPYS = frozenset([np.ufunc, type(np.sum), type(np.array)])
 
 
 def _writes(observer: Observer, f: Any, args: tuple, kwargs: dict) -> None:
-    """An array that was there before, into which a function writes."""
-    if any(map(_is_traced, args)):
-        return
+    """An array that was there before, into which a function writes; no argument is traced."""
     out = kwargs.get("out")
     for x in (*(out if type(out) is tuple else (out,)), *args[_place_of_out(f) :][: max(1, getattr(f, "nout", 1))]):
         if is_a(x, np.ndarray):
@@ -448,7 +448,8 @@ _HASHABLE = frozenset(
 
 
 def _is_traced(x: Any) -> bool:
-    return type(x) is Tracer or type(x) in (list, tuple) and any(map(_is_traced, x))
+    kind = type(x)
+    return kind is Tracer or (kind is list or kind is tuple) and not _TOLD.issuperset(map(type, x)) and any(map(_is_traced, x))
 
 
 def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
@@ -488,13 +489,14 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
             return observer.handed(x, _DEEP)
         else:
             observer.content(x)
-    elif kind in (list, tuple):
+    elif kind in (list, tuple) and not _TOLD.issuperset(map(type, x)):
         given = [_given(observer, v, traced, f) for v in x]
         return x if all([a is b for a, b in zip(given, x)]) else kind(given)
     return x
 
 
 _DEEP = 6
+_TOLD = frozenset([float, int, bool, complex, str, bytes, type(None)])  # what a list of them holds needs no look
 _NUMBERS = frozenset([Tracer, float, int, bool, complex])
 _SHALLOW = frozenset(
     [builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map]

@@ -153,7 +153,7 @@ class Observer:
     # -- places
 
     def place(self, parent: Place | None, step: str, key: Any, label: str) -> Place:
-        at = (id(parent), step, key_of(key))
+        at = (id(parent), step, key if type(key) is str else key_of(key))
         found = self.table.get(at)
         if found is None:
             found = self.table[at] = Place(parent, step, key, label)

@@ -224,6 +224,8 @@ class Place:
 
 def key_of(key: Any) -> Any:
     """By what a step's key is told from others."""
+    if type(key) is str:
+        return key
     plain = is_scalar(key) and type(key) is not slice or type(key) is tuple and all(map(is_scalar, key))
     return same_key(key) if plain else id(key)
 
@@ -245,10 +247,11 @@ def needed(places: Sequence[Place]) -> list[Place]:
         todo = [place] if place.check is not None else []
         while todo:
             at = todo[-1]
-            before = [at.parent, at.known if at.check == "alias" else None]
-            missing = [p for p in before if p is not None and p not in ordered]
-            todo += missing
-            if not missing:
+            n = len(todo)
+            for p in (at.parent, at.known if at.check == "alias" else None):
+                if p is not None and p not in ordered:
+                    todo.append(p)
+            if len(todo) == n:
                 ordered[todo.pop()] = None
     return list(ordered)
 

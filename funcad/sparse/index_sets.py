@@ -339,7 +339,7 @@ def _called(equation: Equation, values: Sequence[Any], n: int) -> list[Any] | No
 def _several(equation: Equation, values: Sequence[Any], n: int) -> list[Any]:
     """The results of an equation with several, or with programs."""
     loop = equation.params.get("loop")
-    if isinstance(loop, Loop):
+    if isinstance(loop, Loop) and loop.cond is None:
         return _loop(loop, values, equation, n)
     found = _called(equation, values, n)
     if found is not None:

@@ -27,19 +27,18 @@ import numpy as np
 from funcad.control.call import call_p
 from funcad.control.checkpoint import checkpoint_p
 from funcad.control.cond import cond_p
-from funcad.control.scan_rules import scan_p
-from funcad.control.while_loop import while_p
+from funcad.control.loop_rules import scan_p, while_p
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import note_source, state
 from funcad.ir.aval import Aval, Params, StackAval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, params_key, prune, used_inputs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, params_key, prune, split, used_inputs
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, trace_function
 from funcad.masks.masked_rules import cleaned
 from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.atoms import Formula, formula
-from funcad.primitives.loop import Loop, WhileLoop, zero_value
+from funcad.primitives.loop import Loop, zero_value
 from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import no_rule
 from funcad.tree.same import same_key
@@ -462,44 +461,29 @@ def _inexact(avals: Sequence[Any]) -> list[bool]:
     return [inexact(a) for a in avals]
 
 
-def _scan(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
+def _loop(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
     loop: Loop = params["loop"]
-    count, others = loop.counted(operands)
-    consts, carry, xs = loop.split(others)
+    count, consts, carry, xs = loop.parts(operands)
     avals = loop.split([strong(a) for a in loop.body.in_avals])
     outs = [strong(a) for a in loop.body.out_avals]
     groups = [_PackedSeries(a, _moving(s), run.order) for a, s in ((avals[0], consts), (avals[2], xs))]
     carried = _PackedSeries(avals[1], _inexact(avals[1]), run.order)
     emitted = _PackedSeries(outs[loop.n_carry :], _inexact(outs[loop.n_carry :]), run.order)
     body, captured = _program(run, loop.body, [groups[0], carried, groups[1]], [carried, emitted])
-    given = [*on_device_of(captured, [x[0] for x in operands]), *groups[0].pack(consts)]
+    near, counting, cond = [x[0] for x in operands], [x[0] for x in count], None
+    if loop.cond is not None:
+
+        def test(*values: Any) -> list[Any]:
+            return eval_jaxpr(loop.cond, values[: len(count) + carried.n])
+
+        cond, more = trace_function(test, [*map(strong, loop.cond.in_avals[: len(count)]), *carried.avals], name="jet")
+        counting = [*on_device_of(more, near), *counting]
+    given = [*on_device_of(captured, near), *groups[0].pack(consts)]
     first = carried.pack(carry)
-    new = loop.with_body(body, len(given), len(first))
-    found = scan_p(*[n[0] for n in count], *given, *first, *groups[1].pack(xs), loop=new)
-    return [*carried.unpack(found[: len(first)]), *emitted.unpack(found[len(first) :])]
-
-
-def _while(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
-    loop: WhileLoop = params["loop"]
-    tested, consts, carry = loop.split(operands)
-    inner = [strong(a) for a in loop.body.in_avals]
-    given = _PackedSeries(inner[: loop.n_consts], _moving(consts), run.order)
-    carried = _PackedSeries(inner[loop.n_consts :], _inexact(inner[loop.n_consts :]), run.order)
-    outs = [strong(a) for a in loop.body.out_avals[loop.n_carry :]]
-    emitted = _PackedSeries(outs, _inexact(outs), run.order)
-    body, captured = _program(run, loop.body, [given, carried], [carried, emitted])
-
-    def test(*values: Any) -> list[Any]:
-        return eval_jaxpr(loop.cond, values[: loop.n_cond + carried.n])
-
-    cond, more = trace_function(test, [*map(strong, loop.cond.in_avals[: loop.n_cond]), *carried.avals], name="jet")
-    near = [x[0] for x in operands]
-    for_test = [*on_device_of(more, near), *[x[0] for x in tested]]
-    for_body = [*on_device_of(captured, near), *given.pack(consts)]
-    new = WhileLoop(cond, body, len(for_test), len(for_body), loop.budget)
-    first = carried.pack(carry)
-    count, *found = while_p(*for_test, *for_body, *first, loop=new)
-    return [Series(count), *carried.unpack(found[: len(first)]), *emitted.unpack(found[len(first) :])]
+    new = loop.with_body(body, len(given), len(first), cond)
+    found = (scan_p if cond is None else while_p)(*counting, *given, *first, *groups[1].pack(xs), loop=new)
+    turns, carry_out, ys = split(found, loop.first, len(first))
+    return [*map(Series, turns), *carried.unpack(carry_out), *emitted.unpack(ys)]
 
 
 def _cond(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
@@ -530,7 +514,7 @@ def _with_others(jaxpr: Jaxpr, start: int, n: int, avals: Sequence[Any], n_captu
 
 
 series_rules: dict[Primitive, Callable[[Taylor, list[Series], Params], list[Series]]] = {
-    scan_p: _scan,
-    while_p: _while,
+    scan_p: _loop,
+    while_p: _loop,
     cond_p: _cond,
 }

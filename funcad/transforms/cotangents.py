@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import COMPUTED
-from funcad.ir.aval import Atom, Cotangent, StackAval, Value, dtype_of, shape_of
+from funcad.ir.aval import Atom, Aval, Cotangent, StackAval, Value, dtype_of, shape_of
 from funcad.ir.jaxpr import Equation, Var
 from funcad.ir.tracer import Tracer
-from funcad.masks.masks import EVERY, LazyBools, Mask, bools_of, clean, either, handed_on, reach_of
+from funcad.masks.masks import EVERY, LazyBools, Mask, bools_of, clean, either, handed_on, reach_of, together
+from funcad.primitives.basic_indexing import known_aval
 from funcad.primitives.loop import add_values
+from funcad.primitives.shape import constant_beside
 
+BOOL = np.dtype(bool)
 FEW = 64  # elements of a small array: to pass over all of it costs less than another operation
 PARTS = 32  # the most reads that the compiler joins, and the smallest part of an array that is a large one
 
@@ -94,12 +97,18 @@ class Cotangents:
         assert over is not None
         own = self.masks.get(atom)
         if own is not None:
-            bools, small = _bools(own, aval.shape, atom in self.own_masks), bools_of(mask, shape_of(ct))
-            if own.dirty or bools is None or any([type(x) is Tracer for x in (small, *rest)]):
+            bools = _bools(own, aval.shape, atom in self.own_masks)
+            if own.dirty or bools is None:
                 return 0
+            shape = shape_of(ct)
+            small = bools_of(mask, shape) if mask is not None else constant_beside([bools, *rest], Aval(shape, BOOL), 1)
             fixed = own.bools.fixed and (mask is None or mask.bools.fixed)
-            self.masks[atom] = _mask(over(np, bools, small, *rest, **where), fixed)
-            self.own_masks.add(atom)
+            if any([type(x) is Tracer for x in (bools, small, *rest)]):
+                self.masks[atom] = _mask(add(*together(bools, small), *rest, **where), False)  # of bools this is "or"
+                self.own_masks.discard(atom)
+            else:
+                self.masks[atom] = _mask(over(np, bools, small, *rest, **where), fixed)
+                self.own_masks.add(atom)
         ct = clean(ct, mask)
         self.reads.pop(atom, None)
         if atom in self.own and type(old) is np.ndarray and type(ct) in COMPUTED and old.dtype == dtype_of(ct):
@@ -133,13 +142,20 @@ class Cotangents:
         mask_x = mask_u = None
         if mask is not None or need.get(x, 0) == EVERY:
             bools = np.ones(shape, bool) if mask is None else _bools(mask, shape, own_mask)
-            if bools is None or reach_of(primitive, params) != "picks" or any([type(i) is Tracer for i in rest]):
+            recorded = type(bools) is Tracer
+            if bools is None or reach_of(primitive, params) != "picks":
+                return False
+            if not recorded and any([type(i) is Tracer for i in rest]):
                 return False
             cleaned = clean(ct, mask)
             ct, mine = cleaned, mine and cleaned is ct
-            fixed = mask is None or mask.bools.fixed
-            bools, small, *_ = transpose_over(bools, x, u, *rest, **params)
-            small = None if small is None else np.asarray(small, bool)  # where a place is written twice it was multiplied
+            fixed = not recorded and (mask is None or mask.bools.fixed)
+            if recorded:
+                like = [Var(Aval(n, BOOL)) for n in (shape, known_aval(u).shape)]
+                bools, small, *_ = transpose(bools, *like, *rest, **params)
+            else:
+                bools, small, *_ = transpose_over(bools, x, u, *rest, **params)
+                small = None if small is None else np.asarray(small, bool)  # where a place is written twice it was multiplied
             mask_x = _mask(bools, fixed) if need.get(x, 0) == EVERY else None
             mask_u = None if mask is None or small is None else _mask(small, fixed)
         in_place = mine and type(ct) is np.ndarray
@@ -147,19 +163,19 @@ class Cotangents:
         self.accumulate(x, ct_x, mask_x)
         if self.values[x] is ct_x and (in_place or type(ct_x) is np.ndarray and ct_x is not ct):
             self.own.add(x)
-        if mask_x is not None and self.masks.get(x) is mask_x:
+        if mask_x is not None and self.masks.get(x) is mask_x and type(mask_x.bools.get()) is np.ndarray:
             self.own_masks.add(x)
         if ct_u is not None:
             self.accumulate(u, *handed_on(u, ct_u, mask_u, need))
         return True
 
 
-def _bools(mask: Mask, shape: tuple[int, ...], own: bool) -> np.ndarray | None:
-    """The mask's bools as an array to write in; None if they are not known yet, or are of the whole value."""
+def _bools(mask: Mask, shape: tuple[int, ...], own: bool) -> Any:
+    """The mask's bools, recorded or as an array to write in; None if they are on a device, or of the whole value."""
     bools = None if mask.whole else mask.bools.get(shape)
-    if type(bools) is not np.ndarray:
-        return None
-    return bools if own else np.array(bools)
+    if type(bools) is Tracer:
+        return bools
+    return None if type(bools) is not np.ndarray else bools if own else np.array(bools)
 
 
 def _mask(bools: Value, fixed: bool) -> Mask:

@@ -116,11 +116,15 @@ class TangentTrace(AbstractTrace):
     __slots__ = ()
 
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
-        unknown = tuple([type(a) is Tracer and a.owner is self for a in args])
-        if not any(unknown) and not self.closed:
-            return self._outside(primitive, args, params)
+        for a in args:
+            if type(a) is Tracer and a.owner is self:
+                break
+        else:
+            if not self.closed:
+                return self._outside(primitive, args, params)
         if primitive.partial_eval is None or self.closed:
-            return super().record(primitive, args, params)
+            return AbstractTrace.record(self, primitive, args, params)
+        unknown = tuple([type(a) is Tracer and a.owner is self for a in args])
         out_unknown, run = primitive.partial_eval(unknown, **params)
         if all(out_unknown):
             return super().record(primitive, args, params)

@@ -14,8 +14,10 @@ from collections import OrderedDict, defaultdict
 from enum import Enum
 from operator import attrgetter
 
+import numpy as np
+
 from funcad.memo import Table, table, weak_table
-from funcad.tree.same import held_by, same_key, slots_of
+from funcad.tree.same import Itself, held_by, same_key, slots_of
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -710,6 +712,8 @@ def kind_of(cls: type) -> ContainerKind | None:
             return NAMED_TUPLE
         if _is_object(cls):
             return OBJECT
+        if _is_view(cls):
+            return VIEW
     return kind
 
 
@@ -760,6 +764,109 @@ def _again(meta: tuple[type, tuple[str, ...]], children: tuple[Any, ...]) -> Any
 
 
 OBJECT = _Named("OBJECT", _open, _again, keys=lambda meta, _: map(GetAttrKey, meta[1]))
+
+# ---------------------------------------------------------------- objects of subclasses of np.ndarray
+#
+# Idea: an object of a user's subclass is a container of one plain array, its memory; the class and the attributes belong to the
+# structure. So every transform gives its function an object of the class, with a traced array behind it (numpy/subclasses.py),
+# and gives back what NumPy would. Attributes are compared by value; arrays and objects in them by identity and by what they
+# hold. Attributes with traced values are parts of the tree.
+
+
+NOT_VIEWED = {"numpy", "funcad", "astropy"}  # libraries whose subclasses are no such containers: leaves, or refused
+
+
+class Attributes:
+    """What an object of a subclass of np.ndarray holds beside its array: a part of its structure."""
+
+    __slots__ = ("held", "_key")
+
+    def __init__(self, held: dict[str, Any]):
+        self.held = held
+        self._key: Any = None
+
+    def key(self) -> Any:
+        if self._key is None:
+            self._key = same_key(self.held, True, _told)
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Attributes and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash(self.key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Attributes, (self.held,)
+
+    def __repr__(self) -> str:
+        return repr(self.held)
+
+
+def _told(x: Any, around: tuple[Any, ...] = ()) -> Any:
+    """The key of an array or object in an attribute, which can change: what it holds, besides that it is this one."""
+    cls = type(x)
+    if issubclass(cls, np.ndarray):
+        return Itself(x), x.dtype.str, x.shape, x.tobytes()
+    if cls.__eq__ is not object.__eq__ or not cls.__flags__ & _IN_PYTHON or issubclass(cls, _ALWAYS):
+        return None
+    inner = functools.partial(_told, around=(*around, x))
+    held = {} if any([x is outer for outer in around]) else held_by(x, slots_of(cls))
+    return Itself(x), same_key(held, True, inner)
+
+
+class _OwnArray(Key):
+    """The array of such an object, which is no step."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ""
+
+
+def _is_view(cls: type) -> bool:
+    """Is it a user's subclass of np.ndarray, or what stands for one?"""
+    if hasattr(cls, "stands_for"):
+        return True
+    if not issubclass(cls, np.ndarray) or cls is np.ndarray:
+        return False
+    own = [base for base in cls.__mro__ if base is not np.ndarray and base is not object]
+    return NOT_VIEWED.isdisjoint([base.__module__.partition(".")[0] for base in own])
+
+
+def _is_traced(x: Any) -> bool:
+    if type(x) in (list, tuple, dict):
+        return any(map(_is_traced, x.values() if type(x) is dict else x))
+    return hasattr(type(x), "aval") or hasattr(type(x), "stands_for")
+
+
+def _open_view(x: Any) -> tuple[list[Any], tuple[type, tuple[str, ...], Attributes]]:
+    cls = type(x)
+    held = held_by(x, slots_of(cls) if cls.__flags__ & _IN_PYTHON else ())
+    array = held.pop("array") if hasattr(cls, "stands_for") else x.view(np.ndarray)
+    traced = tuple([name for name, value in held.items() if _is_traced(value)])
+    parts = [array, *[held.pop(name) for name in traced]]
+    return parts, (getattr(cls, "stands_for", cls), traced, Attributes(held))
+
+
+def _view_again(meta: tuple[type, tuple[str, ...], Attributes], children: tuple[Any, ...]) -> Any:
+    """An object of the class; of a number, as an element is one, and of what is no array, only that."""
+    cls, names, attributes = meta
+    array = children[0]
+    if not issubclass(array.__class__, np.ndarray):  # what a traced value stands for, too
+        return array
+    x = array.view(cls)
+    for name, value in {**attributes.held, **dict(zip(names, children[1:]))}.items():
+        object.__setattr__(x, name, value)
+    return x
+
+
+VIEW = _Named(
+    "VIEW",
+    _open_view,
+    _view_again,
+    keys=lambda meta, _: [_OwnArray(None), *map(GetAttrKey, meta[1])],
+)
 
 # ---------------------------------------------------------------- what is refused
 

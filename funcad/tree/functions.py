@@ -8,7 +8,7 @@ from collections import deque
 from itertools import islice
 
 from funcad.errors import TreeMismatchError
-from funcad.tree.containers import OBJECT, keystr, kind_of
+from funcad.tree.containers import LEAF_TYPES, OBJECT, keystr, kind_of
 from funcad.tree.treedef import LEAF, TUPLE, TreeDef, describe_difference, flatten
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
@@ -178,6 +178,12 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     --------
     map_with_path, leaves, reduce, flatten
     """
+    if is_leaf is None:
+        if type(tree) in LEAF_TYPES:
+            return f(tree, *rest)
+        if type(tree) is tuple and LEAF_TYPES.issuperset(builtins.map(type, tree)):
+            if all([type(other) is tuple and len(other) == len(tree) for other in rest]):
+                return tuple(builtins.map(f, tree, *rest))
     own, treedef = flatten(tree, is_leaf)
     others = [treedef.parts_of(other, f"rest[{i}]", "tree") for i, other in enumerate(rest)]
     return treedef.unflatten(list(builtins.map(f, own, *others)))

@@ -22,7 +22,7 @@ from funcad.memo import table
 
 from funcad.tree.containers import (  # isort: skip
     DATA_TYPES, DEFAULT_DICT, DICT, KINDS, LEAF_TYPES, LIST, MOST_REMEMBERED, NAMED_TUPLE, NONE, OBJECT, ORDERED_DICT, STATIC,
-    TUPLE, ContainerKind, GetAttrKey, Static, is_static, keystr, kind_of, marked_fields,
+    TUPLE, VIEW, ContainerKind, GetAttrKey, Static, is_static, keystr, kind_of, marked_fields,
 )
 from funcad.tree.same import are_strings, same, same_key
 
@@ -171,6 +171,11 @@ class TreeDef:
     def num_leaves(self) -> int:
         return self._num_leaves
 
+    @property
+    def is_array(self) -> bool:
+        """Is it a leaf, or an object of a subclass of np.ndarray?"""
+        return self is LEAF or self._kind is VIEW and len(self._children) == 1
+
     def children(self) -> list[TreeDef]:
         """The structures of the children of the root."""
         return list(self._children)
@@ -202,8 +207,12 @@ class TreeDef:
         if len(leaves) != number:
             noun = "leaf" if number == 1 else "leaves"
             raise TreeMismatchError(f"{_short(repr(self))} has {number} {noun}, but {len(leaves)} came.")
+        if self is LEAF:
+            return leaves[0]
         try:
-            return leaves[0] if self is LEAF else self._build(iter(leaves))
+            if self._flat and self._came is None:
+                return self._kind.unflatten(self._meta, tuple(leaves))  # type: ignore[union-attr]
+            return self._build(iter(leaves))
         except RecursionError as error:
             raise structure_too_deep(self, error) from None
 
@@ -231,15 +240,34 @@ class TreeDef:
         mismatch.add_note("Remedy: give both the same keys and lengths.")
         raise mismatch
 
+    def fitting(self, tree: Any, leaves: list[Any], found: TreeDef) -> list[Any] | None:
+        """The leaves of a tree of this structure, whose arrays may be of other classes; None of other trees.
+
+        `leaves` and `found` are what `flatten` gave of it.
+        """
+        if self == found:
+            return leaves
+        parts: list[Any] = []
+        if not self._collect(tree, parts) or len(parts) != len(leaves):
+            return None
+        return leaves if all([flatten(part)[1].is_array for part in parts]) else None
+
     def _collect(self, tree: Any, parts: list[Any]) -> bool:
         """Appends the parts; False if the structures differ."""
         if self is LEAF:
             parts.append(tree)
             return True
         kind = kind_of(type(tree))
+        if self._kind is VIEW and len(self._children) == 1 and (kind is None or kind is VIEW):
+            parts.append(tree if kind is None else kind.open(tree)[0][0])  # whatever its class and attributes are
+            return True
         if kind is None or kind is not self._kind:
             return self._kind is STATIC and kind is None and self._meta == Static(tree)
-        if kind is DICT:
+        if kind is TUPLE or kind is LIST:
+            if len(tree) != len(self._children):
+                return False
+            children = tree
+        elif kind is DICT:
             if len(tree) != len(self._meta) or not all([key in tree for key in self._meta]):
                 return False
             children = tuple([tree[key] for key in self._meta])
@@ -334,7 +362,7 @@ def _text(node: TreeDef) -> str:
     keys = node._child_keys()
     named = all(isinstance(key, GetAttrKey) for key in keys)
     parts = [f"{key.name}={child}" for key, child in zip(keys, children)] if named else children
-    if kind is NAMED_TUPLE or kind is OBJECT:
+    if kind in (NAMED_TUPLE, OBJECT, VIEW):
         return f"{_class(node).__name__}({', '.join(parts)})"
     if kind.fields:
         return f"{kind.cls.__name__}({', '.join(parts + _field_texts(kind, meta))})"
@@ -410,6 +438,8 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     --------
     unflatten, leaves, structure
     """
+    if is_leaf is None and type(tree) in LEAF_TYPES:
+        return [tree], LEAF
     leaves: list[Any] = []
     try:
         return leaves, _flatten_into(leaves, tree, is_leaf)
@@ -443,10 +473,11 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
             return _tuple_into(leaves, tree, is_leaf)
         if kind is OBJECT:
             return _object_into(leaves, tree, OBJECT, is_leaf, False)
-        leaves.append(tree)
-        if len(LEAF_TYPES) < MOST_REMEMBERED:
-            LEAF_TYPES.add(cls)
-        return LEAF
+        if kind is None:
+            leaves.append(tree)
+            if len(LEAF_TYPES) < MOST_REMEMBERED:
+                LEAF_TYPES.add(cls)
+            return LEAF
     parts, meta, keys = kind.open(tree)
     node = TreeDef(kind, meta, tuple([_flatten_into(leaves, part, is_leaf) for part in parts]), keys, _order(kind, tree, meta))
     if cls is dict and node._flat and are_strings(map(type, meta)):
@@ -635,7 +666,7 @@ def _what(node: TreeDef, other: TreeDef) -> str:
 
 def _class(node: TreeDef) -> type:
     kind = node._kind
-    cls: type = node._meta if kind is NAMED_TUPLE else node._meta[0] if kind is OBJECT else kind.cls  # type: ignore[union-attr]
+    cls: type = node._meta if kind is NAMED_TUPLE else node._meta[0] if kind in (OBJECT, VIEW) else kind.cls  # type: ignore[union-attr]
     return cls
 
 

@@ -107,13 +107,7 @@ def _with_code(f: types.FunctionType, code: types.CodeType) -> types.FunctionTyp
     return new
 
 
-def located_code(code: types.CodeType) -> types.CodeType:
-    """The code that stands for a twin's in locations: the same lines at the same offsets, one for the twins of all traces."""
-    constants = code.co_consts  # as `origin_of` does: this is asked for each equation
-    return constants[-1].rewritten.code if constants and type(constants[-1]) is Origin else code
-
-
-tracing.code_of, tracing.shown_code = located_code, shown_code
+tracing.origin, tracing.shown_code = Origin, shown_code
 
 
 def shown_traceback(traceback: types.TracebackType | None, *folders: str) -> types.TracebackType | None:

@@ -55,12 +55,14 @@ class Rows:
     def on(self, values: Sequence[Any], outer: bool) -> Rows:
         """A tape again: rows with values."""
         found: Any = object.__new__(Rows)
-        for name in Rows.__slots__:
-            setattr(found, name, getattr(self, name))
-        start, found.outer, found.kept = 0, outer, []
+        found.pulls, found.numbers, found.sources = self.pulls, self.numbers, self.sources
+        found.first, found.ends, found.avals = self.first, self.ends, self.avals
+        found.begins, found.name, found.counts, found.rest = self.begins, self.name, self.counts, self.rest
+        start, found.outer, kept = 0, outer, []
         for n, rest in zip(self.counts, self.rest):
-            found.kept.append((*values[start : start + n], *rest) if n else rest)
+            kept.append((*values[start : start + n], *rest) if n else rest)
             start += n
+        found.kept = kept
         return found
 
     def forget(self) -> None:
@@ -95,10 +97,12 @@ def pull(
     `size`: for as many cotangents at once, along axis 0, of what `rows` keep; None if masks are needed.
     """
     outer = size is None and (tape.outer or Tracer in map(type, cotangents))
+    seeds, lanes = cotangents, None
     if outer and not keep and tape.lanes is not None:
-        found = _of_lanes(tape, cotangents)
-        if found is not None:
-            return found
+        mapped = _of_lanes(tape, cotangents)
+        if mapped is not None:
+            lanes, outer = tape.lanes, False
+            rows, seeds, size = mapped
     # of traced values nobody can ask whether there is a NaN
     if tape.begins and (outer or state.checked) and size is None:
         return _masked(tape, cotangents, keep)
@@ -106,7 +110,7 @@ def pull(
     kept = tape.kept if rows is None else rows
     cts = RowCotangents([None] * (first + len(pulls)))
     own = cts.own = set()
-    for n, c in zip(tape.ends, cotangents):
+    for n, c in zip(tape.ends, seeds):
         if cts[n] is None:
             cts[n] = c
         else:
@@ -153,6 +157,8 @@ def pull(
                 pulling.run(cts, ct, numbers[i], values)
             elif type(values) is _Lanes:
                 values.pull(pulling, cts, given, numbers[i], size, tape.sources[i])
+            elif pulling.over is not None:
+                pulling.over(cts, ct, numbers[i], values)
             else:
                 pulling.columns(cts, given, numbers[i], values, size)
             given = ct = values = None
@@ -166,7 +172,10 @@ def pull(
             restore_warnings(token)
     found = list(cts[:first])
     if tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found]):
-        return _masked(tape, cotangents, keep) if size is None else None
+        return _masked(tape, cotangents, keep) if size is None or lanes is not None else None
+    if lanes is not None:
+        for i, c in enumerate(found):
+            found[i] = c if c is None else lanes.of_values(c, tape.inputs[i])
     if not keep:
         tape.forget()
     return found
@@ -185,8 +194,8 @@ def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -
         return None
 
 
-def _of_lanes(tape: Any, cotangents: Sequence[Any]) -> list[Any] | None:
-    """`pull` where what the rows keep are lanes of an un-jitted vmap: all of them at once, as columns.
+def _of_lanes(tape: Any, cotangents: Sequence[Any]) -> tuple[list[Any], list[Any], int] | None:
+    """(what rows keep, cotangents, how many) for `pull` of all lanes of an un-jitted vmap at once, as columns.
 
     None where that cannot be: outer traces have a part in the values, there are stacks of loops, or a mask is needed.
     """
@@ -203,44 +212,48 @@ def _of_lanes(tape: Any, cotangents: Sequence[Any]) -> list[Any] | None:
         seeds.append(np.ndarray(size, c.dtype))
         seeds[-1].fill(c)
     # what is known of all rows before the first goes: a way that ends in the middle would have to begin anew
-    lanes: dict[int, Any] = {}
+    known: dict[int, Any] = {}
+    now = len(trace.kept)
     for i, (kept, pulling) in enumerate(zip(rows, tape.pulls)):
-        alone = getattr(pulling, "alone", False)  # of one row: nobody keeps what it is for columns
-        if alone or Tracer in map(type, kept):
-            values = _Lanes(kept, trace)
-            if values.beside or alone and pulling.stacks:
-                return None
-            lanes[i] = values if alone or True in values.mapped else values.values
-    for i, values in lanes.items():
+        # of one row: nobody keeps what it is for columns
+        alone = getattr(pulling, "alone", False)
+        if not alone and Tracer not in map(type, kept):
+            continue
+        values, lanes = [], False
+        for x in kept:
+            if type(x) is Tracer:
+                mapped = x.owner is trace and x.tangent.step is not None
+                x = x.tangent.value if mapped and x.tangent.step == now else trace.held(x)[0]
+                if type(x) is Tracer:
+                    return None
+                if mapped:
+                    lanes = True
+                    # element by element the axes of a lane line up with the others' from the last one
+                    if pulling.wide and pulling.free and x.ndim <= len(kept[pulling.n_kept]):
+                        x = x.reshape(size, *[1] * (len(kept[pulling.n_kept]) + 1 - x.ndim), *x.shape[1:])
+            values.append(x)
+        if alone and pulling.stacks:
+            return None
+        known[i] = _Lanes(kept, trace) if alone or lanes and not pulling.free else tuple(values)
+    for i, values in known.items():
         rows[i] = values
-    lanes.clear()
-    found = pull(tape, seeds, False, rows, size)
-    return found and [None if c is None else trace.of_values(c) for c in found]
+    known.clear()
+    return rows, seeds, size
 
 
 class _Lanes:
-    """What a row keeps, if a part of it are lanes."""
+    """What a row keeps, if a part of it are lanes, and the pull is not element by element."""
 
-    __slots__ = ("kept", "trace", "values", "mapped", "beside")
+    __slots__ = ("kept", "trace")
 
     def __init__(self, kept: Sequence[Any], trace: Any):
         self.kept = kept
         self.trace = trace
-        held: Any = zip(*map(trace.held, kept)) if kept else ((), ())
-        self.values, self.mapped = held
-        self.beside = Tracer in map(type, self.values)  # is there a value of an outer trace?
 
     def pull(
         self, pulling: Any, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], size: int, source: Any
     ) -> None:
-        """What `Pull.columns` does: on the values where the pull is element by element, else recorded, which computes it."""
-        # lanes stand along axis 0, the axes of each line up from the last one
-        if pulling.free:
-            rank = given[0].ndim  # with the lanes
-            kept = [x.reshape(size, *[1] * (rank - x.ndim), *x.shape[1:]) if m else x for x, m in zip(self.values, self.mapped)]
-            pulling.columns(cts, given, numbers, kept, size)
-            return
-        # here the batching rules say what the pull does to lanes, as they do going forward
+        """What `Pull.columns` does: recorded, so that the batching rules say what the pull does to lanes, as going forward."""
         found = RowCotangents([None] * len(numbers))
         found.own, found.mine = set(), False
         cotangents = [None if c is None else self.trace.of_values(c) for c in given]

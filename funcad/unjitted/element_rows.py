@@ -37,7 +37,8 @@ class _ElementRow:
     run: Any
     back: Any
     there, sources = (0,), ()
-    many = free = False
+    many = free = wide = False
+    over = None
     begins = plain = True
     n_kept = 0
 

@@ -261,9 +261,12 @@ def run_following(
 ) -> tuple[list, list]:
     """The outputs of f and their tangents; the trace is closed at the end."""
     outer = trace.outer = state.running
+    began = state.began
     trace.function, trace.arguments, trace.writes_outside, trace.lends, trace.missed = f, primals, False, None, None
+    trace.users = None
     try:
         state.running = trace
+        state.began = sys._getframe(), source
         if outer is None:
             tracing.threads[get_ident()] = {}
             if not tracing.ready:
@@ -271,11 +274,12 @@ def run_following(
         while True:
             inputs = []
             for p, t in zip(primals, tangents):
-                p = snapshot(p) if type(p) is Tracer else p
+                if type(p) is Tracer:
+                    p = snapshot(p) if p.owner.settle is not None else p.owner.again(p)
                 if t is not None:
                     value, p = p, _new(Tracer)  # which costs less than a call of Tracer.__init__
                     p.owner, p.primal, p.tangent, p.source = trace, value, t, source
-                    p.atom = p._aval = p.box = None
+                    p.atom = p.box = None
                 inputs.append(p)
             try:
                 outs = f(*inputs)
@@ -306,9 +310,9 @@ def run_following(
     finally:
         if outer is None:
             tracing.threads.pop(get_ident(), None)
-        state.running = outer
+        state.running, state.began = outer, began
         trace.closed = True
-        trace.function = trace.outer = trace.held = None
+        trace.function = trace.users = trace.outer = trace.held = None
         trace.arguments, trace.doubtful = (), _NOTHING
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
-from funcad.host.where import GENERATED
+from funcad.host.where import GENERATED, state
 from funcad.ir.aval import SCALAR_AVALS, LiteralAval, StackAval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import CALM
@@ -41,6 +41,7 @@ kinds = table(
     _MOST,
 )
 UNKNOWN: Any = object()
+_F64 = np.dtype(np.float64)
 
 
 @remembers(_MOST)
@@ -78,8 +79,12 @@ class RowCotangents(list):
         elif n in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
             np.add(old, ct, out=old)
         else:
-            stacks = type(old) is not np.ndarray and type(aval_of(old)) is StackAval
-            total = self[n] = loop.stack_add_p(old, ct) if stacks else add(old, ct)
+            if type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype is ct.dtype is _F64 and not state.checked:
+                total = np.add(old, ct)
+            else:
+                stacks = type(old) is not np.ndarray and type(aval_of(old)) is StackAval
+                total = loop.stack_add_p(old, ct) if stacks else add(old, ct)
+            self[n] = total
             if type(total) is np.ndarray and total.ndim:
                 self.own.add(n)
 
@@ -130,7 +135,7 @@ class Pull:
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
     """
 
-    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "free", "many", "asked")
+    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "free", "many", "asked", "over")
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
     plain = False  # do results lie as NumPy's, whatever the primitive says?
@@ -146,6 +151,7 @@ class Pull:
         self.asked = False  # did the rule ask whether a condition holds everywhere?
         self.derived: dict[Any, Any] = {}
         self.run: Any = None
+        self.over: Any = None  # `run` for many cotangents at once, once `columns` has found it
 
     def traced(
         self,
@@ -257,19 +263,19 @@ class WrittenPull(Pull):
         kept: Sequence[Any],
         size: int,
     ) -> None:
-        run: Any = self.derived.get("columns")
-        if run is None:
-            function: Any = self.function
-            if not self.free:
-                pattern, ones, reads = self.kind
+        function: Any = self.function
+        if not self.free:
+            pattern, ones, reads = self.kind
+            found = None
+            if "no columns" not in self.derived:
                 found = written_ahead(self.rule[0], pattern, self.rule[2], self.rule[-1], ones, True)
-                function = found.function if found is not None and found.reads == reads else None
-            run = False if function is None else self._adding(function, len(numbers), 1)
-            self.derived["columns"] = run
-        if run is False:
+            function = found.function if found is not None and found.reads == reads else None
+        if function is None:
+            self.derived["no columns"] = True
             self.linear().columns(cts, given, numbers, kept, size)
         else:
-            run(cts, given[0], numbers, kept)
+            self.over = self._adding(function, len(numbers), 1) if self.wide or not self.free else self.run
+            self.over(cts, given[0], numbers, kept)
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         return self.linear().tangents(kept, ts)

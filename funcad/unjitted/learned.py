@@ -1,7 +1,7 @@
 """What a rule records is learned: within a program that is being traced, the same operation leaves the same equations.
 
 Idea: a loop of Python's does the same operations at each turn, and a rule that records its equations one by one costs ten times
-what they cost to write down. So the first time, what the operation has left in the program and in the tangent program is kept,
+what they cost to write down. So the second time, what the operation has left in the program and in the tangent program is kept,
 as equations over places; when one of the same kind comes (primitive, avals, which operands have tangents, which of these are
 one, numbers), these are written down for its operands. Invariants: rules look at no values, only at avals and at Python's
 numbers, which are part of the kind; zeros and NaN are not, nor is an operation that may fail, captures something, or asks what
@@ -82,7 +82,11 @@ class Learned:
         around = state.staging
         if step is None or state.abstract is not trace or around is not None and around.level > trace.level or state.axis_env:
             return of.by_rule(primitive, args, params, shape, None)
-        if step is _NEW:
+        if step is _NEW:  # most programs have it once
+            if len(self.steps) < MOST:
+                self.steps[key] = _SEEN
+            return of.by_rule(primitive, args, params, shape, None)
+        if step is _SEEN:
             return self._learn(key, of, primitive, args, params, shape, variables, tangents)
         source = state.source or user_source()
         variables += step.literals
@@ -112,8 +116,6 @@ class Learned:
     def _learn(
         self, key: Any, of: Any, primitive: Any, args: Any, params: dict, shape: Any, variables: list, tangents: list
     ) -> Any:  # fmt: skip
-        if len(self.steps) >= MOST:
-            return of.by_rule(primitive, args, params, shape, None)
         trace, recording = self.trace, of.recording
         n, m, captured, looks = len(trace.equations), len(recording.equations), len(trace.captured), trace.looks
         result = of.by_rule(primitive, args, params, shape, None)
@@ -134,6 +136,7 @@ class Learned:
 
 
 _NEW: Any = object()
+_SEEN: Any = object()  # once
 
 
 def _step(

@@ -24,13 +24,13 @@ from funcad.host.locks import Locks
 from funcad.host.real_types import ordinary
 from funcad.host.where import noted, open_traces, state, user_source
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.trace import AbstractTrace, bind, plain_values
+from funcad.ir.trace import AbstractTrace, Trace, bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.backward import linear_of, linear_program
 from funcad.unjitted.following import FollowingTrace, run_following
 from funcad.unjitted.outside import Protector
-from funcad.unjitted.tape import Tape, among_lanes
+from funcad.unjitted.tape import Tape
 
 partial_eval = OnDemand("funcad.transforms.partial")
 
@@ -96,8 +96,7 @@ class LinearizingTrace(FollowingTrace):
         self.settled = linear_program(tape, recording)[0]
         tape.forget()
 
-    def again(self, x: Tracer) -> Tracer:
-        return Tracer(self, None, x.primal, x.tangent, x.source)
+    again = Trace.again
 
     def _maker(self, x: Tracer) -> Any:
         if type(x.tangent) is not int or self.closed:
@@ -138,7 +137,10 @@ def linearize_following(
     protector: Any
     devices = NAMESPACES or "cupy" in sys.modules  # this is `device_in_use`, without a call
     on_devices = devices and (open_traces or on_device(list(map(concrete_value, primals))))
-    if not on_devices and (not open_traces or among_lanes()):
+    # within an un-jitted vmap as outside
+    recorder = getattr(state.abstract, "recorder", None)
+    within = getattr(recorder, "of_lanes", False) and state.staging is None and not state.checked
+    if not on_devices and (within or not open_traces):
         protector = tape = trace.protector = trace.tape = Tape(trace, primals, differentiated)
         # operators of lanes look there for short ways
         if tape.lanes is not None:

@@ -12,12 +12,10 @@ from weakref import ref
 
 import numpy as np
 
-from funcad.host.locks import SMALL, Locks, root_of, was_handed
+from funcad.host.locks import NO_LOCKS, SMALL, Locks, root_of, was_handed
 from funcad.host.where import Source, state, user_source
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.unjitted.following import with_value
-
-NO_LOCKS = Locks()  # of derivatives that need none
 
 
 class Protector:

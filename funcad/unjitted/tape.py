@@ -26,8 +26,9 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
+from funcad.host.locks import NO_LOCKS
 from funcad.host.real_types import NARROW, narrow_among
-from funcad.host.where import internal, open_traces, state, tracing, user_source
+from funcad.host.where import internal, located, open_traces, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
 from funcad.ir.jaxpr import params_key, prune
 from funcad.ir.trace import bind, next_level
@@ -42,7 +43,7 @@ from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
 from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_of
-from funcad.unjitted.outside import COPIED, NO_LOCKS, Outside, Protector
+from funcad.unjitted.outside import COPIED, Outside, Protector
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
 interpret = OnDemand("funcad.ir.interpret")
@@ -54,6 +55,7 @@ _float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 _NOTHING: Mapping[int, Any] = {}
 _EMPTY: Any = ()
+_ALONE: Any = (0,)  # of an operation with one operand: which it is alike, and the number of its row
 
 
 # -- what is decided once per shape: how NumPy reduces, whether operands fit, and the parameters by their bits
@@ -83,10 +85,12 @@ def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
     given = tuple(range(rank)) if axis is None else axis if type(axis) is tuple else (axis,)
     if given and all([type(i) is int and -rank <= i < rank for i in given]) and len({i % rank for i in given}) == len(given):
         axes = tuple(sorted([i % rank for i in given]))  # otherwise the general way raises
+        later = tuple([i + 1 for i in axes])  # behind the axis of the lanes
         params = {"axes": axes}
         kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
-        run = partial(primitive.reduction.ufunc.reduce, axis=axes if len(axes) > 1 else axes[0])
-        plan = run, params, params_key(params), kept, params_key(kept)
+        runs = [partial(primitive.reduction.ufunc.reduce, axis=a if len(a) > 1 else a[0]) for a in (axes, later)]
+        rest = tuple([n for i, n in enumerate(shape) if i not in axes])
+        plan = *runs, {d: Aval(rest, d) for d in (_F64, _F32)}, params, params_key(params), kept, params_key(kept)
     return plans.put((primitive, shape, axis), plan)
 
 
@@ -97,12 +101,6 @@ def product_plan(a: tuple, b: tuple) -> tuple | None:
         return None
     params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
     return params, params_key(params)
-
-
-def among_lanes() -> bool:
-    """Is the innermost program that is being traced that of an un-jitted vmap?"""
-    around = state.abstract
-    return around is not None and state.staging is None and getattr(around.recorder, "of_lanes", False) and not state.checked
 
 
 class Tape(Protector):
@@ -144,7 +142,8 @@ class Tape(Protector):
 
     def is_here(self) -> bool:
         """Is no program being traced but that of the un-jitted vmap that the gradient is within?"""
-        return state.abstract is self.around and among_lanes()
+        within = getattr(getattr(self.around, "recorder", None), "of_lanes", False)
+        return within and state.abstract is self.around and state.staging is None and not state.checked
 
     # -- the general way: any operation, on values of any type
     #
@@ -224,13 +223,16 @@ class Tape(Protector):
         outs = list(out) if primitive.multiple else [out]
         outer = Tracer in map(type, primals) or Tracer in map(type, outs)
         narrow = NARROW and narrow_among((*primals, *outs)) is not None
-        if narrow or any([aval_of(o).dtype.kind not in "fc" for o in outs]):
+        if narrow or any([(o if type(o) is _ndarray else aval_of(o)).dtype.kind not in "fc" for o in outs]):
             return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
         # the key: which operands are traced, and by which rows; which are one object; then what `kind_of` says of each
-        ids = list(map(id, primals))
-        alike = [ids.index(i) for i in ids]  # rules look whether two operands are one
-        known = [n for n in dict.fromkeys(numbers) if n is not None]
-        rows = [None if n is None else known.index(n) for n in numbers]
+        if len(primals) == 1:
+            alike, known, rows = _ALONE, numbers, _ALONE
+        else:
+            ids = list(map(id, primals))
+            alike = [ids.index(i) for i in ids]  # rules look whether two operands are one
+            known = [n for n in dict.fromkeys(numbers) if n is not None]
+            rows = [None if n is None else known.index(n) for n in numbers]
         wide, kept = shape is not None, _EMPTY
         pull: Any = False
         # element by element the kind has no shapes, but those of traced operands are the result's
@@ -331,7 +333,7 @@ class Tape(Protector):
         result.primal = out
         result.tangent = n
         result.source = source
-        result.atom = result._aval = result.box = None
+        result.atom = result.box = None
         if primitive.turns:
             trace.turned = True
         if trace.turned or self.notes is not None:
@@ -393,7 +395,7 @@ class Tape(Protector):
         if known is not False or state.source is not None:
             return user_source(4)
         if state.observer is not None:
-            code = tracing.code_of(code)
+            code = located(code)
         place, scope = frame.f_lasti, state.scope
         found = self.lines.get(place)
         if found is None or found[0] is not code or found[2] is not scope:
@@ -462,9 +464,9 @@ class Tape(Protector):
                 return None
             outer = True
             if kp is Tracer:
-                a, kp = self._seen(p)
+                a, kp = (p.atom.aval, _ndarray) if p.owner is self.lanes and not p.atom.aval.weak else self._seen(p)
             if kq is Tracer:
-                b, kq = self._seen(q)
+                b, kq = (q.atom.aval, _ndarray) if q.owner is self.lanes and not q.atom.aval.weak else self._seen(q)
         if kp is _ndarray:
             dtype = a.dtype
             if dtype is not _F64 and dtype is not _F32 or state.checked:
@@ -515,7 +517,7 @@ class Tape(Protector):
             if not beside and (type(a) is Aval or type(b) is Aval):
                 aval = Aval(shape, dtype) if shape is not None else a if type(a) is Aval else b
                 source = self.source_at(_getframe(2))
-                out = self._on_lanes(primitive, operation, (p, q), aval, _NOTHING, source)
+                out = self.lanes.at_once(self, primitive, operation, (p, q), aval, _NOTHING, source)
             else:
                 out = operation(p, q)
             if type(out) is not Tracer:
@@ -574,20 +576,6 @@ class Tape(Protector):
             return p.atom.aval, _ndarray
         return p, type(p)
 
-    def _on_lanes(
-        self, primitive: Any, operation: Any, operands: tuple, aval: Aval, params: Any, source: Any, reduced: Any = None
-    ) -> Any:
-        """The operation on values of the un-jitted vmap around; None: its rule must be asked."""
-        mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
-        try:
-            return self.lanes.at_once(primitive, operation, operands, aval, params, source, reduced)
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, operands)
-
     def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """`binary`, where an operand is a Python integer that is a float, too."""
         if type(y) is int and type(x) is Tracer and -_EXACT <= y <= _EXACT:
@@ -606,7 +594,7 @@ class Tape(Protector):
         a = p
         source = None
         if outer:
-            a, kind = self._seen(p)
+            a, kind = (p.atom.aval, _ndarray) if p.owner is self.lanes and not p.atom.aval.weak else self._seen(p)
         if kind is _ndarray:
             if a.dtype is not _F64 and a.dtype is not _F32 or state.checked:
                 return None
@@ -621,7 +609,7 @@ class Tape(Protector):
             self.outer = True
             if type(a) is Aval and p.owner is self.lanes:
                 source = self.source_at(_getframe(2))
-                out = self._on_lanes(primitive, ufunc, (p,), a, params or {}, source)
+                out = self.lanes.at_once(self, primitive, ufunc, (p,), a, params or {}, source)
                 if out is None:
                     return None
             elif type(a) is not Aval and type(ufunc) is np.ufunc and not params:
@@ -672,9 +660,9 @@ class Tape(Protector):
         a, b = p, q
         if self.lanes is not None and (tx is not None or ty is not None):
             if kp is Tracer and p.atom is not None:
-                a, kp = self._seen(p)
+                a, kp = (p.atom.aval, _ndarray) if p.owner is self.lanes and not p.atom.aval.weak else self._seen(p)
             if kq is Tracer and q.atom is not None:
-                b, kq = self._seen(q)
+                b, kq = (q.atom.aval, _ndarray) if q.owner is self.lanes and not q.atom.aval.weak else self._seen(q)
         if kp is not _ndarray or kq is not _ndarray or state.checked:
             return None
         dtype = a.dtype
@@ -689,7 +677,7 @@ class Tape(Protector):
             # NumPy takes lanes of the first operand for rows of it
             if b is q or q.owner is self.lanes and q.tangent.step is None:
                 aval = Aval((*a.shape[:-1], *b.shape[1:]), dtype)
-                out = self._on_lanes(dot_general_p, _matmul, (p, q), aval, plan[0], self.source_at(_getframe(2)))
+                out = self.lanes.at_once(self, dot_general_p, _matmul, (p, q), aval, plan[0], self.source_at(_getframe(2)))
             if out is None:
                 out = bind(dot_general_p, p, q, **plan[0])
             return self._of_kind(dot_general_p, (x, y), (p, q), (tx, ty), plan[0], plan[1], out)
@@ -729,21 +717,21 @@ class Tape(Protector):
         p: Any = x.primal
         kind: Any = type(p)
         a = p
-        if kind is Tracer and p.atom is not None and self.lanes is not None:
-            a, kind = self._seen(p)
+        if kind is Tracer and p.owner is self.lanes and not p.atom.aval.weak:
+            a, kind = p.atom.aval, _ndarray
         if kind is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         # what NumPy is asked for, and the parameters by their bits, are decided once for a shape
         plan = plans.get((primitive, a.shape, axis)) or reduction_plan(primitive, a.shape, axis)
         if plan is NO_PLAN or open_traces != self.open or state.checked or a.dtype is not _F64 and a.dtype is not _F32:
             return None
-        run, params, bits, kept, kept_bits = plan
+        run, of_lanes, avals, params, bits, kept, kept_bits = plan
         source = None
-        # the axis of the lanes comes before all others
         if a is not p:
-            self.outer, axes, source = True, params["axes"], self.source_at(_getframe(2))
-            aval = Aval(tuple([n for i, n in enumerate(a.shape) if i not in axes]), a.dtype)
-            out = self._on_lanes(primitive, primitive.reduction.ufunc.reduce, (p,), aval, params, source, a.shape)
+            self.outer, source = True, self.source_at(_getframe(2))
+            run = run if p.tangent.step is None else of_lanes
+            aval = avals[a.dtype]
+            out = self.lanes.at_once(self, primitive, run, (p,), aval, params, source)
             if out is None:
                 return None
         else:

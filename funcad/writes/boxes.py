@@ -215,7 +215,7 @@ def rebind(x: Tracer, value: Any) -> None:
     if x.box is None and not shape_of(x):
         x.box = Box()  # it stays an array, of rank 0, and does not become a number
     x.owner, x.atom, x.primal, x.tangent = value.owner, value.atom, value.primal, value.tangent
-    x.source, x._aval = value.source, None
+    x.source, x.aval = value.source, value.aval
     trace = x.owner
     if trace.settle is not None:
         trace.settle(x)

@@ -45,12 +45,12 @@ def _mapped(values):
 
 
 @pytest.mark.parametrize("dress", [lambda x: x.view(Plain), _mapped], ids=["subclass", "memmap"])
-def test_arrays_of_subclasses_give_plain_arrays_of_ones_own(engine, dress):
+def test_arrays_of_subclasses_give_arrays_of_ones_own(engine, dress):
     f = funcad.jit(lambda x: (x, x + 1.0, x.T, np.sin(x), x @ x))
     x = dress(np.ones((3, 3)))
     for _ in range(RUNS):
         for out in f(x):
-            assert type(out) is np.ndarray and not np.shares_memory(out, x)
+            assert type(out) is (Plain if type(x) is Plain else np.ndarray) and not np.shares_memory(out, x)
             out.fill(7.0)
     assert (np.asarray(x) == 1.0).all()
 

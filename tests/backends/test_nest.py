@@ -20,6 +20,7 @@ from funcad.backends.loops.nest import (
     At,
     Blocks,
     Constant,
+    Count,
     Fold,
     For,
     Into,
@@ -27,6 +28,7 @@ from funcad.backends.loops.nest import (
     Load,
     Put,
     Same,
+    Steps,
     Total,
     nested,
 )
@@ -166,3 +168,36 @@ def test_both_factors_lose_the_lanes_outside() -> None:
     body += [Let(("w",), ("v",), lambda e, lanes: [e.div(e.literal(1.0, F64), lanes[0])]), Fold("t", "x", "w")]
     run([For("c", 0, 5, VECTORS, body, 1, [Total("t", F64, "add")], 5), Put(At("out"), "t", F64)], {"x": x, "v": v, "out": out})
     assert out[0] == 5.0
+
+
+@pytest.mark.parametrize("rows", [4, 6, 13])
+@pytest.mark.parametrize("columns", [1, 2, 3, 5])
+def test_steps_of_a_loop_that_is_written_out_are_values_of_their_own(rows: int, columns: int) -> None:
+    """Each row backwards, its last number 0, from two numbers that all rows share."""
+    x, y, shared = data(rows, columns), np.full((rows, columns), 7.0), data(2)
+    each = lambda statement, n=columns: For("k", 0, n, WRITTEN, [statement], n)
+    at = lambda array: At(array, (("n", 8 * columns), ("k", 8)))
+    names = [("x", k) for k in range(columns)]
+    once = [each(Load("s", F64, At("shared", (("k", 8),))), 2), Steps("s", "k", ("scale", "shift"))]
+    body: list[Any] = [each(Load("x", F64, at("x"))), Steps("x", "k", tuple(names))]
+    for name in names[1:]:
+        body.append(product(("scaled", name), name, "scale"))
+        body.append(Let((("moved", name),), (("scaled", name), "shift"), lambda e, lanes: [e.add(*lanes)]))
+    found = [*[("moved", name) for name in names[:0:-1]], Constant(0.0, F64)]
+    body += [Steps("y", "k", tuple(found)), each(Put(at("y"), "y", F64))]
+    run([*once, For("n", 0, rows, VECTORS, body, rest=BACK, extent=rows)], {"x": x, "y": y, "shared": shared})
+    assert np.array_equal(y, np.concatenate([x[:, :0:-1] * shared[0] + shared[1], np.zeros((rows, 1))], 1))
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("rest", [MASKED, BACK])
+def test_the_number_of_a_step_is_a_value(n: int, ways: int, rest: str) -> None:
+    sums, padded, whole = np.zeros(1, np.int64), np.zeros(n + 8, np.int64), np.dtype(np.int64)
+    body = [Count("i", "c"), Put(At("out", (("c", 8),)), "i", whole), Fold("t", "i")]
+    loop = For("c", 0, n, VECTORS, body, ways, [Total("t", whole, "add")], n, rest)
+    run([loop, Put(At("sums"), "t", whole)], {"out": padded, "sums": sums})
+    assert np.array_equal(padded[:n], np.arange(n)) and sums[0] == n * (n - 1) // 2
+    rows = For("r", 0, n, ONES, [Count("i", "r"), Put(At("out", (("r", 8),)), "i", whole)], min(2, n), extent=n)
+    run([rows], {"out": padded})
+    assert np.array_equal(padded[:n], np.arange(n))

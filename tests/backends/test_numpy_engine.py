@@ -312,6 +312,30 @@ def test_elementwise_groups(shape: tuple, tiny: None) -> None:
     check(jaxpr, [rng.normal(size=full.aval.shape), rng.normal(size=other.aval.shape)], passes=lambda j: j)
 
 
+@pytest.mark.parametrize("shape", [(40, 30), (30, 3), (7, 12, 5)])
+@pytest.mark.parametrize("derive", [lambda f: f, value_and_grad], ids=["value", "gradient"])
+def test_groups_over_parts_of_arrays_copy_no_operand(shape: tuple, derive: Any, tiny: None) -> None:
+    """Where rows lie apart, a group is cut along the first axis; flattening would copy each operand."""
+    inside = (slice(1, -1),) * len(shape)
+    before, after = (slice(None, -2), *inside[1:]), (*inside[:-1], slice(2, None))
+
+    def step(u: Any, _: Any) -> Any:
+        change = u[before] + u[after] - 4.0 * u[inside]
+        return u.at[inside].set(u[inside] + 0.2 * change), None
+
+    f = derive(lambda u: np.sum(scan(step, u, None, length=5)[0] ** 2))
+    u = np.random.default_rng(0).normal(size=shape)
+    expected = f(u)
+    with funcad.config.set(engine="numpy"):
+        j = jit(f)
+        for _ in range(3):
+            for a, b in zip(tree.leaves(j(u)), tree.leaves(expected)):
+                np.testing.assert_allclose(a, b, rtol=1e-12)
+        text = j.source(u)
+    body = text[text.index("for _ in range(5)") :].partition("    u = None")[0]
+    assert "fused(" in body and "reshape(-1)" not in body
+
+
 def test_kernels_take_the_place_of_groups() -> None:
     x, y = var(4), var(4)
     jaxpr = group("elementwise", (4,), [x], [Equation(exp, (x,), {}, (y,))], [y])

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -306,8 +307,12 @@ def foretold(*programs):
     *known, values = programs
     family = sizes.Family()
     for numbers, text, scope in known:
-        sizes.SizedProgram(family, numbers).learn(generated(text, **scope))
-    return sizes.SizedProgram(family, values).taken_over()
+        sizes.SizedProgram(family, numbers, standing(numbers)).learn(generated(text, **scope))
+    return sizes.SizedProgram(family, values, standing(values)).taken_over()
+
+
+def standing(numbers, powers=()):
+    return sizes.Standing(tuple(sorted(range(len(numbers)), key=numbers.__getitem__)), powers)
 
 
 FOUND = [lambda n: n, lambda n: 3 * n, lambda n: n - 1, lambda n: n + 7, lambda n: 1.0 / n, lambda n: 2.0 / n]
@@ -381,18 +386,94 @@ def test_larger_programs_of_new_sizes_wait_for_native_code():
         assert "native code is made" not in f.explain(fc.ShapeDtypeStruct((1_000_000, 64), np.float64)).why  # earned at once
 
 
-def test_order_keeps_families_apart():
-    def family(n, scale):
+def test_what_may_be_asked_of_numbers_keeps_programs_apart():
+    def member(n, scale):
         f = fc.jit(lambda x: np.sum(x[:, :8] * scale(n)))  # 8 and 9 are extents too
         jaxpr = f.lower(np.ones((n, 9))).jaxpr
         jaxpr.memo["sizes"] = table
-        return sizes.member_of(jaxpr).family
+        return sizes.member_of(jaxpr)
 
     table = {}
     ns = [20, 30, 9, 8, 5, 2, 1]
-    found = {n: family(n, float) for n in ns}
-    assert found[20] is found[30]
-    for a, b in itertools.combinations([n for n in ns if n != 30], 2):
-        assert found[a] is not found[b]
-    assert family(20, lambda n: 0.0) is not family(30, float)
+    found = {n: member(n, float) for n in ns}
+    apart = lambda a, b: a.family is not b.family or not a.standing.may_be(b.standing)
+    assert not apart(found[20], found[30])
+    for a, b in itertools.permutations([n for n in ns if n != 30], 2):
+        assert apart(found[a], found[b])
+    power = member(32, float)
+    assert not apart(power, found[20]) and apart(found[20], power)  # what is right for all divisors is right for 2**k
+    assert apart(member(20, lambda n: 0.0), member(30, float))
     assert sizes.member_of(SimpleNamespace(memo={})) is None
+
+
+def test_one_member_in_another_order_is_enough_where_all_its_numbers_follow_by_the_same_laws():
+    known = [([0, 1, 2, n, 10], f"{n} + values[0]", {}) for n in (5, 6, 7)]
+    assert foretold(*known, [0, 1, 2, 20, 10]) is None
+    assert foretold(*known, ([0, 1, 2, 20, 10], "20 + values[0]", {}), [0, 1, 2, 30, 10]).function([1]) == 31
+    least = lambda n: ([0, 1, 2, n, 10], f"{min(n, 10)} + values[0]", {})
+    assert foretold(*known, least(20), [0, 1, 2, 30, 10]) is None
+    both = [least(n) for n in (20, 5, 30, 6, 40, 7)]
+    for n in (8, 35):
+        assert foretold(*both, [0, 1, 2, n, 10]).function([1]) == min(n, 10) + 1
+
+
+def test_a_text_that_uses_a_power_of_two_is_for_powers_of_two():
+    family = sizes.Family()
+    for n in (8, 16, 32):
+        sizes.SizedProgram(family, [0, 1, 2, n], standing([0, 1, 2, n], (True,))).learn(generated(f"values[0] * {1 / n!r}"))
+    for n, powers, taken in ((64, True, True), (48, False, False)):
+        found = sizes.SizedProgram(family, [0, 1, 2, n], standing([0, 1, 2, n], (powers,))).taken_over()
+        assert (found is not None) is taken
+
+
+def convolved(params, x, y):
+    w, b = params
+    rows = np.stack([x[:, i : i + 3] @ w[:3] for i in range(4)], axis=1)
+    return np.mean((np.max(np.tanh(rows + b), axis=1) - y) ** 2) + np.var(x @ w)
+
+
+def normalized(params, x, y):
+    w, b = params
+    z = (x - np.mean(x, axis=1, keepdims=True)) / np.sqrt(np.var(x, axis=1, keepdims=True) + 1e-5) @ w + b
+    z = z - np.max(z, axis=1, keepdims=True)
+    return -np.mean(np.sum(y * (z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))), axis=1))
+
+
+def layered(params, x, y):
+    w, b = params
+    return np.sum(np.abs(np.where(x @ w + b > 0, x @ w + b, 0.1 * (x @ w)) - y)) / x.shape[0] if x.shape[0] else np.sum(y)
+
+
+NETWORKS = [convolved, normalized, layered]
+BATCHES = [*range(20, 85), 0, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("f", NETWORKS, ids=lambda f: f.__name__)
+def test_67_batch_sizes_of_a_network(f, dtype):
+    """What takes over a text gives what is compiled for that size alone, to the last bit, and NaN where un-jitted has it."""
+    rng = np.random.default_rng(0)
+    params = rng.normal(size=(6, 5)).astype(dtype), rng.normal(size=5).astype(dtype)
+
+    def step(params, x, y):
+        value, slopes = fc.value_and_grad(f)(params, x, y)
+        return [p - dtype(0.1) * s for p, s in zip(params, slopes)], value
+
+    shared, compiled = fc.jit(step), 0
+    with fc.config.set(engine="numpy", jit_patience=0), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a mean of nothing
+        for n in BATCHES:
+            x, y = rng.normal(size=(n, 6)).astype(dtype), rng.normal(size=(n, 5)).astype(dtype)
+            if n % 7 == 3:
+                x[n // 2, 1] = np.nan
+            expected = step(params, x, y)
+            before = made["compiled"]
+            for _ in range(2):
+                found = shared(params, x, y)
+            compiled += made["compiled"] - before
+            alone = fc.jit(lambda params, x, y: step(params, x, y))(params, x, y)
+            for a, b, c in zip(*map(fc.tree.leaves, (found, alone, expected))):
+                assert a.tobytes() == b.tobytes() and a.dtype == c.dtype
+                np.testing.assert_array_equal(np.isnan(a), np.isnan(c))
+                np.testing.assert_allclose(a, c, rtol=1e-3 if dtype is np.float32 else 1e-10, atol=1e-5)
+    assert compiled <= 7  # three of a form; what is equal to 0, 1 or another extent; what stands on its other side

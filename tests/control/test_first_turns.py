@@ -8,7 +8,7 @@ import pytest
 import funcad as fc
 from funcad.backends import engines
 from funcad.backends.engines import made
-from funcad.control import scan_run, while_loop
+from funcad.control import loop_run
 from tests.unseen import Noted
 
 FEW, TURNS = 500, 3000
@@ -16,7 +16,7 @@ FEW, TURNS = 500, 3000
 
 @pytest.fixture(autouse=True)
 def soon_long(monkeypatch):
-    for module in (engines, while_loop):
+    for module in (engines, loop_run):
         monkeypatch.setattr(module, "LONG_LOOP", FEW)
 
 
@@ -43,9 +43,8 @@ def test_what_a_program_goes_on_with_is_the_loop(stacked):
 @pytest.mark.parametrize("transform", [lambda f: f, fc.jit, fc.grad, lambda f: fc.jit(fc.grad(f))])
 def test_few_turns_are_made_in_python(monkeypatch, transform):
     turns = Noted()
-    for module, name in ((while_loop, "own_entry"), (scan_run, "own_entry")):
-        own = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda value, roots, own=own: turns.note() or own(value, roots))
+    own = loop_run.own_entry
+    monkeypatch.setattr(loop_run, "own_entry", lambda value, roots: turns.note() or own(value, roots))
     compiled = made["compiled"]
     transform(looped(TURNS + 1, True))(0.6)
     assert made["compiled"] > compiled or transform is not fc.jit

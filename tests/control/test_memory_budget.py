@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import funcad
+from funcad.control import loop_reversal
 from funcad.control import reversal_schedules as schedules
 from funcad.control.checkpoint import saved_residuals
 
@@ -33,18 +34,18 @@ def fewest(length: int, slots: int) -> int:
 
 
 def executed(length: int, slots: int) -> int:
-    """How many blocks a schedule advances; it is an error if it takes a state that is not where it looks."""
-    plan = schedules.schedule(length, slots)
-    held, n = {0: 0}, 0
-    for i, slot in enumerate(plan.kept):
-        held[slot] = i
-    n = length - 1
+    """How many blocks are advanced, by the states that are kept on the way forward and the table of the way back."""
+    table = schedules.reach_table(slots, 1 + schedules.most_times(length, slots))
+    held, n = schedules.kept_ahead(length, slots), length - 1
+    if held[-1] < length - 1:
+        held.append(length - 1)  # in the slot beyond the others
     for i in reversed(range(length)):
-        for j in range(plan.first[i], plan.last[i]):
-            assert held[plan.source[j]] == plan.block[j] and plan.target[j] <= slots
-            held[plan.target[j]] = plan.block[j] + 1
-            n += 1
-        assert held[plan.start[i]] == i
+        held = [place for place in held if place <= i]
+        while held[-1] < i and len(held) < slots:
+            m = int(loop_reversal._middle(np.array(table), np.int64(i - held[-1] + 1), np.int64(slots + 1 - len(held))))
+            held.append(held[-1] + m)
+            n += m
+        n += i - held[-1]
     return n
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.control import budgeted_while
+from funcad.control import loop_reversal
 from funcad.control.checkpoint import saved_residuals
-from funcad.control.reversal_schedules import _reach, advances
+from funcad.control.loop_rules import while_p
+from funcad.control.reversal_schedules import _reach, advances, reach_table
 
 pytestmark = pytest.mark.share(2)  # of its tables of cases
 
@@ -189,7 +190,7 @@ def turns_of(n: int, size: int) -> int:
 @pytest.mark.parametrize("slots", [2, 3, 8, 21])
 def test_few_turns_run_again(n: int, slots: int, monkeypatch: Any) -> None:
     """Forward, and once more with residuals; between them hardly more than if the length had been known."""
-    monkeypatch.setattr(budgeted_while, "blocks_of", lambda *given: (1, slots))
+    monkeypatch.setattr(loop_reversal, "blocks_of", lambda *given: (1, slots))
     advanced = turns_of(n, 10**4 + slots) - 2 * n
     assert 0 <= advanced <= 2 * advances(n, slots) + n
 
@@ -200,23 +201,24 @@ def test_states_are_kept_further_and_further_apart() -> None:
         x = np.ones(3)
         loop = lambda x: funcad.while_loop(lambda v: v[0] < n, lambda v: (v[0] + 1, np.sin(v[1])), (0, x))  # noqa: B023
         equation = next(e for e in funcad.make_jaxpr(loop)(x).jaxpr.equations if e.primitive.name == "while_loop")
-        plan = budgeted_while._WhilePlan(equation.params["loop"], 2, 8, ())
-        captured = [np.int64(n)] * plan.loop.n_cond
-        count, pos, slots, _ = budgeted_while._forward(plan, captured, [], [np.int64(0), x])
-        kept = sorted(p for p in pos.tolist() if p >= 0)
+        plan = loop_reversal.Plan(equation.params["loop"], 2, 8, ())
+        captured = [np.int64(n)] * plan.loop.n_counts
+        _, (count, order, blocks, used, *slots) = loop_reversal._forward_while(
+            lambda _: while_p, plan, captured, [], [np.int64(0), x], []
+        )
+        kept = (2 * blocks[:used]).tolist()
         apart = kept[1] - kept[0]
         assert count == n and kept == list(range(0, n, apart)) and (len(kept) >= 4 or apart == 2)
-        for slot, p in enumerate(pos.tolist()):
-            assert p < 0 or slots[0][slot] == p
+        assert sorted(order) == list(range(9)) and slots[0][order[:used]].tolist() == kept
 
 
 def test_the_middle_of_the_table_is_that_of_the_schedule() -> None:
-    table = budgeted_while._table(8)
+    table = np.array(reach_table(8, loop_reversal.TIMES))
     for slots in range(2, 9):
         for blocks in (2, 3, 5, 17, 100, 700):
-            m = int(budgeted_while._middle(table, np.int64(blocks), np.int64(slots)))
+            m = int(loop_reversal._middle(table, np.int64(blocks), np.int64(slots)))
             assert 1 <= m < blocks
-            if _reach(slots, budgeted_while.TIMES - 1) >= blocks:
+            if _reach(slots, loop_reversal.TIMES - 1) >= blocks:
                 behind, before = blocks - m, m
                 assert m + advances(behind, slots - 1) + advances(before, slots) == advances(blocks, slots)
 
@@ -234,7 +236,7 @@ def test_what_is_kept_fits() -> None:
 
 
 def test_a_budget_that_is_too_small_says_what_is_needed() -> None:
-    with pytest.raises(ValueError, match="too small to run this loop backwards(.|\n)*Give it [0-9,]+ bytes at least"):
+    with pytest.raises(ValueError, match="too small to run this loop backwards(.|\n)*give it [0-9,]+ bytes at least"):
         funcad.grad(lambda h: network(W, h, 9, memory_budget(60)))(H)
     np.testing.assert_allclose(network(W, H, 9, memory_budget(60)), network(W, H, 9), rtol=1e-14)  # forward alone keeps nothing
 

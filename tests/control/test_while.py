@@ -395,7 +395,7 @@ def test_errors_word_for_word():
 
 @pytest.mark.parametrize("engine", ["numpy", "native", "interpreter"])
 def test_a_long_loop_that_began_in_python_goes_on_in_a_program(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["funcad.control.while_loop"], "LONG_LOOP", 40)
+    monkeypatch.setattr(sys.modules["funcad.control.loop_run"], "LONG_LOOP", 40)
     met = []
 
     def body(carry):

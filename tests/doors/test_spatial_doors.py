@@ -104,9 +104,15 @@ def test_a_tree_of_traced_points_is_a_tree() -> None:
         return np.sum(mine.data) + mine.maxes.sum()
 
     fc.jit(f).lower(X)
-    sets = fc.jit(lambda x: float(len(KDTree(x).query_pairs(0.1))))
-    with pytest.raises(TypeError, match='output_type="ndarray"'):
-        sets(X), sets(X)  # it is traced at the second call at the latest
+    sets = fc.jit(lambda x: sum([x[i, 0] * x[j, 1] for i, j in sorted(KDTree(x).query_pairs(0.1))]))
+    for moved in (X, X, X * 1.5, X):  # by the values of each
+        pairs = KDTree(moved).query_pairs(0.1)
+        assert float(sets(moved)) == pytest.approx(float(sum([moved[i, 0] * moved[j, 1] for i, j in pairs])))
+    dense = fc.jit(lambda x: KDTree(x).sparse_distance_matrix(KDTree(x), 0.1).toarray())
+    for _ in range(2):
+        np.testing.assert_allclose(dense(X), KDTree(X).sparse_distance_matrix(KDTree(X), 0.1).toarray())
+    with pytest.raises(TypeError, match="np.arange"):
+        fc.scan(lambda carry, x: (carry + len(KDTree(x).query_pairs(0.1)), None), 0, X[None])
     assert len(fc.grad(lambda x: KDTree(x).query(Q)[0].sum())(X)) == 30
     assert type(KDTree(X)) is KDTree and type(ConvexHull(X)) is ConvexHull
 

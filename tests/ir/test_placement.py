@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import itertools
 import weakref
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ from funcad import (
 )  # fmt: skip
 from funcad import numpy as fnp
 from funcad.backends.interpreter import Program
-from funcad.control import scan_rules
+from funcad.control import loop_rules
 from funcad.errors import PlacementError
 from funcad.host import devices
 from funcad.host.devices import NAMESPACES
@@ -42,8 +41,6 @@ from funcad.scipy import special as fs
 from tests.agreement import assert_close
 from tests.specs import OpSpec, all_specs
 from tests.standin import DeviceArray, moved, registered, to_device, to_host
-
-while_module = importlib.import_module("funcad.control.while_loop")
 
 
 @pytest.fixture(autouse=True)
@@ -260,8 +257,8 @@ def test_loops_and_gradients_of_host_arrays_keep_their_engines(monkeypatch: pyte
     for _ in range(4):
         expected = [g(x) for g, x in zip(programs, inputs)]
         donating(HOST.copy())
-    monkeypatch.setattr(scan_rules, "scan_in_python", forbidden)
-    monkeypatch.setattr(while_module, "_in_python", forbidden)
+    monkeypatch.setattr(loop_rules, "scan_in_python", forbidden)
+    monkeypatch.setattr(loop_rules, "while_in_python", forbidden)
     monkeypatch.setattr(Program, "_step_by_step", forbidden)
     for g, x, e in zip(programs, inputs, expected):
         np.testing.assert_array_equal(g(x), e)

@@ -41,7 +41,6 @@ ELSEWHERE = {  # made by one transformation of one kind of program, which has te
     "jax_call": "tests/whole/test_interop_jax.py",
     "partition_sum": "tests/distributed/test_partitions.py",
     "recomputed": "tests/control/test_memory_budget.py",
-    "rerun": "tests/control/test_memory_budget_while.py",
     **dict.fromkeys(
         ["enter_checked", "enter_replicated", "leave_replicated", *[f"{how}_over_processes" for how in OVER_PROCESSES]],
         "tests/distributed/test_spmd.py",

@@ -13,17 +13,17 @@ from funcad.backends.engines import made, program_of
 from funcad.backends.interpreter import counters
 from funcad.host.where import noted
 from funcad.jitted import account, first_calls
-from funcad.jitted.account import COSTS, FREE, Account
-from funcad.jitted.paths import AT_ONCE
+from funcad.jitted.account import COSTS, Account
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
+FREE = COSTS["free"]
 pytestmark = pytest.mark.usefixtures("patient")
 
 
 @pytest.fixture
 def much_is_free(monkeypatch):
-    monkeypatch.setattr(account, "FREE", 1.0)
+    monkeypatch.setitem(COSTS, "free", 1.0)
 
 
 def sorted_sum(*xs):
@@ -89,7 +89,7 @@ def test_nothing_is_spent_beyond_what_is_free_and_what_the_calls_took():
     for k in range(200):
         j(1.0 + k)
         cost = j.cost()
-        assert cost.recording + cost.compiling <= account.OVER * (FREE + cost.unjitted)
+        assert cost.recording + cost.compiling <= COSTS["over"] * (FREE + cost.unjitted)
     assert cost.calls == 200
 
 
@@ -146,7 +146,7 @@ def test_paths_of_a_derivative_run_step_by_step_until_they_are_compiled():
         for x in points:
             np.testing.assert_allclose(j(x), gradient(x), rtol=1e-12)
     paths = paths_of(j)
-    assert paths.by_steps and len(paths.programs) <= AT_ONCE  # others are compiled when running them so has cost as much
+    assert paths.by_steps and len(paths.programs) <= COSTS["at once"]  # others when steps have cost as much
     compiled, traces, rows = made["compiled"], counters["traces"], noted.rows
     for x in points:
         j(x)
@@ -197,6 +197,71 @@ def test_a_path_with_effects_keeps_its_segments():
     for _ in range(4):
         j(1.0)
     assert paths_of(j).programs == () and len(seen) == 12
+
+
+def test_f_runs_itself_where_a_program_that_waits_takes_longer_by_its_equations(monkeypatch):
+    """The selections of a walk, each of whose pulls adds to all elements, are more equations than f makes rows."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    j, f = fc.jit(fc.grad(walk_of)), fc.grad(walk_of)
+    rows = []
+    for k in range(8):
+        x, before = np.random.default_rng(k).normal(size=200), noted.rows
+        found = j(x)
+        rows.append(noted.rows - before)
+        np.testing.assert_array_equal(found, f(x))
+    cost = j.cost()
+    assert min(rows[3:]) >= 400 and cost.calls == 8 and cost.compiling == 0
+    assert cost.decisions[-1] == "call 3: a recording of 3,586 equations"
+    with fc.config.set(jit_patience=1e-9):  # it is repaid, so the next call compiles
+        np.testing.assert_allclose(j(x), found, rtol=1e-12)
+    before = noted.rows
+    np.testing.assert_allclose(j(x), found, rtol=1e-12)
+    assert noted.rows == before and "equations of it compiled" in j.cost().decisions[-1]
+
+
+def straight(n):
+    def f(x):
+        for k in range(n):
+            x = np.sin(x) + 1.0 / (k + 1)
+        return x.sum()
+
+    return fc.grad(f)
+
+
+def spent_after(f, x, calls):
+    j = fc.jit(f)
+    for _ in range(calls):
+        j(x)
+    cost = j.cost()
+    return cost.recording + cost.compiling, cost
+
+
+def test_what_is_spent_grows_with_the_size_without_a_step(monkeypatch):
+    """A straight gradient of any length, recorded after its first call."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    sizes = [116, 120, 127, 128, 129, 140, 156]
+    found = [spent_after(straight(n), np.linspace(0.5, 1.5, 160), 12)[0] for n in sizes]
+    each = [seconds / n for n, seconds in zip(sizes, found)]
+    assert max(each) <= 1.25 * min(each), list(zip(sizes, found))
+
+
+@pytest.mark.parametrize("what", ["recording", "compiling"])
+def test_the_table_has_no_cliff(what):
+    """One equation more is never dearer than the dearest equation of the table, wherever a size of the table lies."""
+
+    def seconds(n):
+        if what == "compiling":
+            return account.compile_cost(n, 0)
+        known = Account()
+        known.recorded([equation] * n, False, True, 0)
+        return known.recording
+
+    (equation,) = fc.make_jaxpr(np.sin)(1.0).equations
+    named = [COSTS[name] for name in ("many", "thousands", "long")]
+    dearest = 2 * COSTS["scalar of many"] + COSTS["scalar"] if what == "compiling" else COSTS["recorded"] + COSTS["made ready"]
+    for n in [1, 10, 100, 1000, 3000, *named]:
+        for size in range(n - 1, n + 2):
+            assert 0 < seconds(size + 1) - seconds(size) <= 1.001 * dearest, size
 
 
 def test_no_patience_compiles_at_first_sight():
@@ -281,7 +346,7 @@ def test_the_rows_of_a_gradient_tell_how_long_a_recording_is(monkeypatch):
 
 
 def test_what_takes_less_than_a_call_of_a_program_is_called_itself(monkeypatch):
-    monkeypatch.setattr(account, "CALL", 4e-6)
+    monkeypatch.setitem(COSTS, "call", 4e-6)
 
     def f(x):
         return x * 3.0 if np.sum(x) > 0.0 else x * 0.1
@@ -363,7 +428,7 @@ def outcome(f, arguments):
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_results_are_pythons_whatever_is_spent(monkeypatch, f, calls, free):
-    monkeypatch.setattr(account, "FREE", free)
+    monkeypatch.setitem(COSTS, "free", free)
     j = fc.jit(f)
     j.clear_cache()
     for arguments in calls:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.spatial import cKDTree
 
 import funcad
 from funcad import NotCompiledWarning, grad, jit, vmap
@@ -197,7 +196,6 @@ def test_an_error_is_no_first_call() -> None:
 CANNOT: list[Callable[[Any], Any]] = [
     lambda x: x.tolist()[0] * x,
     lambda x: vmap(lambda v: v if v > 0 else -v)(x),
-    lambda x: (x if x[0] < 0 else -x) * len(cKDTree(x[:, None]).query_pairs(9.0)),
 ]
 
 

@@ -39,7 +39,7 @@ def test_recordings_are_rarer_while_no_path_comes_again():
 
 
 def test_few_paths_are_recorded_until_they_are_known(monkeypatch):
-    monkeypatch.setattr(account, "FREE", 1.0)
+    monkeypatch.setitem(account.COSTS, "free", 1.0)
 
     @fc.jit
     def signs(x):

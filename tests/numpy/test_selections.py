@@ -199,3 +199,33 @@ def test_an_array_written_later_is_not_seen():
         return x
 
     np.testing.assert_array_equal(jit(f)(X * 1.0), f(X * 1.0))
+
+
+def test_a_range_is_an_index():
+    def f(x):
+        square = np.zeros((4, 4))
+        square[range(2), range(1, 3)] = x[range(0, 4, 2)]
+        square[range(1)] += x[3]
+        return np.sum(square**2) + np.sum(np.outer(x, x)[range(2), :] ** 2) + np.take(x, range(1, 3)).sum() + x[range(0)].sum()
+
+    x = np.array([0.5, 1.5, -1.0, 2.0])
+    step = 1e-6 * np.cos(np.arange(4.0))
+    slope = (f(x + step) - f(x - step)) / 2e-6
+    for g in (grad(f), jit(grad(f)), lambda x: vmap(grad(f))(np.stack([x, x]))[1]):
+        assert np.dot(g(x), step) * 1e6 == pytest.approx(slope, rel=1e-7)
+    with pytest.raises(IndexError):
+        grad(lambda x: x[range(9)].sum())(x)
+
+
+def test_item_is_a_number_with_its_derivative():
+    x = np.array([0.5, 1.5, -1.0])
+    f = lambda x: x[0] * x[:1].item() + x.item(2) ** 2 + 3.0 * x.reshape(3, 1).item(1, 0)
+    for g in (grad(f), jit(grad(f)), lambda x: vmap(grad(f))(np.stack([x, x]))[1]):
+        np.testing.assert_allclose(g(x), [1.0, 3.0, -2.0])
+    assert jit(f)(x) == f(x)
+    single = x.astype(np.float32)  # beside which Python's float is weak
+    assert jvp(lambda x: x * x.item(1), (single,), (single,))[0].dtype == np.float32
+    with pytest.raises(ValueError, match="size 1"):
+        grad(lambda x: x.item())(x)
+    with pytest.raises(IndexError):
+        grad(lambda x: x.item(7))(x)

@@ -11,17 +11,19 @@ import pytest
 from funcad.backends.interpreter import Program
 from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Jaxpr, Literal, prune
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.trace import trace_function
 from funcad.passes.lower import is_written_out, lower
+from funcad.passes.pipeline import optimize
 from funcad.passes.scatters import scatters
 from funcad.primitives import activation as act
 from funcad.primitives.arithmetic import add, exact_pow_p, mul, root
-from funcad.primitives.basic_indexing import basic_place_p, gather_p
+from funcad.primitives.basic_indexing import basic_place_p, basic_update_p, gather_p
 from funcad.primitives.computed_slices import dynamic_slice_p, dynamic_update_slice_p
 from funcad.primitives.contraction import dot_general_p, einsum_p
 from funcad.primitives.norms import norm
-from funcad.primitives.reduction import tied_mean_p, tied_spread_p
+from funcad.primitives.reduction import reduce_sum_p, tied_mean_p, tied_spread_p
+from funcad.primitives.shape import broadcast_in_dim
 from funcad.primitives.transcendental import over_root_p
 from tests.agreement import assert_agree, same_bits
 from tests.specs import all_specs
@@ -214,6 +216,50 @@ def test_sums_of_placements(dtype: Any, count: int) -> None:
 
         found = scattered(f, *args)
         assert found["place_sum"] + found["basic_place"] == 1
+        whole = rng.choice(ZEROS[:3], shape).astype(dtype)
+        if count < 4:  # the sum begins with an array, and its terms differ in their places
+            apart = [b for a, b in zip(indices, indices[1:]) if a == b] == []
+
+            def g(w: Any, *xs: Any, indices: Any = indices, shape: Any = shape) -> Any:
+                total = w
+                for x, index in zip(xs, indices):
+                    total = add(total, basic_place_p(x, index=index, shape=shape))
+                return total
+
+            assert scattered(g, whole, *args)["place_sum"] == 1 or not apart
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int32])
+def test_writes_of_all_and_sums_of_one_number(dtype: Any) -> None:
+    """What is written everywhere is there; n times one number is a product, where that is what adding gives."""
+    whole = ((0, 3, 1), (0, 4, 1))
+    x, u = np.arange(24.0).reshape(2, 3, 4).astype(dtype)
+
+    def f(x: Any, u: Any) -> Any:
+        return mul(basic_update_p(x, u, index=whole), basic_place_p(x, index=whole, shape=(3, 4)))
+
+    def flipped(x: Any, u: Any) -> Any:
+        return basic_update_p(x, u, index=((2, 3, -1), (0, 4, 1)))
+
+    assert [e.primitive.name for e in optimize(traced(f, x, u)).equations] == ["mul"]
+    for function in (f, flipped):
+        (found,) = Program(optimize(traced(function, x, u))).run([x, u])
+        assert same_bits(found, Program(traced(function, x, u)).run([x, u])[0])
+    for value in (0.1, -3.0, 0.0, -0.0, np.inf, np.nan, 6e4):
+        for shape in ((7, 5), (0, 5), (1, 1)):
+            for axes in ((0,), (1,), (0, 1)):
+                if np.dtype(dtype).kind == "f" or abs(value) < 1e3:
+                    alike(np.dtype(dtype).type(value), shape, axes)
+
+
+def alike(number: Any, shape: tuple, axes: tuple) -> None:
+    full, total = Var(Aval(shape, number.dtype)), Var(Aval(np.empty(shape).sum(axes).shape, number.dtype))
+    made = Equation(broadcast_in_dim, (Literal(number),), {"shape": shape, "axes": ()}, (full,))
+    jaxpr = Jaxpr((), (made, Equation(reduce_sum_p, (full,), {"axes": axes}, (total,))), (total,))
+    with np.errstate(all="ignore"):
+        (found,), (expected,) = Program(optimize(jaxpr)).run([]), Program(jaxpr).run([])
+    assert_agree(found, expected, ulps=8)
+    assert found.dtype == expected.dtype and np.array_equal(np.signbit(found), np.signbit(expected))
 
 
 def test_placements_at_one_place_are_added_first() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import funcad as fc
-from funcad.control.scan_rules import scan_p
+from funcad.control.loop_rules import scan_p
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.ir.trace import trace_function
@@ -17,7 +17,7 @@ from funcad.passes.pipeline import copy_aliased_outputs
 from funcad.passes.redundancy import cse
 from funcad.passes.subprograms import with_programs
 from funcad.primitives.arithmetic import add
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 
 XS = np.arange(3.0)
 
@@ -55,9 +55,9 @@ def test_parts_of_a_loop():
 
 def test_parts_of_a_while_loop():
     loop = loop_in(while_below, 1.0, 10.0)
-    assert type(loop) is WhileLoop and loop.length is None and (loop.n_carry, loop.n_emitted) == (1, 0)
-    assert loop.split("abc") == [["a"], [], ["b", "c"]]
-    assert loop.steps == Loop(loop.body, loop.n_consts, 1, None, False, 1)
+    assert loop.cond is not None and loop.length is None and (loop.n_carry, loop.n_ys) == (1, 0)
+    assert loop.parts("abc") == [["a"], [], ["b"], ["c"]]
+    assert loop.over("abc", "nd") == (Loop(loop.body, loop.n_consts, 1, None, False, 1), "n")
 
 
 @pytest.mark.parametrize("f, args", [(scanned, (0.5, XS)), (while_below, (1.0, 10.0))])
@@ -75,7 +75,8 @@ def test_loops_read_well():
     assert "= scan[n_consts=0 n_carry=1 length=3 reverse=False unroll=2] " in text
     assert "\n      body:\n        { lambda " in text
     text = str(fc.make_jaxpr(while_below)(1.0, 10.0).jaxpr)
-    assert "= while_loop[n_cond=1 n_consts=0] " in text and "\n      cond:\n" in text and "\n      body:\n" in text
+    assert "= while_loop[n_consts=0 n_carry=1 reverse=False unroll=1] " in text
+    assert "\n      cond:\n" in text and "\n      body:\n" in text
 
 
 def test_programs_with_loops_are_pickled():

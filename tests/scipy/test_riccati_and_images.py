@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.signal
@@ -93,3 +94,32 @@ def test_an_image_of_more_dimensions_turns_plane_by_plane():
         np.testing.assert_allclose(jvp(turn, (x, 25.0), (x, 0.0))[1], scipy.ndimage.rotate(x, 25.0, axes), atol=1e-10)
     with pytest.raises(TypeError, match="reshape=False"):
         jit(lambda angle: ours.ndimage.rotate(IMAGE, angle))(3.0)
+
+
+def test_features_are_counted_at_the_values():
+    def f(x):
+        labels, count = scipy.ndimage.label(x > 0.0)
+        return sum([x[labels == k].mean() ** 2 for k in range(1, count + 1)])
+
+    images = RNG.normal(size=(3, 5, 5))
+    expected = [f(image) for image in images]
+    np.testing.assert_allclose(vmap(f)(images), expected, rtol=1e-12)
+    compiled = jit(f)
+    np.testing.assert_allclose([compiled(image) for image in images], expected, rtol=1e-12)
+    check_grads(f, (images[0],), order=2)
+    assert jit(lambda x: scipy.ndimage.label(x > 0.0, output=np.int64)[0] * x)(images[0]).dtype == float
+    with pytest.raises(TypeError, match=r"(?s)label does not support output=.*leave the argument out"):
+        vmap(lambda x: scipy.ndimage.label(x > 0.0, output=np.zeros((5, 5), int)))(images)
+
+
+def test_other_interpolators_after_interp1d():
+    nodes = np.array([0.1, 0.4, 0.5, 0.8])
+    jvp(lambda y: scipy.interpolate.interp1d(nodes, y)(0.45), (nodes,), (nodes,))
+    for function in (scipy.interpolate.krogh_interpolate, scipy.interpolate.barycentric_interpolate):
+        check_grads(lambda x, function=function: function(x, nodes**2, nodes + 0.05).sum(), (nodes,), order=1)
+
+
+def test_several_conditions_in_one_array():
+    x = np.array([0.5, -1.0, 2.0])
+    f = lambda x: np.piecewise(x, np.stack([x < 0.0, x > 1.0]), [lambda x: x**2, lambda x: 3.0 * x, 7.0])
+    np.testing.assert_array_equal(jvp(f, (x,), (np.ones(3),)), [f(x), [0.0, -2.0, 3.0]])

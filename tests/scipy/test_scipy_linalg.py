@@ -65,10 +65,15 @@ def test_eigenvectors_of_degenerate_pairs_are_nan_where_used_and_harmless_where_
 # -- what raises
 
 
-def test_real_matrices_without_real_root_or_logarithm_raise():
+def test_real_matrices_without_real_root_or_logarithm():
+    a = np.diag([-1.0, 2.0])
     for f in (linalg.sqrtm, linalg.logm):
+        known = jvp(f, (a,), (np.ones((2, 2)),))
+        for found, expected in zip(known, jvp(f, (a.astype(complex),), (np.ones((2, 2), complex),))):
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
         with pytest.raises(ValueError, match=r"astype\(complex\)"):
-            jvp(f, (np.diag([-1.0, 2.0]),), (np.ones((2, 2)),))
+            scan(lambda carry, x, f=f: (carry, f(x)), 0.0, a[None])
+        assert scan(lambda carry, x, f=f: (carry, f(x.astype(complex))), 0.0, a[None])[1].dtype == complex
         np.testing.assert_allclose(jit(f)(np.diag([-1.0, 2.0])), f(np.diag([-1.0, 2.0])))  # which no program can: SciPy's own
         check_grads(f, (np.diag([-1.0, 2.0]) + (0.3 + 0.2j) * np.ones((2, 2)),), order=1)
     assert linalg.sqrtm(np.diag([-1.0, 2.0])).dtype == complex  # untraced: SciPy's own

@@ -3,16 +3,17 @@
 import numpy as np
 
 from funcad.control import cond as conditional
-from funcad.control import scan_rules, solve
-from funcad.control import while_loop as loops
+from funcad.control import loop_rules as loops
+from funcad.control import solve
 from funcad.control.scan import scan
+from funcad.control.while_loop import while_loop
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.trace import trace_function
 from funcad.primitives import lanes, loop
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.comparison import lt
 from funcad.primitives.conversion import convert
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 from funcad.primitives.transcendental import sin
 from tests.specs import spec
 
@@ -32,7 +33,7 @@ def push(x, n=2):
 
     step, captured = trace_function(body, [Aval(aval_of(x).shape, aval_of(x).dtype), INTEGER], name="test")
     test, _ = trace_function(lambda i: [lt(i, n)], [INTEGER], name="test")
-    count, _, items = loops.while_p(*captured, x, np.int64(0), loop=WhileLoop(test, step, 0, len(captured) + 1))
+    count, _, items = loops.while_p(*captured, x, np.int64(0), loop=Loop(step, len(captured) + 1, 1, cond=test))
     return items, count
 
 
@@ -45,7 +46,7 @@ def total(items, count):
     element = aval_of(items).element
     body, captured = trace_function(lambda c, s: [add(c, sin(s))], [element, element], name="test")
     zero = np.zeros(element.shape, element.dtype)[()]
-    return scan_rules.scan_p(count, *captured, zero, items, loop=Loop(body, len(captured), 1))[0]
+    return loops.scan_p(count, *captured, zero, items, loop=Loop(body, len(captured), 1))[0]
 
 
 def added(x, y):
@@ -75,7 +76,7 @@ def selected(mask, x, y):
 
 
 def looped(x):
-    return loops.while_loop(lambda c: lt(c[0], 3), lambda c: (add(c[0], 1), sin(mul(c[1], x))), (0, x))[1]
+    return while_loop(lambda c: lt(c[0], 3), lambda c: (add(c[0], 1), sin(mul(c[1], x))), (0, x))[1]
 
 
 def borrowed(x, mask):
@@ -109,7 +110,7 @@ def square_root(a):
 MASK = np.array([True, False])
 
 SPECS = [
-    spec(scan_rules.scan_p, scanned, [some((2,), (3, 2)), some((), (4,)), some((2,), (0, 2))]),
+    spec(loops.scan_p, scanned, [some((2,), (3, 2)), some((), (4,)), some((2,), (0, 2))]),
     spec(loops.while_p, looped, [some((2,)), some(()), some((0,))]),
     spec(conditional.cond_p, chosen, [(np.array(k), np.array([0.3, 0.8])) for k in (0, 1, 2)]),
     spec(solve.linear_solve_p, diagonal, [lambda rng: (rng.uniform(1, 2, 2), rng.normal(size=2))],

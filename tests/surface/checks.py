@@ -271,7 +271,7 @@ def check_vmap(case: Case) -> bool:
     for axes in [[0] * n] if n == 1 else [[0] * n, [0] + [None] * (n - 1), [None] * (n - 1) + [0]]:
         batched = [np.stack([_lane(x, 0), _lane(x, 1)]) if a == 0 else x for x, a in zip(leaves, axes)]
         lanes = [value_of(case), f(*[_lane(x, 1) if a == 0 else x for x, a in zip(leaves, axes)])]
-        split_batch._asking.clear()  # all cases have this lambda, and one that asked for values would speak for the others
+        split_batch.asking.clear()  # all cases have this lambda, and one that asked for values would speak for the others
         found = vmap(lambda *xs: f(*xs), in_axes=tuple(axes))(*batched)
         expected = [np.stack([host(u), host(v)]) for u, v in zip(*map(tree.leaves, lanes))]
         rtol = case.agreement or (1e-10 if double(case) else 1e-5)

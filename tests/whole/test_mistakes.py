@@ -356,8 +356,6 @@ MISTAKES = [
     Mistake("np.float64", TypeError, lambda: grad(lambda x: np.float64(x) ** 2)(3.0), ["float", "carries a derivative"],
             "write x.astype(np.float64) instead of np.float64(x)",
             lambda: grad(lambda x: x.astype(np.float64) ** 2)(np.float64(3.0)), 6.0),
-    Mistake("item", TypeError, lambda: grad(lambda x: x.sum().item())(X), ["x.item()", "float64", "carries a derivative"],
-            "keep x as it is instead of x.item()", lambda: grad(lambda x: x.sum())(X), np.ones(3)),
     Mistake("a text", UserWarning, lambda: jit(printed, guards=False, not_compiled="raise")(1.0),
             ["jit of printed", "the text of a traced value"],
             "pass what changes as an argument", lambda: jit(lambda x: funcad.debug.print("{:.1f}", x) or x)(1.0), 1.0),

@@ -19,5 +19,6 @@ __all__ = ["make_diagonal", *[name for name in __dir__() if name not in ("test",
 def __getattr__(name: str) -> _typing.Any:
     if name not in _OWN:
         return _mirrored(name)
-    value = globals()[name] = getattr(_importlib.import_module("funcad.autograd.numpy.numpy_vjps"), name)
-    return value
+    if name not in globals():
+        globals()[name] = getattr(_importlib.import_module("funcad.autograd.numpy.numpy_vjps"), name)
+    return globals()[name]

@@ -421,8 +421,8 @@ def loop_text(equation: Equation, inputs: Sequence[Any]) -> str:
     given = [_given(a, names) for a in equation.inputs]
     ends: list[str]
     if equation.primitive.name == "while_loop":
-        cond_consts, consts, start = loop.split(given)
-        if loop.n_emitted:
+        cond_consts, consts, start, _ = loop.parts(given)
+        if loop.n_ys:
             raise Unsupported("a while loop that keeps its turns")
         carry = _carried(turn, start, [v.aval for v in loop.body.inputs[loop.n_consts :]])
         begin, turn.lines = turn.lines, []

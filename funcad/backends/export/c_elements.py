@@ -199,6 +199,9 @@ class CElements(ElementWriter):
     def choice(self, condition: CValue, a: CValue, b: CValue) -> CValue:
         return self.put(a.dtype, f"{condition.text} ? {a.text} : {b.text}")
 
+    def multiply_add(self, a: CValue, b: CValue, total: CValue) -> CValue:
+        return self.add(total, self.mul(a, b))
+
     def power(self, x: CValue, n: int) -> CValue:
         return self.atom("pow", x, literal(n, x.dtype))
 

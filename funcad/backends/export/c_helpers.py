@@ -69,17 +69,6 @@ static inline void fc_exchanged_@T(int64_t n, int64_t k, const int32_t *pivots, 
 }
 """
 HELPERS: dict[str, str] = {
-    "sum": r"""static inline @T fc_sum_@T(int64_t n, const @T *x, int64_t s) {
-    @T t[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    const int64_t whole = n / 8 * 8;
-    for (int64_t i = 0; i < whole; i += 8) {
-        for (int64_t k = 0; k < 8; k++) t[k] += x[(i + k) * s];
-    }
-    @T total = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
-    for (int64_t i = whole; i < n; i++) total += x[i * s];
-    return total;
-}
-""",
     "product": r"""/* c (m x n) = a (m x k) b (k x n); every array has strides */
 static inline void fc_product_@T(int64_t m, int64_t n, int64_t k, const @T *a, int64_t am, int64_t ak, const @T *b,
     int64_t bk, int64_t bn, @T *FC_RESTRICT c, int64_t cm, int64_t cn) {

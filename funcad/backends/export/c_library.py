@@ -19,16 +19,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.export import c_groups, c_matrices, c_places, c_rules
+from funcad.backends.export import c_matrices, c_places, c_rules
 from funcad.backends.export.c_elements import c_type, literal
 from funcad.backends.export.c_program import LARGEST, CArray, CProgram
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Jaxpr
+from funcad.passes.example_loops import batch
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import pipeline_end
 
-WRITERS = (c_groups, c_rules, c_places, c_matrices)  # loaded, so that their rules are known
+WRITERS = (c_rules, c_places, c_matrices)  # loaded, so that their rules are known
 ABI = 1  # what the header and the functions' parameters look like
 STATUSES = ("OK", "INDEX", "SINGULAR", "INDEFINITE", "NUMBER")
 _MEANINGS = (
@@ -146,7 +147,10 @@ def _program(given: Exported) -> Jaxpr:
         if type(v) is StackAval or v.dtype.kind not in "biufc":
             raise Unsupported(f"an argument or result is {v}")
         c_type(v.dtype)
-    return fuse(pipeline_end(given.jaxpr))
+    program = pipeline_end(given.jaxpr)
+    found = batch(program)
+    inside = [e for q in found.equations if q.primitive.name == "fused" for e in q.params["jaxpr"].equations]
+    return fuse(program if any(map(c_rules.shares, inside)) else found)
 
 
 def write_function(given: Exported, constants: str) -> tuple[Written, CProgram]:

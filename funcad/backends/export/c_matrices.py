@@ -23,10 +23,6 @@ def _matrices(p: CProgram, batch: Sequence[int], write: Callable[[list[str]], No
             write(names)
 
 
-def _copied(p: CProgram, x: CArray, target: CArray) -> None:
-    p.sweep(x.shape, [x], [target], lambda lanes: lanes)
-
-
 def _one(x: CArray, names: Sequence[str], p: CProgram) -> CArray:
     """One matrix (or vector) of a stack."""
     pointer, k = p.fresh("q"), len(names)
@@ -43,7 +39,7 @@ def _seen_one(x: CArray, names: Sequence[str], p: CProgram) -> CArray:
 def _factored(p: CProgram, a: CArray, names: Sequence[str], factors: CArray, pivots: CArray) -> str:
     """The LU factors of one matrix; a variable that says whether it is singular."""
     n, m = a.shape[-2:]
-    _copied(p, _seen_one(a, names, p), factors)
+    p.copy(_seen_one(a, names, p), factors)
     singular = p.fresh("s")
     p.line(f"const int {singular} = {p.helper('lu', a.dtype)}({n}, {m}, {factors.base}, {pivots.base});")
     return singular
@@ -67,7 +63,7 @@ def _solve(p: CProgram, equation: Equation, values: list) -> list:
         singular = _factored(p, a, names, factors, pivots)
         p.leave_if(singular, SINGULAR)
         x = _one(target, names, p)
-        _copied(p, _seen_one(b, names, p), x)
+        p.copy(_seen_one(b, names, p), x)
         _solved(p, factors, pivots.base, x, False)
 
     _matrices(p, b.shape[:-2], write)
@@ -102,7 +98,7 @@ def _factored_solve(p: CProgram, equation: Equation, values: list, *, transposed
         f, x, order = _seen_one(factors, names, p), _one(target, names, p), _seen_one(pivots, names, p)
         with p.loops([n]) as (i,):
             p.leave_if(f"{f.at([i, i])} == 0", SINGULAR)
-        _copied(p, _seen_one(b, names, p), x)
+        p.copy(_seen_one(b, names, p), x)
         _solved(p, f, order.base, x, transposed)
 
     _matrices(p, b.shape[:-2], write)
@@ -279,7 +275,7 @@ def _triangular(p: CProgram, equation: Equation, values: list, *, lower: bool, t
 
     def write(names: list[str]) -> None:
         m, x = _seen_one(a, names, p), _one(target, names, p)
-        _copied(p, _seen_one(b, names, p), x)
+        p.copy(_seen_one(b, names, p), x)
         flags = f"{int(lower)}, {int(transposed)}, {int(unit_diagonal)}"
         p.leave_if(f"{p.helper('triangular', b.dtype)}({n}, {k}, {m.base}, {x.base}, {flags})", SINGULAR)
 
@@ -317,7 +313,7 @@ def _qr(p: CProgram, equation: Equation, values: list, *, full: bool) -> list:
     factors, tau = p.array(a.dtype, (m, n)), p.array(a.dtype, (k,))
 
     def write(names: list[str]) -> None:
-        _copied(p, _seen_one(a, names, p), factors)
+        p.copy(_seen_one(a, names, p), factors)
         p.line(f"{p.helper('reflect', a.dtype)}({m}, {n}, {factors.base}, {tau.base});")
         left, right = _one(q, names, p), _one(r, names, p)
         if width:
@@ -348,7 +344,7 @@ def _banded(p: CProgram, equation: Equation, values: list, *, lower: int, upper:
             i = p.fresh("j")
             p.line(f"const int64_t {i} = {j} + {r} - {upper};")
             p.line(f"if ({i} >= 0 && {i} < {n}) {rows.base}[{i} * {width} + {j} - {i} + {lower}] = {band.at([r, j])};")
-        _copied(p, _seen_one(b, names, p), x)
+        p.copy(_seen_one(b, names, p), x)
         p.leave_if(f"{p.helper('banded', b.dtype)}({n}, {k}, {lower}, {upper}, {rows.base}, {x.base})", SINGULAR)
 
     if prod(b.shape):

@@ -26,7 +26,9 @@ import numpy as np
 from funcad.backends.export.c_elements import CElements, CValue, c_type, initial, lane_type, literal
 from funcad.backends.export.c_functions import BITS, OWN, function_text
 from funcad.backends.export.c_helpers import HELPERS
+from funcad.backends.export.c_nest import CMemory, CNest
 from funcad.backends.export.c_shapes import boxes_of, collapsed, line_of, operand_of
+from funcad.backends.loops.nest import ONES, VECTORS, Fold, For, Into, Let, Put, Total, loaded, nested, strided
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.backends.plans.element_writer import identity_of
 from funcad.ir.aval import Aval, StackAval
@@ -41,7 +43,6 @@ from funcad.primitives.atoms import fold_of
 ALIGNED = 64  # bytes: where buffers of the workspace begin
 SMALL, STACK = 512, 16 * 1024  # bytes of an array that lies on the stack, and of all of these
 PIECES = 48  # moves of one operation that are loops; more are a table
-CHAINS = 8  # of a long sum
 LONG = 32  # elements from which on a loop tells the compiler that its arrays do not overlap
 LARGEST = 16 << 20  # bytes of all numbers in a file
 _GAP = 1_000_003  # between the numbers of places of several operands, so that no line goes from one into the next
@@ -65,6 +66,7 @@ REFUSED: dict[str, str] = {
     "qr_raw": "LAPACK's way to store Q has no C",
 }
 _BYTE = Aval((), np.dtype(np.int8))
+Sizes = Sequence[int]  # or strides
 
 
 # -- how implementations of NumPy's are traced
@@ -185,8 +187,6 @@ class CProgram:
         self.pinned: Counter[str] = Counter()
         self.dying: set[str] = set()  # buffers whose last reader is this equation
         self.wanted: dict[Var, CArray] = {}  # where results are to lie
-        self.sums: set[str] = set()  # totals that are sums
-        self.chains: dict[str, str] = {}  # of these, in the loop that is written: the chain that is added to
         self.tables: list[str] = []
         self.table_bytes = 0
         self.helpers: dict[str, str] = {}
@@ -426,59 +426,73 @@ class CProgram:
         self.line(f"const {c_type(x.dtype)} {name}[1] = {{{x.text}}};")
         return CArray(x.dtype, name, shape, (0,) * len(shape))
 
+    def nest(
+        self,
+        loops: Sequence[Any],
+        given: dict[Any, Any],
+        written: dict[Any, Any],
+        along: dict[Any, dict[str, int]],
+        names: dict[str, int] | None = None,
+    ) -> None:
+        """A loop nest on numbers and arrays by their names in it, these with their strides `along` its indices."""
+        reads, writes = [[x for x in some.values() if type(x) is CArray] for some in (given, written)]
+        size = max([prod(x.shape) for x in (*reads, *writes)], default=0)
+        apart = size >= LONG and not {x.base for x in reads} & {x.base for x in writes}
+        with self.apart(reads if apart else [], writes if apart else []) as renamed:
+            memory = {**given, **written}
+            for key, x in memory.items():
+                if type(x) is CArray:
+                    memory[key] = CMemory(renamed.get(x.base, x.base), along[key], x.offset)
+            CNest(self, memory, names or {}).write(loops)
+
     def sweep(
         self,
         shape: Sequence[int],
         reads: Sequence[Any],
         writes: Sequence[CArray],
         body: Callable[[list[CValue]], Sequence[CValue]],
-        totals: Sequence[CValue] = (),
     ) -> None:
-        """For each element: what is read goes into `body`, what it gives is written. All arrays have this shape.
+        """For each element: what is read goes into `body`, what it gives is written. All arrays have this shape."""
+        given = {("in", k): x for k, x in enumerate(reads)}
+        written = {("out", k): x for k, x in enumerate(writes)}
+        arrays = {key: x for key, x in {**given, **written}.items() if type(x) is CArray}
+        extents, rows = collapsed(shape, [x.strides for x in arrays.values()])
+        loops = [For(f"i{axis}", 0, n, ONES, ()) for axis, n in enumerate(extents)]
+        steps = dict(zip(arrays, rows))
+        inside: list[Any] = [Let(tuple(written), tuple(given), lambda e, lanes: body(lanes))]
+        inside += [Put(strided(key, loops, x.dtype, steps[key]), key, x.dtype) for key, x in written.items()]
+        self.walk(loops, given, written, steps, inside)
 
-        `totals`: sums that the body adds to.
-        """
-        if 0 in shape:
-            return
-        arrays = [x for x in (*reads, *writes) if type(x) is CArray]
-        extents, rows = collapsed(shape, [x.strides for x in arrays])
-        read = [x for x in reads if type(x) is CArray]
-        apart = prod(shape) >= LONG and not {x.base for x in read} & {x.base for x in writes}
-        with self.apart(read if apart else [], writes if apart else []) as names:
-            with self.loops(extents[:-1]) as outer:
+    def walk(
+        self,
+        loops: Sequence[For],
+        given: dict[Any, Any],
+        written: dict[Any, Any],
+        rows: dict[Any, Sequence[int]],
+        inside: Sequence[Any],
+        after: Sequence[Sequence[Any]] = (),
+    ) -> None:
+        """The loops, in which what is given is loaded where it changes; `rows`: the strides of arrays along the loops."""
+        bodies = loaded(loops, [(key, x.dtype, rows.get(key, ())) for key, x in given.items()])
+        bodies[-1] += inside
+        along = {key: {loop.index: s for loop, s in zip(loops, row)} for key, row in rows.items()}
+        self.nest(nested(loops, bodies, after), given, written, along)
 
-                def element(last: str) -> None:
-                    counters = [*outer, last]
-                    renamed = [x._replace(base=names.get(x.base, x.base)) for x in arrays]
-                    rest = iter([x.at(counters, row) for x, row in zip(renamed, rows)])
-                    lanes = [self.e.load(x.dtype, next(rest)) if type(x) is CArray else x for x in reads]
-                    for place, value in zip(rest, body(lanes), strict=True):
-                        self.line(f"{place} = {value.text};")
-
-                self.chained(extents[-1], totals, element)
-
-    def chained(self, n: int, totals: Sequence[CValue], body: Callable[[str], None]) -> None:
-        """A loop, whose sums of floats are added up in independent chains if it is long, so that several run side by side."""
-        sums = [t for t in totals if t.dtype.kind == "f" and t.text in self.sums]
-        whole = n - n % CHAINS if sums and n >= LONG else 0
-        if whole:
-            chains = {t.text: self.fresh("t") for t in sums}
-            for t in sums:
-                self.line(f"{c_type(t.dtype)} {chains[t.text]}[{CHAINS}] = {{{', '.join(['0'] * CHAINS)}}};")
-            start, k, i = [self.fresh("i") for _ in range(3)]
-            with self.block(f"for (int64_t {start} = 0; {start} < {whole}; {start} += {CHAINS})"):
-                with self.block(f"for (int64_t {k} = 0; {k} < {CHAINS}; {k}++)"):
-                    self.line(f"const int64_t {i} = {start} + {k};")
-                    self.chains.update({text: f"{name}[{k}]" for text, name in chains.items()})
-                    body(i)
-            for t in sums:
-                del self.chains[t.text]
-                with self.loops([CHAINS]) as (j,):
-                    self.line(f"{t.text} += {chains[t.text]}[{j}];")
-        if n - whole:
-            i = self.fresh("i")
-            with self.block(f"for (int64_t {i} = {whole}; {i} < {n}; {i}++)"):
-                body(i)
+    def fold(
+        self, kind: str, kept: Sizes, gone: Sizes, factors: Sequence[tuple[Any, Sizes]], to: Any, steps: Sizes
+    ) -> None:
+        """The products of one or two arrays folded over the axes that go, into an array with these strides or a variable."""
+        outer, own = collapsed(kept, [*[strides[: len(kept)] for _, strides in factors], steps])
+        inner, others = collapsed(gone, [strides[len(kept) :] for _, strides in factors])
+        given = {("in", k): x for k, (x, _) in enumerate(factors)}
+        rows = {key: [*a, *b] for key, a, b in zip(given, own, others)}
+        total = Total("total", to.dtype, kind)
+        loops = [For(f"i{axis}", 0, n, ONES, ()) for axis, n in enumerate(outer)]
+        loops += [For(f"g{axis}", 0, n, ONES, (), totals=[total]) for axis, n in enumerate(inner)]
+        loops[-1] = loops[-1]._replace(how=VECTORS)
+        after: list[list[Any]] = [[] for _ in range(len(outer) + 1)]
+        after[-1].append(Put(strided("out", loops, to.dtype, own[-1]), "total", to.dtype))
+        self.walk(loops, given, {"out": to}, {**rows, "out": own[-1]}, [Fold("total", *given)], after)
 
     @contextmanager
     def apart(self, reads: Sequence[CArray], writes: Sequence[CArray]) -> Iterator[dict[str, str]]:
@@ -539,14 +553,16 @@ class CProgram:
         """A variable for a fold, with what changes nothing."""
         name = self.fresh("t")
         self.line(f"{lane_type(dtype)} {name} = {literal(identity_of(kind, dtype), dtype).text};")
-        if kind == "add":
-            self.sums.add(name)
+        return CValue(dtype, name)
+
+    def variable(self, dtype: np.dtype) -> CValue:
+        """One that is written later."""
+        name = self.fresh("t")
+        self.line(f"{lane_type(dtype)} {name};")
         return CValue(dtype, name)
 
     def folded(self, kind: str, total: CValue, x: CValue) -> None:
-        place = self.chains.get(total.text, total.text)
-        found = self.e.combine(kind, CValue(total.dtype, place), self.e.convert(x, total.dtype))
-        self.line(f"{place} = {found.text};")
+        self.line(f"{total.text} = {self.e.combine(kind, total, self.e.convert(x, total.dtype)).text};")
 
     def reduced(self, equation: Equation, x: Any, axes: Sequence[int]) -> Any:
         (v,) = equation.outputs
@@ -565,39 +581,18 @@ class CProgram:
         if target is not None and not inner:  # rows are added up
             self.fill(target, identity_of(kind, dtype))
             strides = iter(target.strides)
-            along = tuple([next(strides) if i in kept else 0 for i in range(len(shape))])
-            spread = target._replace(shape=shape, strides=along)
-            self.sweep(shape, [x, spread], [spread], lambda l: [self.e.combine(kind, l[1], self.e.convert(l[0], dtype))])
+            along = [next(strides) if i in kept else 0 for i in range(len(shape))]
+            extents, (row, own) = collapsed(shape, [x.strides, along])
+            loops = [For(f"i{axis}", 0, n, ONES, ()) for axis, n in enumerate(extents)]
+            into = Into(strided("out", loops, dtype, own), dtype, kind, "in")
+            self.walk(loops, {"in": x}, {"out": target}, {"in": row, "out": own}, [into])
             return target
-        with self.loops([shape[i] for i in kept]) as outer:
-            if 0 in [shape[i] for i in kept]:
-                total = literal(0, dtype)
-            else:
-                inside = x._replace(shape=tuple([shape[i] for i in axes]), strides=tuple([x.strides[i] for i in axes]))
-                if outer:
-                    pointer = self.fresh("q")
-                    place = x.at(outer, [x.strides[i] for i in kept])
-                    self.line(f"const {c_type(x.dtype)} *{pointer} = &{place};")
-                    inside = inside._replace(base=pointer, offset=0)
-                total = self.folded_all(kind, dtype, inside)
-            if target is not None:
-                self.line(f"{target.at(outer)} = {total.text};")
-        return total if target is None else target
-
-    def folded_all(self, kind: str, dtype: np.dtype, x: CArray) -> CValue:
-        """All elements of an array as one number."""
-        extents, (row,) = collapsed(x.shape, [x.strides])
-        total = self.total(kind, dtype)
-        if 0 in x.shape:
-            return total
-        quick = kind == "add" and dtype.kind == "f" and x.dtype == dtype and extents[-1] >= 16
-        with self.loops(extents[:-1] if quick else extents) as names:
-            if quick:
-                place = x.at(names, row[:-1])
-                self.line(f"{total.text} += {self.helper('sum', dtype)}({extents[-1]}, &{place}, {row[-1]});")
-            else:
-                self.folded(kind, total, self.e.load(x.dtype, x.at(names, row)))
-        return total
+        found = self.variable(dtype) if target is None else target
+        steps = () if target is None else target.strides
+        order = [*kept, *axes]
+        extents = [[shape[i] for i in some] for some in (kept, axes)]
+        self.fold(kind, *extents, [(x, [x.strides[i] for i in order])], found, steps)
+        return found
 
     # -- movements
     #

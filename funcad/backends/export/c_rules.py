@@ -1,4 +1,4 @@
-"""Operations that are loops of their own in C: elements without a formula in atoms, control flow, products.
+"""Operations that are loops of their own in C: elements without a formula in atoms, control flow, products, fused groups.
 
 Each rule takes the program that is written, the equation, the values of its operands and its parameters, and gives the values
 of the results, each held once. `c_places.py` has those that write or look up elements, `c_matrices.py` linear algebra.
@@ -15,9 +15,15 @@ import numpy as np
 from funcad.backends.export.c_elements import CValue, c_type, lane_type
 from funcad.backends.export.c_program import NUMBER, RULES, CArray, CProgram, rule
 from funcad.backends.export.c_shapes import collapsed
-from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
+from funcad.backends.loops.batch_loops import batch_loops
+from funcad.backends.loops.element_loops import element_loops
+from funcad.backends.loops.row_loops import row_loops
+from funcad.backends.plans.element_plan import Unsupported, analyse, contiguous_strides
 from funcad.backends.plans.element_writer import part_of
+from funcad.backends.plans.row_plan import RowPlan
 from funcad.ir.jaxpr import Equation, Jaxpr
+from funcad.passes.example_loops import layouts
+from funcad.passes.fuse import fuse
 from funcad.primitives.convolution import dilated
 
 _INT32 = np.dtype(np.int32)
@@ -393,9 +399,9 @@ def _row(p: CProgram, x: CArray, t: str, const: str = "const ") -> CArray:
 
 @rule("while_loop")
 def _while(p: CProgram, equation: Equation, values: list, *, loop: Any) -> list:
-    if loop.n_emitted:
+    if loop.n_ys:
         raise Unsupported("what a while loop keeps for its derivative, whose size depends on values")
-    tested, consts, starts = loop.split(values)
+    tested, consts, starts, _ = loop.parts(values)
     count, *carried = equation.outputs
     turns = p.fresh("s")
     p.line(f"{c_type(count.aval.dtype)} {turns} = 0;")
@@ -481,16 +487,12 @@ def _product(p: CProgram, equation: Equation, values: list, *, dimension_numbers
         for a in taken:
             p.release(a)
     else:
-        with p.loops([*[x.shape[i] for i in bx], *[x.shape[i] for i in fx], *[y.shape[i] for i in fy]]) as names:
-            total = p.total("add", dtype)
-            with p.loops([x.shape[i] for i in cx]) as inner:
-                places = []
-                for a, b, f, c, of in ((x, bx, fx, cx, 0), (y, by, fy, cy, len(fx))):
-                    own = [*names[:nb], *names[nb + of : nb + of + len(f)], *inner]
-                    places.append(a.at(own, [a.strides[i] for i in (*b, *f, *c)]))
-                lanes = [p.e.convert(p.e.load(a.dtype, q), dtype) for a, q in zip((x, y), places)]
-                p.folded("add", total, p.e.mul(*lanes))
-            p.line(f"{place.at(names, so)} = {total.text};")
+        kept = [*[x.shape[i] for i in (*bx, *fx)], *[y.shape[i] for i in fy]]
+        left, right = [[a.strides[i] for i in (*b, *f)] for a, b, f in ((x, bx, fx), (y, by, fy))]
+        left += [0] * len(fy)
+        right[len(by) : len(by)] = [0] * len(fx)
+        factors = [(x, [*left, *[x.strides[i] for i in cx]]), (y, [*right, *[y.strides[i] for i in cy]])]
+        p.fold("add", kept, [x.shape[i] for i in cx], factors, place, so)
     if target is not None:
         return [target]
     found = p.e.load(dtype, place.at(()))
@@ -538,3 +540,113 @@ def _conv(
             p.folded("add", total, p.e.mul(*lanes))
         p.line(f"{target.at([g, i, f, *o])} = {total.text};")
     return [target]
+
+
+# -- fused groups: the loops of `element_loops` and `row_loops`, on the arrays of a program
+#
+# How a group is looped over is what the native engine does, too; here its arrays have strides, and its totals are variables. A
+# group of rows takes one row after the other, so that its elements are read again while the cache still has them. What is
+# broadcast in a group is read with strides of 0, so the loops run over the fewest axes that all arrays agree on. Totals begin
+# with what changes nothing: a sum over no elements is right, and so is one that a loop around it asks for again.
+
+
+@rule("fused")
+def _fused(p: CProgram, equation: Equation, values: list[Any], *, jaxpr: Jaxpr, kind: str, shape: tuple[int, ...]) -> list[Any]:
+    """A group as one loop, where its kind has one; else equation by equation."""
+    if kind == "elementwise":
+        return _elements(p, equation, jaxpr, shape, values)
+    if kind == "rows" and 0 not in shape:
+        try:
+            plan = RowPlan(jaxpr, shape)
+        except Unsupported:
+            plan = None
+        if plan is not None:
+            return _rows(p, equation, plan, values)
+    targets = [p.wanted.get(v) for v in equation.outputs]
+    if kind == "batch":
+        ordered = all([x is None or x.strides == contiguous_strides(x.shape) for x in targets])
+        if ordered and not any([shares(e) for e in jaxpr.equations]):
+            return _examples(p, equation, jaxpr, shape[0], values)
+        jaxpr = fuse(jaxpr)
+    return p.program(jaxpr, values, targets)
+
+
+def shares(equation: Equation) -> bool:
+    """Is it a product with a matrix of all examples? Such a product of the whole batch is quicker."""
+    return equation.primitive.name == "dot_general" and not equation.params["dimension_numbers"][1][0]
+
+
+def _examples(p: CProgram, equation: Equation, jaxpr: Jaxpr, size: int, values: list[Any]) -> list[Any]:
+    """One small example after the other, whose numbers are variables."""
+    given = {("in", i): p.contiguous(x) for i, x in enumerate(values)}
+    written = {("out", k): p.new(v) for k, v in enumerate(equation.outputs)}
+    ways = dict(zip(given, layouts(jaxpr))) | dict.fromkeys(written, "first")
+    along: dict[Any, dict[str, int]] = {}
+    for key, x in {**given, **written}.items():
+        steps = {"first": {"n": prod(x.shape[1:]), "k": 1}, "last": {"n": 1, "k": size}, "shared": {"k": 1}}
+        along[key] = steps[ways[key]]
+    p.nest(batch_loops(jaxpr), given, written, along, {"begin": 0, "end": size})
+    for x in given.values():
+        p.release(x)
+    return list(written.values())
+
+
+def _elements(p: CProgram, equation: Equation, jaxpr: Jaxpr, shape: tuple[int, ...], values: list[Any]) -> list[Any]:
+    """Element operations in one loop, and totals."""
+    group = analyse(jaxpr)
+    given: dict[Any, Any] = {}
+    for k, (i, axes) in enumerate(group.accesses):
+        x = values[i]
+        if type(x) is CArray and axes is not None:
+            strides = [0] * len(shape)
+            for axis, n, s in zip(axes, x.shape, x.strides):
+                strides[axis] = s if n == shape[axis] else 0
+            x = x._replace(shape=shape, strides=tuple(strides))
+        given["in", k] = x
+    results: list[Any] = []
+    for o, v in zip(jaxpr.outputs, equation.outputs):
+        results.append(p.variable(o.aval.dtype) if o in group.sums else p.new(v))
+    written = {("out", k): x for k, x in enumerate(results)}
+    arrays = {key: x for key, x in {**given, **written}.items() if type(x) is CArray}
+    extents, rows = collapsed(shape, [x.strides for x in arrays.values()])
+    steps = {key: {f"i{axis}": s for axis, s in enumerate(row)} for key, row in zip(arrays, rows)}
+    along = {key: steps.get(key, {}) for key in (*given, *written)}
+    names = [f"i{axis}" for axis in range(len(extents))]
+    modes = ["".join(["s" if along[key].get(name) else "0" for name in names]) for key in given]
+    ends = {"begin": 0, "end": extents[0], **{f"e{axis}": n for axis, n in enumerate(extents)}}
+    p.nest(element_loops(group, modes, len(extents), 1), given, written, along, ends)
+    return results
+
+
+def _rows(p: CProgram, equation: Equation, plan: RowPlan, values: list[Any]) -> list[Any]:
+    """Row by row; a result that is a sum over the rows adds up in the result itself."""
+    n, m = plan.shape
+    order = dict(zip(equation.params["jaxpr"].inputs, values))
+    given = {("in", i): order[v] for i, v in enumerate(plan.jaxpr.inputs)}
+    kinds = {("in", i): plan.kind[v] for i, v in enumerate(plan.jaxpr.inputs)}
+    results = [p.new(v) if v.aval.shape else p.variable(v.aval.dtype) for v in equation.outputs]
+    written: dict[Any, Any] = {}
+    for name, equations in (("scalar", plan.scalars), ("column", plan.columns)):
+        written |= {(name, i): results[plan.outputs[q.outputs[0]][0]] for i, q in enumerate(equations)}
+        kinds |= {(name, i): name for i in range(len(equations))}
+    sums = {q.outputs[0] for q in (*plan.scalars, *plan.columns)}
+    for o, places in plan.outputs.items():
+        written |= {("out", k): results[k] for k in places if o not in sums}
+        kinds |= {("out", k): plan.kind[o] for k in places}
+    buffers = {("kept", v): p.array(v.aval.dtype, (m,)) for v in plan.kept}
+    kinds |= dict.fromkeys(buffers, "column")
+    slots = {("slot", v): p.variable(v.aval.dtype) for v in plan.slots}
+    indices = {"full": "bc", "row": "b", "column": "c", "scalar": ""}  # that of rows within a block is always 0
+    arrays = {key: x for key, x in {**given, **written, **buffers}.items() if type(x) is CArray}
+    along = {key: dict(zip(indices[kinds[key]], x.strides)) for key, x in arrays.items()}
+    names = {"begin": 0, "end": n, "block": 1, "columns": m}
+    p.nest(row_loops(plan, 1), given, {**written, **buffers, **slots}, along, names)
+    for first, *others in [plan.outputs[o] for o in sums]:
+        for k in others:  # the same sum once more
+            if type(results[k]) is CArray:
+                p.copy(results[first], results[k])
+            else:
+                results[k] = results[first]
+    for x in buffers.values():
+        p.release(x)
+    return results

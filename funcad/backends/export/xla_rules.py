@@ -398,9 +398,9 @@ def _scan(equation: Equation, values: list, *, loop: Any) -> Any:
 
 @rule("while_loop")
 def _while(equation: Equation, values: list, *, loop: Any) -> Any:
-    if loop.n_emitted:
+    if loop.n_ys:
         raise Unsupported("what a while loop keeps for its derivative, whose size depends on values")
-    tested, consts, carry = loop.split(values)
+    tested, consts, carry, _ = loop.parts(values)
     variables = loop.body.inputs[loop.n_consts :]
 
     def body(state: Any) -> Any:

@@ -11,10 +11,10 @@ places in memory; a loop says how its index goes: step by step, vector by vector
 depend on a loop is computed once, where it stands; a value that several rows share is loaded once for all of them; and a loop
 that is written out keeps each of its values apart. No statement says any of that.
 
-Whoever lowers a group or an operation (`row_loops.py`, `element_loops.py`, `native/program_reduce.py`) decides the order of the
-loops, what is kept where, and how many steps are abreast. Whoever prints (`native/nest_printer.py`) knows instructions and
-masks. A value is whatever may be a key. Extents and distances are amounts: a number, a name that the printer knows, or a tuple,
-which is their product.
+Whoever lowers a group or an operation (`*_loops.py` beside this, `native/program_reduce.py`) decides the order of the
+loops, what is kept where, and how many steps are abreast. Whoever prints (`native/nest_printer.py` LLVM, `export/c_nest.py` C)
+knows instructions and masks. A value is whatever may be a key. Extents and distances are amounts: a number, a name that the
+printer knows, or a tuple, which is their product.
 
 Invariants: a value is computed before it is read, in the same loop or in one around it. A total belongs to the loop that opens
 it and can be read after it; loops inside carry it on.
@@ -22,7 +22,7 @@ it and can be read after it; loops inside carry it on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,11 +60,26 @@ class Let(NamedTuple):
     write: Callable[[Any, list[Any]], Sequence[Any]]
 
 
+class Count(NamedTuple):
+    """The number of a loop's step, as int64."""
+
+    value: Any
+    index: str
+
+
 class Same(NamedTuple):
     """Another name of a value: a broadcast."""
 
     value: Any
     operand: Any
+
+
+class Steps(NamedTuple):
+    """A value of a loop that is written out is, step by step, these: they are names of what is known, or it is made of them."""
+
+    value: Any
+    index: str
+    each: tuple[Any, ...]
 
 
 class Put(NamedTuple):
@@ -159,3 +174,17 @@ def nested(loops: Sequence[For], bodies: Sequence[Sequence[Any]], after: Sequenc
     for k in reversed(range(len(loops))):
         inside = [loops[k]._replace(body=[*bodies[k + 1], *inside, *behind[k + 1]])]
     return [*bodies[0], *inside, *behind[0]]
+
+
+def strided(array: Any, loops: Sequence[For], dtype: np.dtype, strides: Sequence[int]) -> At:
+    """Where an array is in loops, of which the first ones have these strides, in elements."""
+    return At(array, tuple([(loop.index, s * dtype.itemsize) for loop, s in zip(loops, strides) if s]))
+
+
+def loaded(loops: Sequence[For], reads: Iterable[tuple[Any, np.dtype, Sequence[int]]]) -> list[list[Any]]:
+    """What is loaded in how many of the loops, of arrays with these strides; a value has the name of its array."""
+    bodies: list[list[Any]] = [[] for _ in range(len(loops) + 1)]
+    for name, dtype, strides in reads:
+        level = max([k + 1 for k, s in enumerate(strides) if s], default=0)
+        bodies[level].append(Load(name, dtype, strided(name, loops, dtype, strides)))
+    return bodies

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.buffers import LARGE, empty
+from funcad.backends.loops.batch_loops import batch_loops
 from funcad.backends.native import ir, target, threads, wrapper
-from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
+from funcad.backends.native.nest_printer import Memory, NestPrinter
 from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.wrapper import KernelArgument, Wanted, readable
-from funcad.backends.plans.element_plan import instructions
+from funcad.backends.plans.element_plan import Unsupported, instructions
 from funcad.ir.jaxpr import Jaxpr
 
 RUNNER, POOL, CHUNK, SIZE = range(4)  # words of `numbers`
@@ -77,6 +78,27 @@ class BatchKernel:
         return found
 
 
+def lanes_for(jaxpr: Jaxpr, host: Any, size: int) -> int:
+    """Examples of one vector."""
+    dtypes = [v.aval.dtype for v in (*jaxpr.inputs, *[e.outputs[0] for e in jaxpr.equations])]
+    if any([d.kind not in "biuf" or d.itemsize > 8 or d.char == "e" for d in dtypes]):
+        raise Unsupported("complex numbers and float16 of a batch have no native code")
+    lanes = target.lanes_of(host, dtypes)
+    while lanes > size:
+        lanes //= 2
+    return lanes
+
+
+def write(
+    function: ir.Function, jaxpr: Jaxpr, host: Any, lanes: int, pointers: Sequence[str], places: Sequence[str], **bounds: Any
+) -> None:
+    """The loop over the examples `begin` .. `end`; the pointers are to contiguous arrays."""
+    memory = {("in", i): Memory(pointer) for i, pointer in enumerate(pointers)}
+    memory |= {("out", k): Memory(pointer) for k, pointer in enumerate(places)}
+    known = bounds["end"] if bounds["begin"] == 0 else None
+    NestPrinter(function, host, lanes, memory, bounds).write(batch_loops(jaxpr, known))
+
+
 def _estimate(jaxpr: Jaxpr, size: int, lanes: int) -> float:
     """Microseconds that one thread needs, roughly."""
     arithmetic = sum(
@@ -92,7 +114,7 @@ def _kernel(module: ir.Module, jaxpr: Jaxpr, host: Any, lanes: int) -> None:
     n = len(jaxpr.inputs)
     pointers = [_word(part, "%slots", i, "ptr") for i in range(n)]
     results = [_word(part, "%slots", n + 1 + k, "ptr") for k in range(len(jaxpr.outputs))]
-    BatchLoop(part, jaxpr, host, lanes, pointers, results).run("%lo", "%hi")
+    write(part, jaxpr, host, lanes, pointers, results, begin="%lo", end="%hi")
     part.do("ret void")
     module.add(part)
     parameters = [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")]

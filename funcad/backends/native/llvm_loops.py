@@ -28,7 +28,7 @@ from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, prune
 from funcad.passes.subprograms import called
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 
 ASKING = 2e6  # nanoseconds of work, about, between two questions whether to stop
 
@@ -128,7 +128,7 @@ class _CarriedRegisters:
 
 
 def _carried(
-    region: Region, equation: Equation, loop: Loop | WhileLoop, first: Sequence[Any], body: Jaxpr, in_rows: Container
+    region: Region, equation: Equation, loop: Loop, first: Sequence[Any], body: Jaxpr, in_rows: Container
 ) -> tuple[_CarriedRegisters, dict[Any, int]]:
     """The carry with its first values, and which of its buffers the body may compute an output into."""
     build, outs, computed = region.build, body.outputs, _computed(body)
@@ -136,7 +136,7 @@ def _carried(
     carry = _CarriedRegisters(build, first, [v.aval for v in ins])
     claimed: dict[Any, int] = {}
     written = handed_through(equation)
-    before = len(equation.outputs) - len(outs)  # a count
+    before = loop.first
     for i, (value, v, o) in enumerate(zip(first, ins, outs)):
         if not v.aval.shape:
             carry.scalar(value, v.aval)
@@ -263,9 +263,10 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
 
 
 @rule("while_loop")
-def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop) -> list:
+def _while(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
     build, f = region.build, region.build.f
-    cond_consts, consts, first = loop.split(values)
+    assert loop.cond is not None
+    cond_consts, consts, first, _ = loop.parts(values)
     growing = Growing(build, [v.aval for v in equation.outputs[1 + loop.n_carry :]])
     cond, body = prune(loop.cond), prune(loop.body)
     _checked([*cond_consts, *first], cond.inputs)

@@ -27,10 +27,10 @@ from funcad.backends.native.target import Host
 from funcad.primitives.atoms import UFUNCS, idempotent
 
 from funcad.backends.loops.nest import (  # isort: skip
-    BACK, MASKED, ONES, WRITTEN, Ask, At, Blocks, Constant, Fold, For, Into, Let, Load, Put, Same, Total,
+    BACK, MASKED, ONES, WRITTEN, Ask, At, Blocks, Constant, Count, Fold, For, Into, Let, Load, Put, Same, Steps, Total,
 )
 
-BOOL = np.dtype(bool)
+BOOL, INT64 = np.dtype(bool), np.dtype(np.int64)
 LINE = 64  # bytes of a line of the caches
 Combo = tuple[tuple[str, int], ...]  # of open loops, outermost first: which of the steps abreast
 Masks = Callable[[int], str | None]  # by the vector abreast: its lanes; None: all
@@ -218,8 +218,27 @@ class NestPrinter:
         for v in s.values:
             self.defined(v, named)
 
+    def count(self, s: Count) -> None:
+        for combo in self.defined(s.value, {s.index}):
+            place = self.places[s.index, dict(combo)[s.index]]
+            if s.index == self.vector and self.lanes > 1:
+                steps = ", ".join([f"i64 {i}" for i in range(self.lanes)])
+                place = self.f.put(f"add {self.wide.vector('i64')} {self.wide.broadcast('i64', place)}, <{steps}>")
+            self.values[s.value, combo] = Lane(INT64, (place,))
+
     def renamed(self, s: Same) -> None:
         self.same[s.value] = s.operand
+
+    def steps(self, s: Steps) -> None:
+        if s.value in self.depends:
+            for way, v in enumerate(s.each):
+                for combo in self.defined(v, self.depends[s.value] - {s.index}):
+                    self.values[v, combo] = self.values[s.value, (*combo, (s.index, way))]
+            return
+        for combo in self.defined(s.value, self.ways):
+            lanes = [self.get(v, combo, self.emitter(self.ways)) for v in s.each]
+            self.values.update({(s.value, (*combo, (s.index, way))): lane for way, lane in enumerate(lanes)})
+        self.depends[s.value] |= {s.index}
 
     def put(self, s: Put) -> None:
         if not s.past or self.moved is None:
@@ -601,7 +620,9 @@ def side_by_side(e: Emitter, kind: str, lanes: list[Lane]) -> list[Lane]:
 _WRITERS: dict[type, Callable[[NestPrinter, Any], None]] = {
     Load: NestPrinter.load,
     Let: NestPrinter.let,
+    Count: NestPrinter.count,
     Same: NestPrinter.renamed,
+    Steps: NestPrinter.steps,
     Put: NestPrinter.put,
     Ask: NestPrinter.ask,
     Fold: NestPrinter.fold,

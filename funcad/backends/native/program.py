@@ -37,7 +37,7 @@ from funcad.backends.plans.element_plan import Unsupported
 from funcad.backends.py_loops import read_by_loops_alone
 from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, subjaxprs
-from funcad.primitives.loop import LOOPS, Loop, WhileLoop
+from funcad.primitives.loop import LOOPS, Loop
 
 WORK = 1e6  # nanoseconds outside loops
 PER_FRESH_BYTE = 0.25  # nanoseconds to get a byte of memory from the system
@@ -186,13 +186,11 @@ def _stacked(jaxpr: Jaxpr) -> int:
     arrays = set()
     for equation in jaxpr.equations:
         if equation.primitive.name in LOOPS:
-            loop: Loop | WhileLoop = equation.params["loop"]
-            results: Sequence[Any] = equation.outputs
-            if isinstance(loop, Loop):
-                _, first, xs = loop.split(loop.counted(equation.inputs)[1])
+            loop: Loop = equation.params["loop"]
+            _, _, first, xs = loop.parts(equation.inputs)
+            results: Sequence[Any] = equation.outputs[loop.first :]
+            if loop.cond is None:
                 arrays |= {*xs, *results[loop.n_carry :]}
-            else:
-                first, results = loop.split(equation.inputs)[2], results[1:]
             arrays |= {v for pair, is_written in zip(zip(first, results), written_carries(loop)) if is_written for v in pair}
     return sum([prod(v.aval.shape) * v.aval.dtype.itemsize for v in arrays])
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.loops.nest import BACK, ONES, VECTORS, At, For, Let, Load, Put, nested
+from funcad.backends.loops.nest import BACK, ONES, VECTORS, Count, For, Let, Put, loaded, nested, strided
 from funcad.backends.native import program_pieces
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.nest_printer import Memory, NestPrinter
-from funcad.backends.native.program_values import Arena, Buffer, Pieces, Splat, View, contiguous_strides, same_place
+from funcad.backends.native.program_values import Along, Arena, Buffer, Pieces, Splat, View, contiguous_strides, same_place
 from funcad.backends.native.target import lanes_of
 from funcad.backends.plans.element_plan import Unsupported
 
@@ -205,8 +205,7 @@ class Build:
         bodies[-1].append(Let(tuple(results), operands, body))
         for key, v, (place, strides) in zip(results, outputs, places[len(places) - len(outputs) :]):
             printer.memory[key] = memory_of(place)
-            steps = [(loop.index, s * v.dtype.itemsize) for loop, s in zip(loops, strides)]
-            bodies[-1].append(Put(At(key, tuple(steps)), key, v.dtype))
+            bodies[-1].append(Put(strided(key, loops, v.dtype, strides), key, v.dtype))
         printer.write(nested(loops, bodies))
 
     def lanes_of(self, extent: int, dtypes: Sequence[np.dtype]) -> int:
@@ -217,18 +216,20 @@ class Build:
         self, lanes: int, loops: Sequence[For], inputs: Sequence[Any], places: Sequence[tuple[Any, Sequence[int]]]
     ) -> tuple[NestPrinter, list[list[Any]], tuple[Any, ...]]:
         """A printer, what is loaded in how many of the loops, and the names of the inputs."""
-        printer = NestPrinter(self.f, self.host, lanes, {}, {})
-        bodies: list[list[Any]] = [[] for _ in range(len(loops) + 1)]
+        printer, reads = NestPrinter(self.f, self.host, lanes, {}, {}), []
         names, there = tuple([("in", k) for k in range(len(inputs))]), iter(places)
+        counts = []
         for name, v in zip(names, inputs):
             if type(v) is Splat:
                 printer.given(name, v.lane)
-                continue
-            place, strides = next(there)
-            printer.memory[name] = memory_of(place)
-            steps = [(loop.index, s * v.dtype.itemsize) for loop, s in zip(loops, strides) if s]
-            level = max([k + 1 for k, s in enumerate(strides) if s], default=0)
-            bodies[level].append(Load(name, v.dtype, At(name, tuple(steps))))
+            elif type(v) is Along:
+                counts.append(Count(name, v.index))
+            else:
+                place, strides = next(there)
+                printer.memory[name] = memory_of(place)
+                reads.append((name, v.dtype, strides))
+        bodies = loaded(loops, reads)
+        bodies[-1] += counts
         return printer, bodies, names
 
     def least(self, index: str, limit: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from funcad.backends.plans.element_plan import instructions
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import Loop
 
 PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
@@ -48,7 +48,7 @@ def work_of(jaxpr: Jaxpr) -> ProgramCost:
         for equation in jaxpr.equations:
             inner = [work_of(j) for j in subjaxprs(equation.params)]
             if inner:
-                loop: Loop | WhileLoop | None = equation.params.get("loop")
+                loop: Loop | None = equation.params.get("loop")
                 trips = 1 if loop is None else WHILE_TRIPS if loop.length is None else max(loop.length, 1)
                 total += trips * sum(w.nanoseconds for w in inner)
                 outside += 0.0 if loop is not None else sum(w.outside for w in inner)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.loops.nest import BACK, ONES, VECTORS, At, Fold, For, Let, Put, Total, nested
+from funcad.backends.loops.nest import BACK, ONES, VECTORS, Fold, For, Let, Put, Total, nested, strided
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build, memory_of, merged_axes
-from funcad.backends.native.program_values import Splat, View, spread
+from funcad.backends.native.program_values import Along, Splat, View, spread
 from funcad.backends.plans.element_plan import Unsupported
 
 AT_ONCE = 4  # accumulators, or vectors that are reduced without a loop
@@ -72,55 +72,39 @@ def reduce(
         ways = n // lanes if n < (AT_ONCE + 1) * lanes else AT_ONCE if n >= 2 * AT_ONCE * lanes else 1
         loops = [*ones("i", kept), *ones("g", gone[:-1], totals=[total]), along._replace(totals=[total], ways=ways)]
     places = [(v, [steps[k] for _, steps in (*kept, *gone)]) for k, v in enumerate([*views, *own])]
+    inputs = [v._replace(index=loops[-1].index) if type(v) is Along else v for v in inputs]
     printer, bodies, operands = build.loads(lanes, loops, inputs, places)
     bodies[-1] += [Let(("x",), operands, lambda e, lanes: [body(e, lanes)]), Fold("total", "x")]
     after: list[list[Any]] = [[] for _ in bodies]
     if target is not None:
         printer.memory["target"] = memory_of(target)
-        steps = [(loop.index, s * dtype.itemsize) for loop, s in zip(loops, places[-1][1][: len(kept)])]
-        after[len(kept)].append(Put(At("target", tuple(steps)), "total", dtype))
+        after[len(kept)].append(Put(strided("target", loops, dtype, places[-1][1][: len(kept)]), "total", dtype))
     printer.write(nested(loops, bodies, after))
     return printer.get("total", (), build.one) if target is None else None
 
 
 def position(build: Build, kind: str, value: Any, axis: int, target: View | None) -> Lane | None:
-    """argmax or argmin: the first extremum, or the first NaN, along an axis."""
-    one, f = build.one, build.f
-    view = build.in_memory(value)
-    stay = [i for i in range(len(view.shape)) if i != axis]
-    extent, step, dtype = view.shape[axis], view.strides[axis], view.dtype
-    int64 = np.dtype(np.int64)
-
-    def line(view: View) -> Lane:
-        first = one.load(dtype, build.pointer(view), "0")
-        kept = [(one.register(one.part(dtype)), p) for p in first.parts]
-        with f.loop(1, extent, carried=[*kept, ("i64", "0")]) as loop:
-            *parts, at = loop.values
-            best = Lane(dtype, tuple(parts))
-            x = one.load(dtype, build.pointer(view), build.sum_of([(loop.index, step)]))
-            better = (one.gt if kind == "max" else one.lt)(x, best)
-            if dtype.kind == "f":
-                nan = one.logical_and(one.isnan(x), one.logical_not(one.isnan(best)))
-                better = one.logical_or(better, nan)
-            chosen = one.select(better, x, best)
-            where = f.put(f"select i1 {better.name}, i64 {loop.index}, i64 {at}")
-            loop.next(*chosen.parts, where)
-        return Lane(int64, (loop.results[-1],))
-
-    try:
-        if not stay:
-            return line(view)
-        assert target is not None
-        if 0 in target.shape:
-            return None
-        axes = merged_axes([view.shape[i] for i in stay], [[view.strides[i] for i in stay], target.strides])
-        with build.over(axes) as indices:
-            source = build.moved(view, [(name, a[1][0]) for name, a in zip(indices, axes)])
-            place = build.moved(target, [(name, a[1][1]) for name, a in zip(indices, axes)])
-            one.store(line(source), build.pointer(place), "0")
-        return None
-    finally:
+    """argmax or argmin, along an axis: the least place of those that attain the extremum, or are NaN where it is."""
+    shape, stay = value.shape, tuple([i for i in range(len(value.shape)) if i != axis])
+    x = build.in_memory(value)
+    dtype = np.dtype(np.int8) if x.dtype.kind == "b" else x.dtype
+    best = build.new(dtype, target.shape) if target is not None else None
+    found = reduce(build, f"{kind}imum", dtype, shape, [axis], [x], lambda e, v: e.convert(v[0], dtype), best)
+    end = lambda e, v: e.literal(shape[axis], v[2].dtype)
+    where = lambda e, v: e.select(tied(e, e.convert(v[0], dtype), v[1]), v[2], end(e, v))
+    wide = _onto(build, found if best is None else best, shape, stay)
+    lane = reduce(build, "minimum", Along().dtype, shape, [axis], [x, wide, Along()], where, target)
+    for view in (x, best):
         build.drop(view)
+    return lane
+
+
+def tied(e: Emitter, x: Lane, m: Lane) -> Lane:
+    """Does x attain the extremum m?"""
+    same: Lane = e.eq(x, m)
+    if x.dtype.kind in "fc":
+        same = e.logical_or(same, e.logical_and(e.isnan(x), e.isnan(m)))
+    return same
 
 
 def ties(build: Build, mean: bool, t: Any, x: Any, out: Any, axes: tuple, target: View | None) -> Lane | None:
@@ -132,9 +116,6 @@ def ties(build: Build, mean: bool, t: Any, x: Any, out: Any, axes: tuple, target
     stay = tuple([i for i in range(len(shape)) if i not in axes])
     full = lambda v: _onto(build, v, shape, stay)
     wide = full(out)
-
-    def tied(e: Emitter, x: Lane, m: Lane) -> Lane:
-        return e.logical_or(e.eq(x, m), e.logical_and(e.isnan(x), e.isnan(m)))
 
     rest = tuple([shape[i] for i in stay])
     counts = build.new(real, rest) if rest else None

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native import gemm, program_moves, program_reduce
-from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
+from funcad.backends.native import batch_call, gemm, program_moves, program_reduce
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_pieces import framed, in_other_order, joined, part, respread, rolled, with_shape
 from funcad.backends.native.program_region import Region, rule
@@ -297,14 +296,12 @@ def _batch(region: Region, equation: Equation, values: list, *, jaxpr: Jaxpr, ki
     """A loop over small examples."""
     if kind != "batch":  # a program that was fused for the other engine
         raise Unsupported(f"a group of kind {kind} is no part of a whole program")
-    if kind != "batch":
-        raise Unsupported(f"a group of kind {kind} has a kernel of its own")
     build, (size,) = region.build, shape
     places = [region.target(v) for v in equation.outputs]
     views = [build.ordered(x) for x in values]
     pointers = [build.pointer(view) for view in (*views, *places)]
-    lanes = lanes_for(jaxpr, build.host, size)
-    BatchLoop(build.f, jaxpr, build.host, lanes, pointers[: len(views)], pointers[len(views) :]).run(0, size)
+    lanes, n = batch_call.lanes_for(jaxpr, build.host, size), len(views)
+    batch_call.write(build.f, jaxpr, build.host, lanes, pointers[:n], pointers[n:], begin=0, end=size)
     for view in views:
         build.drop(view)
     return places

@@ -91,6 +91,13 @@ class Splat(NamedTuple):
     shape: tuple[int, ...]
 
 
+class Along(NamedTuple):
+    """How far an element is along an axis that is reduced: the index of this loop."""
+
+    index: str = ""
+    dtype: np.dtype = np.dtype(np.int64)
+
+
 class Pieces(NamedTuple):
     """An array made of boxes, each with a view or a splat of its shape; a box is a (start, stop) of each axis."""
 

@@ -61,12 +61,22 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
     return (m.expm(a), along) if compute_expm else along
 
 
+def _real_or_complex(function: Any, a: Any) -> Any:
+    """Of a real matrix a complex one where there is no real one, as SciPy gives it, if there is a value to tell by."""
+    try:
+        return function(a)
+    except ValueError:
+        if is_complex(a):
+            raise
+        return function(convert(a, complex_dtype(dtype_of(a))))
+
+
 @implements("linalg.sqrtm", lift=True)
 def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
     """The principal square root of square matrices (..., n, n).
 
-    As SciPy's, except that a traced real matrix gives a real root: ValueError, naming the remedy, if it has none (JAX always
-    gives a complex one). Derivatives are right at coinciding eigenvalues.
+    As SciPy's; where a program is traced, a real matrix gives a real root: ValueError, naming the remedy, if it has none (JAX
+    always gives a complex one). Derivatives are right at coinciding eigenvalues.
 
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda t: np.trace(funcad.scipy.linalg.sqrtm(t * np.eye(2))))(4.0)
@@ -74,14 +84,14 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
     """
     unsupported("sqrtm", disp=disp, blocksize=blocksize)
     (a,) = _square("sqrtm", A)
-    return m.sqrtm(a)
+    return _real_or_complex(m.sqrtm, a)
 
 
 @implements("linalg.logm", lift=True)
 def logm(A: Any, disp: Any = None) -> Any:
     """The principal logarithm of square matrices; traced, stacks (..., n, n) are allowed.
 
-    As SciPy's, except that a traced real matrix gives a real logarithm: ValueError, naming the remedy, if it has none.
+    As SciPy's; where a program is traced, a real matrix gives a real logarithm: ValueError, naming the remedy, if it has none.
 
     >>> import numpy as np, funcad
     >>> round(float(funcad.grad(lambda t: np.trace(funcad.scipy.linalg.logm(t * np.eye(2))))(4.0)), 6)
@@ -89,7 +99,7 @@ def logm(A: Any, disp: Any = None) -> Any:
     """
     unsupported("logm", disp=disp)
     (a,) = _square("logm", A)
-    return m.logm(a)
+    return _real_or_complex(m.logm, a)
 
 
 # -- trigonometric functions

@@ -9,9 +9,9 @@ from funcad.scipy.door import absent as _absent
 from funcad.scipy.ndimage.image_filters import (
     convolve as convolve, convolve1d as convolve1d, correlate as correlate, correlate1d as correlate1d,
     gaussian_filter as gaussian_filter, gaussian_filter1d as gaussian_filter1d,
-    gaussian_gradient_magnitude as gaussian_gradient_magnitude, gaussian_laplace as gaussian_laplace, laplace as laplace,
-    maximum_filter as maximum_filter, median_filter as median_filter, minimum_filter as minimum_filter, prewitt as prewitt,
-    sobel as sobel, uniform_filter as uniform_filter, uniform_filter1d as uniform_filter1d,
+    gaussian_gradient_magnitude as gaussian_gradient_magnitude, gaussian_laplace as gaussian_laplace, label as label,
+    laplace as laplace, maximum_filter as maximum_filter, median_filter as median_filter, minimum_filter as minimum_filter,
+    prewitt as prewitt, sobel as sobel, uniform_filter as uniform_filter, uniform_filter1d as uniform_filter1d,
 )  # fmt: skip
 from funcad.scipy.ndimage.spline_images import (
     affine_transform as affine_transform, map_coordinates as map_coordinates, rotate as rotate, shift as shift,
@@ -29,6 +29,7 @@ __all__ = [
     "gaussian_filter1d",
     "gaussian_gradient_magnitude",
     "gaussian_laplace",
+    "label",
     "laplace",
     "map_coordinates",
     "maximum_filter",

@@ -17,8 +17,9 @@ from funcad.primitives.convolution import conv
 from funcad.primitives.fourier import causal
 from funcad.primitives.shape import reshape, rev
 from funcad.scipy.constants import constant
-from funcad.scipy.door import implements
+from funcad.scipy.door import implements, scipy_function
 from funcad.scipy.ndimage.spline_images import check_mode, finished, floating_image, output_dtype
+from funcad.scipy.spatial import structures
 
 _PADDING = {"reflect": "symmetric", "mirror": "reflect", "nearest": "edge", "grid-wrap": "wrap", "wrap": "wrap"}
 
@@ -358,3 +359,18 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Any:
 @implements("signal.medfilt2d")
 def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
     return _median("medfilt2d", input, kernel_size)
+
+
+# -- what is connected
+
+
+@implements("ndimage.label")
+def label(input: Any, structure: Any = None, output: Any = None) -> Any:
+    """The connected features of an image, numbered from 1, and how many there are: asked at the values, without derivative."""
+    if hasattr(output, "shape") and not isinstance(output, (type, np.dtype)):
+        refuse("scipy.ndimage.label", output=output)
+    dtype = np.dtype(np.int32 if output is None else output)
+    scipys = scipy_function("ndimage.label")
+    return structures.structure(
+        lambda x: tuple(scipys(x, structure, dtype)), [(dtype, shape_of(array_of(input))), (int, ())], input
+    )

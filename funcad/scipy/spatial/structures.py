@@ -220,7 +220,7 @@ class KDTree:
         (found,) = self._asked(pairs, [(np.int64, (None, 2))], r)
         if output_type == "ndarray":
             return found
-        return set(map(tuple, _values(found, "query_pairs", 'query_pairs(r, output_type="ndarray")').tolist()))
+        return set(map(tuple, _values(found).tolist()))
 
     def count_neighbors(self, other: Any, r: Any, p: Any = 2.0, weights: Any = None, cumulative: bool = True) -> Any:
         """How many pairs of points of two trees are within each r. It has no derivative; weights must not be traced."""
@@ -247,7 +247,7 @@ class KDTree:
             return found["i"].astype(np.int64), found["j"].astype(np.int64)
 
         places = self._asked_beside(find, [(np.int64, (None,))] * 2, other, max_distance)
-        i, j = [_values(v, "sparse_distance_matrix", "query_ball_tree(other, r)") for v in places]
+        i, j = [_values(v) for v in places]
         distances = self._distances(fnp.asarray(self.data)[i], fnp.asarray(other.data)[j], p)
         if output_type == "dict":
             return {(int(a), int(b)): distances[k] for k, (a, b) in enumerate(zip(i, j))}
@@ -278,13 +278,11 @@ def tree_of(tree: Any) -> KDTree:
     return tree if isinstance(tree, KDTree) else KDTree.of(tree)
 
 
-def _values(found: Any, name: str, instead: str) -> np.ndarray:
-    if type(found) is not np.ndarray:
-        raise TracerArrayConversionError(
-            f"KDTree.{name}: the indices that it gives have no values here, inside jit or vmap, so they can be no keys.\n"
-            f"Remedy: write {instead}, which gives arrays."
-        )
-    return found
+def _values(found: Any) -> np.ndarray:
+    """Indices that are keys: their values, asked one by one where there is only a trace."""
+    if type(found) is np.ndarray:
+        return found
+    return np.array([int(i) for i in found.reshape(-1)], np.int64).reshape(found.shape)
 
 
 # ---------------------------------------------------------------- hulls and triangulations

@@ -1,18 +1,18 @@
-"""Running a scan, a step at a time in Python: the reference, and what engines fall back on.
+"""Running a loop, a step at a time in Python: the reference, and what engines fall back on.
 
 Traps: rows of stacks that a later write of the user's could reach are copied; with `unroll` the remainder runs step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.backends.engines import program_of
+from funcad.backends.engines import LONG_LOOP, program_of
 from funcad.backends.interpreter import Program, program_of_turns
-from funcad.control.call import memoised_on_body, stacked
+from funcad.control.call import memoised_on_body, stacked, strip_literal
 from funcad.host import progress
 from funcad.host.locks import root_of
 from funcad.ir.aval import Stack, StackAval
@@ -106,3 +106,30 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
 def _write(ys: list, values: Sequence[Any], i: int, roots: set) -> None:
     for y, value in zip(ys, values):
         y[i] = own_entry(value, roots) if type(y) is Stack else value
+
+
+def while_in_python(args: Sequence[Any], loop: Loop, compiled: Callable[[list[Any]], Any]) -> list:
+    """The loop, a turn at a time; after some turns it is long enough for a program, which goes on from there."""
+    assert loop.cond is not None
+    most = LONG_LOOP // (1 + len(loop.body.equations) + len(loop.cond.equations))
+    cond_consts, consts, carry, _ = loop.parts(args)
+    test, step = program_of(loop.cond), program_of_turns(loop, carry) or program_of(loop.body)
+    n_carry = len(carry)
+    stacks = [Stack([], StackAval(strip_literal(o.aval))) for o in loop.body.outputs[n_carry:]]
+    roots = roots_of(args) if stacks else set()
+    count = 0
+    with progress.counted(step.run, lambda: f"while_loop{step.where()}") as run:
+        while test.run([*cond_consts, *carry])[0]:
+            outs = run([*consts, *carry])
+            carry = outs[:n_carry]
+            count += 1
+            for stack, value in zip(stacks, outs[n_carry:]):
+                stack.append(own_entry(value, roots))
+            if count == most:
+                rest = compiled([*cond_consts, *consts, *carry])
+                if rest is not None:
+                    more, *carry = rest
+                    for stack, others in zip(stacks, carry[n_carry:]):
+                        stack.extend(others)
+                    return [np.int64(count + more), *carry[:n_carry], *stacks]
+    return [np.int64(count), *carry, *stacks]
