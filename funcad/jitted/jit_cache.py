@@ -27,6 +27,7 @@ import numpy as np
 from funcad.configuration import config
 from funcad.control.call import forget_interned
 from funcad.errors import FuncadError
+from funcad.host.where import state
 from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.account import Account
 from funcad.memo import CacheLine, after_switch, further, line_of, weak_table
@@ -98,7 +99,8 @@ class Writes:
                 outs = flat(*leaves)
             except BaseException as error:
                 self.some = any([x.atom is not atom for x, (_, atom) in zip(leaves, before)])
-                if self.some and isinstance(error, Exception) and not isinstance(error, FuncadError):
+                again = state.running is not None and state.running.missed is not None  # it starts again
+                if self.some and isinstance(error, Exception) and not isinstance(error, FuncadError) and not again:
                     raise Raised(error) from error
                 raise
             self.written = [i for i, x in enumerate(leaves) if (x.owner, x.atom) != before[i]]

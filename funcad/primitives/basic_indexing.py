@@ -564,7 +564,7 @@ def _common_index(indices: tuple, shape: tuple) -> tuple | None:
 def _place_sum_impl(xp: Any, *xs: Any, indices: tuple, shape: tuple) -> Any:
     dtype = xs[0].dtype
     out = xp.zeros(shape, dtype)
-    common = _common_index(indices, shape) if dtype_kind(dtype) in "fc" else None
+    common = _common_index(indices, shape) if dtype.kind in "fcV" else None  # V: bfloat16
     if common is not None:  # elsewhere some term adds a zero, so that -0.0 becomes 0.0; here none does
         out[common] = complex(-0.0, -0.0) if dtype.kind == "c" else -0.0
     for x, index in zip(xs, indices):

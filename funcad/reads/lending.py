@@ -62,7 +62,7 @@ def _shares(x: Any, out: np.ndarray) -> bool:
         return x.owner is PLAIN and np.may_share_memory(x.primal, out)
     if is_a(x, np.ndarray):
         return np.may_share_memory(x, out)
-    return kind in _MEMORY or hasattr(x, "__array__") and not is_a(x, np.generic)  # who knows
+    return kind in _MEMORY or hasattr(x, "__array__") and not is_a(x, (np.generic, type))  # who knows; a type is a dtype
 
 
 def library_of(f: Any) -> str:
@@ -159,7 +159,7 @@ def call_lending(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A library's function or method; what it makes is lent."""
     owner, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
     if name == "shuffle" and len(args) == 1 and type(args[0]) is Tracer and not kwargs:
-        if hasattr(owner, "permutation"):  # of a generator: by the same steps
+        if hasattr(owner, "permutation") and tracing.door_of(f) is f:  # of a generator: by the same steps
             args[0][...] = args[0][f.__self__.permutation(len(args[0]))]
             return None
     if name == "astype" and type(owner) is np.ndarray and owner.dtype == object and Tracer in map(type, owner.flat):

@@ -1,5 +1,10 @@
 """`jit(f)` writes into the arrays that it is given, as f does."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -173,3 +178,19 @@ def test_arguments_that_are_not_differentiated_may_not_share_what_is_written():
         separate = grad(lambda a, b: (add_and_double(a, b) * b).sum(), argnums=i)(x[:3].copy(), x[1:].copy())
         np.testing.assert_array_equal(separate, 2 * x[1:] if i == 0 else 2 * x[:3] + 4 * x[1:])
     assert x.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_an_array_by_the_type_after_a_write_of_an_argument(tmp_path: Path):
+    """The door of np.ndarray hangs once it was needed: in a process of its own nobody has needed it before."""
+    (tmp_path / "program.py").write_text(
+        "import warnings, numpy as np, funcad\nwarnings.simplefilter('error')\n"
+        "def f(p, n):\n    p += 1.0\n    k = np.ndarray(n)\n    k[0] = np.sum(p)\n    k[1:] = 2.0\n    return k\n"
+        "jitted = funcad.jit(f, static_argnums=1)\n"
+        "print([jitted(np.ones(3), 2).tolist() for _ in range(3)])\n"
+    )
+    folder = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == str([[6.0, 2.0]] * 3), done.stderr

@@ -574,3 +574,25 @@ def test_functions_that_never_write_into_such_arrays_are_not_rewritten() -> None
 
     grad(f)(X)
     assert seen == [f.__code__]
+
+
+def test_a_dtype_is_no_memory() -> None:
+    def f(x: Any) -> Any:
+        z = np.zeros(3, dtype=np.complex128)
+        for k in range(2):
+            if x[k] > 0.7:
+                np.add(z, x, z)
+        return z.real
+
+    assert vmap(lambda x: f(x.copy()))(ROWS) == pytest.approx(np.array([f(x) for x in ROWS]))
+
+
+@pytest.mark.parametrize("positions", [np.arange(3), np.arange(3.0)], ids=["whole", "real"])
+def test_a_seeded_shuffle_in_each_lane(positions: np.ndarray) -> None:
+    def f(x: Any) -> Any:
+        np.random.seed(0)
+        i = np.array(positions)
+        np.random.shuffle(i)
+        return x * i
+
+    assert vmap(f)(ROWS) == pytest.approx(np.array([f(x) for x in ROWS]))

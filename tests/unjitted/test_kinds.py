@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad import grad, jvp, value_and_grad, vjp, vmap
+from funcad import grad, hessian, jvp, value_and_grad, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.nn import clamp
 from funcad.unjitted.kinds import kinds
@@ -196,3 +196,15 @@ def test_constants_of_a_rule_are_kept_by_the_kind(joined: Any, monkeypatch: pyte
     x = np.array([1.0, 2.0, 3.0])
     np.testing.assert_array_equal(grad(lambda x: np.sum(joined([*others, x, *others])))(x), np.ones(3))
     assert kept == []
+
+
+def test_the_second_derivative_of_an_operation_with_one_operand_twice():
+    """Of `k[i, i]` the pull keeps both indices, which are one; the tangent program knows the operand once."""
+
+    def f(x: Any) -> Any:
+        k = np.array(np.ones((2, 2)) + np.eye(2))
+        k[np.diag_indices(2)] += x[0]
+        k[0, 1] = x[1]
+        return np.linalg.det(k)
+
+    np.testing.assert_allclose(hessian(f)(np.array([3.0, 1.0])), [[2.0, 0.0], [0.0, 0.0]], atol=1e-12)

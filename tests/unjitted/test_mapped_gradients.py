@@ -303,3 +303,17 @@ def test_the_cost_of_a_small_one(no_doors, monkeypatch):
         finally:
             sys.setprofile(None)
         assert len(calls) <= 60
+
+
+def test_products_with_a_number_of_the_lane_lie_as_numpys():
+    """Where the order of memory is asked for (`copy`), after products of a lane's number and an array, one behind the other."""
+
+    def f(x):
+        for _ in range(3):
+            x = np.prod(x[:3]) * x
+        x = x.copy()
+        x[::2] += 0.5
+        return np.sum(np.sin(x))
+
+    rows = np.linspace(0.5, 1.2, 15).reshape(3, 5)
+    np.testing.assert_allclose(fc.vmap(fc.grad(f))(rows), [fc.grad(f)(x) for x in rows], rtol=1e-12)

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad import errors, grad, jit, jvp, vmap
+from funcad import grad, jit, jvp, vmap
 from tests.whole.programs_of_science import PROGRAMS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 # where only values say how many numbers there are; the messages say what to write. Here jit traces at the first call; where an
 # un-jitted call came before, it warns and runs un-jitted.
 REFUSED: dict[tuple[str, str], Any] = {
-    ("pairs", "jit"): errors.TracerArrayConversionError,
     ("ivp", "jit"): NotImplementedError,
     ("ivp", "vmap"): NotImplementedError,
 }
