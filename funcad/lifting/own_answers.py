@@ -36,7 +36,7 @@ scipy.stats: alexandergovern ansari bartlett boxcox boxcox_llf brunnermunzel chi
     wasserstein_distance wilcoxon yeojohnson yeojohnson_llf zmap zscore
 scipy.signal: bilinear chirp coherence cspline1d czt decimate deconvolve freqs freqz_zpk gausspulse hilbert2 lp2hp lp2lp lsim
     normalize periodogram qspline1d residue sawtooth sweep_poly tf2sos tf2ss tf2zpk vectorstrength welch wiener zoom_fft zpk2tf
-scipy.integrate: cumulative_trapezoid romb
+scipy.integrate: romb
 scipy.spatial: distance_matrix
 scipy.linalg: cdf2rdf diagsvd expm_cond fiedler matmul_toeplitz subspace_angles
 scipy.special: assoc_laguerre diric

@@ -81,6 +81,8 @@ def array(
     >>> float(funcad.grad(lambda x: funcad.numpy.array([x, 2.0 * x]).sum())(1.0))
     3.0
     """
+    if type(copy) is np._CopyMode:  # array_api_compat, which SciPy and scikit-learn carry with them, says it so
+        copy = None if copy is np._CopyMode.IF_NEEDED else bool(copy)
     if not is_traced((object,)):
         xp = library(device, like)
         if xp is np and device_in_use():
@@ -90,8 +92,6 @@ def array(
             return make(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         made = xp.array(object, dtype=dtype) if copy else xp.asarray(object, dtype=dtype)
         return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin > made.ndim else made
-    if type(copy) is np._CopyMode:  # array_api_compat, which SciPy and scikit-learn carry with them, says it so
-        copy = None if copy is np._CopyMode.IF_NEEDED else bool(copy)
     x = _array_of_lists(object)
     x = x if dtype is None else convert(x, np.dtype(dtype))
     order = order_of(order, "CFAK", "K")

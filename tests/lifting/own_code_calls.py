@@ -149,7 +149,6 @@ CALLS: dict[str, str] = {
         lp2hp(b, a)
     """,
     "scipy.integrate": """
-        cumulative_trapezoid(x)
         romb(big[:17])
     """,
     "scipy.spatial": """

@@ -14,13 +14,13 @@ from funcad.scipy.door import by_own_code as _by_own_code
 from funcad.scipy.integrate.initial_values import solve_bvp as solve_bvp, solve_ivp as solve_ivp
 from funcad.scipy.integrate.ode import odeint as odeint
 from funcad.scipy.integrate.quadrature import (
-    cumulative_simpson as cumulative_simpson, dblquad as dblquad,
+    cumulative_simpson as cumulative_simpson, cumulative_trapezoid as cumulative_trapezoid, dblquad as dblquad,
     fixed_quad as fixed_quad, nquad as nquad, quad as quad, quad_vec as quad_vec, simpson as simpson,
     tplquad as tplquad, trapezoid as trapezoid,
 )  # fmt: skip
 # isort: on
 
-cumulative_trapezoid, romb = _by_own_code("integrate.cumulative_trapezoid"), _by_own_code("integrate.romb")
+romb = _by_own_code("integrate.romb")
 
 __all__ = [
     "cumulative_simpson",

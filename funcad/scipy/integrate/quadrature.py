@@ -409,6 +409,17 @@ def _with_initial(result: Any, initial: Any, axis: int, rank: int) -> Any:
     return move(result, rank - 1, axis)
 
 
+@implements("integrate.cumulative_trapezoid", lift=True)
+def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
+    y, axis, rank = _lines(y, axis)
+    if not shape_of(y)[-1]:
+        raise ValueError("At least one point is required along `axis`.")
+    if initial is not None and initial != 0:
+        raise ValueError("`initial` must be `None` or `0`.")
+    parts = _steps(x, dx, y, axis, rank) * (y[..., 1:] + y[..., :-1]) / 2.0
+    return _with_initial(np.cumsum(parts, axis=-1), initial, axis, rank)
+
+
 @implements("integrate.simpson", lift=True)
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """`scipy.integrate.simpson`: with an even number of samples the last interval has a rule of its own."""
