@@ -83,10 +83,10 @@ checked = Primitive(
 
 
 def _round_impl(xp: Any, x: Any, *, digits: int) -> Any:
-    if type(x) is float or type(x) is np.float64:
-        return round(float(x), digits)
+    if type(x) is float:
+        return round(x, digits)
     host = x if xp is np else x.get()
-    return xp.asarray([round(v, digits) for v in host.ravel().tolist()], x.dtype).reshape(x.shape)
+    return xp.asarray([round(v, digits) for v in host.ravel().tolist()], x.dtype).reshape(x.shape)[()]
 
 
 # Python's `round(x, digits)`, the float nearest to the decimal number, where np.round multiplies, rounds and divides
