@@ -65,6 +65,8 @@ def test_derivatives_in_all_parameters(name: str) -> None:
         for i, value in enumerate(at):
             if name in WHOLE and i < len(shapes) and value.is_integer():
                 continue
+            if (name, what) == ("levy_stable", "entropy"):  # SciPy's own raises: NumPy makes no scalars of arrays of rank 1
+                continue
 
             def f(x: Any, i: int = i, asked: Any = asked) -> Any:
                 return asked(family(*[x if j == i else v for j, v in enumerate(at)]))
