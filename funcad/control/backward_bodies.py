@@ -293,6 +293,16 @@ def _backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked:
     return _BackwardBody(body, [*more, *captured], used, by_const, by_x)
 
 
+def _apart(loop: Loop, cts: Sequence[Any], args: Sequence[Any], linear: tuple[bool, ...]) -> tuple[Any, ...]:
+    """(which consts and xs are linear, avals of linear consts, known consts, known xs, these and the cotangents there are)."""
+    const_flags, _, xs_flags = loop.split(linear)
+    consts, _, xs = loop.split(args)
+    known_consts = [c for c, f in zip(consts, const_flags) if not f]
+    known_xs = [x for x, f in zip(xs, xs_flags) if not f]
+    avals = [c.aval for c, f in zip(consts, const_flags) if f]
+    return const_flags, xs_flags, avals, known_consts, known_xs, [*known_consts, *known_xs, *[c for c in cts if c is not None]]
+
+
 def masked_backward(
     loop: Loop,
     cts: Sequence[Any],
@@ -307,12 +317,7 @@ def masked_backward(
     masked = tuple([m is not None for m in masks])
     wanted = tuple([int(w > 0) for w in wanted])
     body, n_carry = _backward_body(loop, linear, nonzero, masked, wanted), loop.n_carry
-    const_flags, _, xs_flags = loop.split(linear)
-    consts, _, xs = loop.split(args)
-    known_consts = [c for c, f in zip(consts, const_flags) if not f]
-    known_xs = [x for x, f in zip(xs, xs_flags) if not f]
-    values = [*known_consts, *known_xs, *[ct for ct in cts if ct is not None]]
-    linear_consts = [c.aval for c, f in zip(consts, const_flags) if f]
+    const_flags, xs_flags, linear_consts, known_consts, known_xs, values = _apart(loop, cts, args, linear)
     sums = [zero_value(a) for a, r in zip(linear_consts, body.consts) if r is not None]
     sum_masks = [zero_value(bools_aval(a)) for a, r in zip(linear_consts, body.consts) if r]
     start, start_masks = [], []
@@ -349,12 +354,7 @@ def transpose_linear(
     if masks_itself(loop, cts, linear):
         return [clean(*p) for p in masked_backward(loop, cts, [None] * len(cts), [0] * len(args), args, linear, run)]
     body = backward_body(loop, linear, tuple([ct is not None for ct in cts]))
-    const_flags, _, xs_flags = loop.split(linear)
-    consts, _, xs = loop.split(args)
-    known_consts = [c for c, f in zip(consts, const_flags) if not f]
-    known_xs = [x for x, f in zip(xs, xs_flags) if not f]
-    values = [*known_consts, *known_xs, *[ct for ct in cts if ct is not None]]
-    linear_consts = [c.aval for c, f in zip(consts, const_flags) if f]
+    const_flags, xs_flags, linear_consts, known_consts, known_xs, values = _apart(loop, cts, args, linear)
     sums = zeros_near([a for a, z in zip(linear_consts, body.consts) if z], values)
     carry_zeros = zeros_near([strip_literal(o.aval) for o in loop.body.outputs[: loop.n_carry]], values)
     start = [z if ct is None else ct for ct, z, used in zip(cts, carry_zeros, body.carry) if used]
