@@ -2,6 +2,9 @@
 
 Time is the processor's. `turns`: guards of the path that is measured. The row of paths that never repeat is of calls with new
 arguments each time, after the first 20,000; its un-jitted column is the function itself.
+
+The second table is of gradients with more and more questions, along one path or three in turn: what 25 calls have cost for each
+question by the account's count, on which a quiet and a crowded machine agree, and the last five calls beside un-jitted ones.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy
 
 import funcad
 from benchmarks.harness import interleaved, markdown, peer, versions
+from funcad.jitted.account import COSTS
 
 Function = Callable[[Any], Any]
 
@@ -102,6 +106,43 @@ def never_repeating(rounds: int) -> dict[str, float]:
     return {name: seconds / 1000 for name, seconds in found.items()}
 
 
+COUNTS = (56, 64, 65, 120, 128, 129, 140, 256, 257)
+CALLS = 25
+
+
+def asking(n: int) -> Function:
+    """A function with n questions."""
+
+    def f(x: Any) -> Any:
+        s, turns = x[0], 0
+        for i in range(n):
+            if s < 1.0:
+                s, turns = s + numpy.sin(x[i]), turns + 1
+                continue
+            s = s * 0.5 - numpy.cos(x[i])
+        return s * turns
+
+    return f
+
+
+def growing(n: int, period: int) -> list[str]:
+    """A gradient with n questions whose paths come again after so many calls: what its calls cost."""
+    f = funcad.grad(asking(n))
+    j, jitted, plain = funcad.jit(f), [], []
+    for k in range(CALLS):
+        x = numpy.random.default_rng(k % period).normal(size=COUNTS[-1])
+        start = time.process_time()
+        f(x)
+        between = time.process_time()
+        j(x)
+        plain.append(between - start)
+        jitted.append(time.process_time() - between)
+    cost = j.cost()
+    counted = [microseconds((cost.recording - COSTS["first recording"]) / n), microseconds(cost.compiling / n)]
+    last = numpy.median(jitted[-5:]) / numpy.median(plain[-5:])
+    return [str(n), str(period), microseconds(float(numpy.median(plain)) / n), *counted, f"{last:.2f}"]
+
+
 def microseconds(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds * 1e6:.3g} us"
 
@@ -121,7 +162,9 @@ def main() -> None:
     own = [microseconds(times[k]) for k in ("jit", "un-jitted")]
     lines.append(["paths that never repeat", "20", *own, "", "", "", ""])
     print(versions())
-    print(markdown(lines))
+    print(markdown(lines), "\n")
+    header = ["questions", "paths", "un-jitted, each", "recording, each", "compiling, each", "last / un-jitted"]
+    print(markdown([header, *[growing(n, period) for period in (1, 3) for n in COUNTS]]))
 
 
 if __name__ == "__main__":

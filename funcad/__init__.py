@@ -26,6 +26,7 @@ try:
     # isort: on
 
     _importlib.import_module("funcad.doors")  # which makes itself known to those who open traces
+    _importlib.import_module("funcad.numpy.linear")  # which most first gradients of arrays need, for np.dot
 finally:
     if _collects:
         if not _gc.get_freeze_count():  # together: what there is counts as old, without a look at it

@@ -13,7 +13,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])  # what a decorator gives back with the signature that it was given
 
 # -- what a module shows to `dir`, and what docstrings of many functions say
 
@@ -31,6 +33,16 @@ def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[]
         return sorted({*names.get("__all__", own), *more})
 
     return __dir__
+
+
+def named_as(call: Function, function: Any) -> Function:
+    """What `functools.wraps` makes of a function that stands for another one, but for annotations, at a fifth of the time."""
+    if function.__dict__:
+        call.__dict__.update(function.__dict__)
+    own: Any = call
+    own.__name__, own.__qualname__, own.__doc__ = function.__name__, function.__qualname__, function.__doc__
+    own.__module__, own.__wrapped__ = function.__module__, function
+    return call
 
 
 # -- what few calls need: modules that are loaded with them, not by `import funcad`
@@ -78,6 +90,9 @@ else:
         lambda cls, a, b, c, d, e, f: _new(cls, (a, b, c, d, e, f)),
         lambda cls, a, b, c, d, e, f, g: _new(cls, (a, b, c, d, e, f, g)),
         lambda cls, a, b, c, d, e, f, g, h: _new(cls, (a, b, c, d, e, f, g, h)),
+        lambda cls, a, b, c, d, e, f, g, h, i: _new(cls, (a, b, c, d, e, f, g, h, i)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j: _new(cls, (a, b, c, d, e, f, g, h, i, j)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k: _new(cls, (a, b, c, d, e, f, g, h, i, j, k)),
     ]
 
     class _Tuple(tuple):

@@ -19,14 +19,13 @@ import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache, partial, wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from funcad.configuration import NamedTuple, config, listeners
+from funcad.configuration import Function, NamedTuple, config, listeners
 from funcad.errors import CacheAuditError
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Same = Callable[[Any, Any], bool] | None
 _NONE: Any = object()
 

@@ -29,7 +29,6 @@ NOT_MEMOS = {  # (file, name): what it is
     ("backends/native/shared_functions.py", "_WRITTEN"): "registered at import",
     ("backends/native/shared_functions.py", "_FOUND"): "registered at import",
     ("configuration.py", "listeners"): "registered at import",
-    ("api/split_batch.py", "_apart"): "counts down",
     ("api/border.py", "_makers"): "registered at import",
     ("autograd/vspaces.py", "mappings"): "registered by users",
     ("doors/codes.py", "_originals"): "what was put in the place of what",

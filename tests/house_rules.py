@@ -37,6 +37,7 @@ SHOWN = {
     "scipy/constants.py",
     "scipy/fft.py",
     "scipy/sparse/linalg.py",
+    "scipy/sparse/csgraph.py",
     "scipy/spatial/distance.py",
     "scipy/spatial/transform.py",
     "testing.py",

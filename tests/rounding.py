@@ -226,7 +226,8 @@ def noisy(jaxpr: Jaxpr, carry: Sequence[Any] = ()) -> tuple[Jaxpr, bool]:
     any_noise = False
     for e in jaxpr.equations:
         if kind_of(e) is not None:
-            n_carry = e.params["loop"].n_carry if kind_of(e) == "scan" else 0
+            counted = kind_of(e) == "loop" and e.params["loop"].cond is None
+            n_carry = e.params["loop"].n_carry if counted else 0
             inner: list[bool] = []
 
             def change(j: Jaxpr, n: int = n_carry, inner: list[bool] = inner) -> Jaxpr:

@@ -77,7 +77,7 @@ OTHER = 17  # further modules directly under funcad/: users of everything below
 # modules whose names are those of NumPy, SciPy, JAX or autograd; all other file names are unique
 PUBLIC = {
     "core", "fft", "integrate", "lax", "linalg", "numpy", "optimizers", "random", "signal", "special", "stats", "test_util",
-    "tracer", "__init__", "lapack", "tree_util",
+    "tracer", "__init__", "lapack", "tree_util", "extend",
 }  # fmt: skip
 LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "ml_dtypes", "mpi4py"}  # heavy or optional: in functions, each behind one door
 NAMED = {  # the other imports inside functions, with their reasons

@@ -20,14 +20,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from funcad.configuration import OnDemand, nearest
+from funcad.configuration import Function, OnDemand, nearest
 from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.conversions import begins_lending, lends_all
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import NUMBERS, is_a, ordinary
 from funcad.host.where import for_user, interrupted, state, tracing
-from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, Function, aval_of, is_inexact, said
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, said
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers

@@ -235,7 +235,7 @@ class Gradient(Remade):
             if at is not None and at < len(args):
                 x = args[at]
                 if state.abstract is None:
-                    plain = type(x) in _FLOATS or type(x) is np.ndarray and x.dtype in _REAL
+                    plain = type(x) in _FLOATS or type(x) in (np.ndarray, Tracer) and x.dtype in _REAL
                 else:  # lanes of an un-jitted vmap
                     lane = type(x) is Tracer and x.owner is state.abstract and getattr(x.owner.recorder, "of_lanes", False)
                     plain = lane and x.atom.aval.dtype in _REAL

@@ -34,6 +34,7 @@ from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.memo import table
 from funcad.primitives.basic_indexing import basic_index, gather
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_leading, concatenate
@@ -43,14 +44,13 @@ from funcad.writes.plain import lent
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16
 CALLS = 15  # in which few lanes that all went their own way are a loop at once, before they are asked again
-MANY_KINDS = 1024
 LOSS = 0.03  # of what a loop over all lanes costs: what batches may cost without finishing lanes
 
 _NUMBER = tree.structure(0.0)
 _arange = np.arange
 _new: Any = object.__new__
-asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
-_apart: dict[tuple, int] = {}  # few lanes that all went their own way (`_Work._kind`) -> in how many calls they will be a loop
+asking = table("api.asking", "a function's code: it has asked for a value, and is not traced without values again", 4096, None)
+_apart = table("api.apart", "few lanes that all went their own way: in how many calls they will be a loop", 1024, None)
 
 
 class Asked(BaseException):
@@ -103,11 +103,12 @@ def may_split(leaves: Sequence[Any]) -> bool:
 
 def asks(f: Any) -> bool:
     """Is f to run with values at once? What runs inside of such a function does as well: it must do the same each time."""
-    return type(state.abstract) is LaneTrace or bool(asking) and not asking.isdisjoint(marks_of(f))
+    return type(state.abstract) is LaneTrace or bool(asking) and not asking.keys().isdisjoint(marks_of(f))
 
 
 def learn(f: Any) -> None:
-    asking.update(marks_of(f))
+    for mark in marks_of(f):
+        asking.put(mark, True)
 
 
 def run_split(
@@ -247,11 +248,10 @@ class _Work:
         every = _arange(self.size)
         alone = []  # in the end, in their order
         few = self.size <= FEW and self.alone and self.plain
-        if few and _apart and (key := self._kind()) in _apart:
+        if few and _apart and (left := _apart.pop(key := self._kind(), 0)):
             alone.append(every)
-            _apart[key] -= 1
-            if not _apart[key]:
-                del _apart[key]
+            if left > 1:
+                _apart.put(key, left - 1)
         else:
             self.todo = [(0, 0, every, (), 0.0)]
         saved, state.before_effect = state.before_effect, self.meets_effect
@@ -266,9 +266,7 @@ class _Work:
                 elif len(lanes) or not self.size:
                     self._run_together(lanes, log)
             if self.runs and not self.parts and few:
-                if len(_apart) == MANY_KINDS:
-                    _apart.clear()
-                _apart[self._kind()] = CALLS
+                _apart.put(self._kind(), CALLS)
             if alone:
                 self._run_alone(np.sort(np.concatenate(alone)).tolist())
         finally:

@@ -7,12 +7,12 @@ recorded meanwhile is transposed when the pullback is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.configuration import OnDemand
+from funcad.configuration import NamedTuple, OnDemand
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.locks import Locks
 from funcad.ir.aval import Aval, aval_of, is_inexact, said

@@ -67,6 +67,8 @@ def _executor(threads: int) -> Any:
 def parallel(run: Callable[..., Any], count: int, step: int, *args: Any) -> list[Any]:
     """`[run(0, m, *args), run(m, 2 * m, *args), ...]` over `count` items, in threads; shares are multiples of `step`.
 
+    A share that its thread has not begun when the first one is done is done here: on a crowded machine threads get no core.
+
     >>> from funcad.backends.batches import parallel
     >>> sum(parallel(lambda low, high: high - low, 1000, 10))
     1000
@@ -89,12 +91,17 @@ def parallel(run: Callable[..., Any], count: int, step: int, *args: Any) -> list
         futures = [pool.submit(contextvars.copy_context().run, task, bounds[k], bounds[k + 1]) for k in range(1, threads)]
     except RuntimeError:  # the interpreter is shutting down: no new threads
         return [run(0, count, *args)]
+    found: list[Any] = [None] * threads
     try:
-        first = run(bounds[0], bounds[1], *args)
+        found[0] = run(bounds[0], bounds[1], *args)
+        for k, future in enumerate(futures, 1):
+            if future.cancel():
+                found[k] = run(bounds[k], bounds[k + 1], *args)
     finally:
-        for future in futures:  # also if the first share failed: the others write into the caller's arrays
-            future.exception()
-    return [first, *[future.result() for future in futures]]
+        for future in futures:  # also if a share failed: the others write into the caller's arrays
+            if not future.cancel():
+                future.exception()
+    return [found[0], *[found[k] if future.cancelled() else future.result() for k, future in enumerate(futures, 1)]]
 
 
 def _after_fork() -> None:

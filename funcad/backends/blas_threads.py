@@ -29,6 +29,7 @@ import numpy as np
 from funcad.configuration import config, reports
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.memo import table
+from funcad.primitives.reduction import reduce_sum_p
 
 SMALL = 1e4  # nanoseconds up to which OpenBLAS takes one thread anyway
 LARGE = 4e7  # from which on all threads are worth it, though one of them may wait for its core
@@ -199,10 +200,32 @@ def _nanoseconds(equation: Equation) -> tuple[float, bool]:
         return weight * max(PER_PRODUCT * rows * columns * depth, read), min(rows, columns, depth) > 1
     if primitive.name == "conv":  # (G, N, O, ...) of (G, O, C, ...)
         return weight * PER_PRODUCT * (equation.outputs[0].aval.size or 0) * prod(avals[1].shape[2:]), False
+    if by_product(equation):
+        return SMALL + weight * PER_ELEMENT * avals[0].size, False
     if primitive.reduction is not None or primitive.reach is not None or primitive.may_share:
         return 0.0, False
     sides = [sorted(a.shape[-2:]) for a in avals if len(getattr(a, "shape", ())) > 1]  # of decompositions, and their like
     return weight * max([DECOMPOSED * PER_PRODUCT * m * m * n for m, n in sides], default=0.0), False
+
+
+# A sum begins a loop for each row, which takes longer than adding up a short one: a product with ones, by BLAS, takes a tenth.
+SHORT = 64  # terms of a row; of few terms any order of adding up is as good
+LONG = 16_384  # terms of a column beside few others
+
+
+def by_product(equation: Equation) -> bool:
+    """Is it a sum of many short rows, or of columns of which few lie beside each other?"""
+    if equation.primitive is not reduce_sum_p or len(equation.params["axes"]) != 1:
+        return False
+    aval = equation.inputs[0].aval
+    (axis,), shape = equation.params["axes"], aval.shape
+    if aval.dtype.char not in "fd" or not aval.size:
+        return False
+    if not 1 < len(shape) < 4 or shape[axis] == 1:
+        return False
+    if axis == len(shape) - 1:
+        return bool(shape[axis] <= SHORT)
+    return axis == len(shape) - 2 and bool(shape[-1] <= SHORT) and shape[axis] <= LONG
 
 
 def is_large(equation: Equation) -> bool:

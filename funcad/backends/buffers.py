@@ -23,7 +23,7 @@ import numpy as np
 from funcad.configuration import config
 from funcad.host.locks import private_memory
 
-LARGE = 256 * 1024  # bytes; below, the C library's own allocator is as good
+LARGE = 128 * 1024  # bytes from which on the C library gives memory back to the system, page by page; below, it is as good
 PAGE = 2 * 1024 * 1024  # bytes of a huge page
 HUGE = 3 * PAGE // 2  # from here on blocks are whole huge pages: at most a third more than was asked for
 try:
@@ -145,7 +145,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     if _returned:
         _sort_in()
     block, kept = None, _rounded(size)
-    if _lock.acquire(timeout=1.0):
+    if _lock.acquire(blocking=False) or _lock.acquire(timeout=1.0):
         try:
             blocks = _free.get(kept)
             if blocks:
@@ -165,7 +165,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     watcher = _Root(root, _died)
     watcher.block, watcher.size = block, kept
     _watching[id(watcher)] = watcher
-    return root.view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, root)
 
 
 def pooled_bytes() -> int:

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from funcad.backends import batches, in_place, py_loops, tiles
-from funcad.backends.blas_threads import all_threads, few_threads, is_large
+from funcad.backends.blas_threads import all_threads, by_product, few_threads, is_large
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.interpreter import on
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand, writes_elements, writes_of
 from funcad.backends.text import Block, Writer, compile_text, dtype_text, shape_text, write_scalars
-from funcad.backends.text_rules import Expression, TextCall, broadcasts, text_of, text_on_device
+from funcad.backends.text_rules import Expression, TextCall, broadcasts, repeated, text_of, text_on_device
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
 from funcad.ir.aval import Aval
@@ -142,9 +142,7 @@ def shortened(equations: list[Equation], outputs: Sequence[Any], device: bool = 
             axes = equation.params["axes"]
             params = {"dimension_numbers": ((axes, axes), ((), ()))}
             result[i] = Equation(dot_general_p, square.inputs, params, equation.outputs, equation.source)
-        elif device or len(x.aval.shape) > 2 or x.aval.size > FEW:
-            continue
-        elif _several(x.aval.shape, equation) and _is_array(x, made):
+        elif not device and _is_array(x, made) and (by_product(equation) or _few_terms(x.aval.shape, equation)):
             result[i] = equation._replace(params={**equation.params, "by_product": True})
     return [step for e in result if e is not None for step in ([e] if device else _pooled(e))]
 
@@ -174,9 +172,10 @@ def _pooled(equation: Equation) -> list[Equation]:
     return steps
 
 
-def _several(shape: tuple, reduction: Equation) -> bool:
-    """Does each sum have several terms? BLAS does not add a single one, which may be -0.0, to 0.0."""
-    return math.prod([shape[a] for a in reduction.params["axes"]]) > 1
+def _few_terms(shape: tuple, reduction: Equation) -> bool:
+    """Has each sum several terms, and are all not many? BLAS does not add a single one, which may be -0.0, to 0.0."""
+    terms = math.prod([shape[a] for a in reduction.params["axes"]])
+    return len(shape) <= 2 and terms > 1 and math.prod(shape) <= FEW
 
 
 def _is_array(x: Any, made: Callable[[Var], Equation | None]) -> bool:
@@ -190,6 +189,7 @@ def _is_array(x: Any, made: Callable[[Var], Equation | None]) -> bool:
 
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
+STRAIGHT = 16 * 1024  # bytes that are copied more quickly than NumPy sets out along uneven operands, half a microsecond
 _CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
 _SOLVES = ("linear_solve", "root")
 
@@ -210,7 +210,7 @@ class Destination:
 class Frame:
     """Scratch arrays of a loop: `block` is in front of it, `shape` gives the scratch shape of an aval, None if it has none."""
 
-    __slots__ = ("block", "free", "shape", "bytes", "names", "views", "boxes", "full")
+    __slots__ = ("block", "free", "shape", "bytes", "names", "views", "boxes", "full", "fixed")
 
     def __init__(self, block: Block, shape: Callable[[Any], tuple | None] = lambda aval: aval.shape):
         self.block = block
@@ -220,6 +220,7 @@ class Frame:
         self.names: list[tuple[str, tuple, Any]] = []
         self.views: dict[Any, str] = {}  # (scratch array, dtype) -> a view of it as that dtype
         self.full: tuple | None = None  # of a group of rows: the shape of a whole tile
+        self.fixed: set[str] = set()  # texts of what no turn of the loop changes
         self.boxes: dict[tuple[str, np.dtype], str] | None = None  # (scalar, dtype) -> name of the array that holds it
 
 
@@ -258,7 +259,9 @@ class Emission:
         return Value(text, aval, storages, whole, shape)
 
     def alias(self, v: Value) -> Value:
-        return self.value(v.text, v.aval, v.storages, v.whole, v.shape)
+        found = self.value(v.text, v.aval, v.storages, v.whole, v.shape)
+        found.strided = v.strided
+        return found
 
     def literal(self, atom: Literal) -> Value:
         text = self.w.literal(atom.value)
@@ -269,6 +272,8 @@ class Emission:
         if not v.alive:
             return
         v.alive = False
+        if v.copy is not None:
+            self.release(v.copy)
         for s in let_go(v):
             if s.scratch is not None and self.frame is not None:
                 self.frame.free.setdefault(s.key, []).append(s.scratch)
@@ -295,6 +300,9 @@ class Emission:
 
     def lowered(self, jaxpr: Jaxpr) -> list[Equation]:
         return lowered(jaxpr)
+
+    def shortened(self, jaxpr: Jaxpr) -> list[Equation]:
+        return shortened(lowered(jaxpr), jaxpr.outputs, self.w.device)
 
     def unmade_broadcasts(self, equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:
         numbers = in_place.unmade_reshapes(equations, keep) if self.in_loop() and not self.w.device else {}
@@ -337,8 +345,7 @@ class Emission:
 
     def program(self, jaxpr: Jaxpr, inputs: list[Value], rows: dict[Var, list[Destination]] | None = None) -> list[Value]:
         """The lines of a program; gives its outputs. It takes the inputs over: pass aliases. `rows`: values to be stored."""
-        equations = shortened(lowered(jaxpr), jaxpr.outputs, self.w.device)
-        return self.equations(equations, dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
+        return self.equations(self.shortened(jaxpr), dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
 
     def equations(
         self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Destination]]
@@ -446,9 +453,14 @@ class Emission:
         result = (text_on_device if self.w.device else text_of)(self.w, equation, operands)
         if type(result) is Expression and result.shares and equation.outputs[0] in self.copied:
             result = Expression(f"{self.w.np}.array({result.text})", fresh=True)
+        if primitive is broadcast_in_dim and type(result) is Expression and self._is_fixed(operands[0]):
+            made = env[equation.outputs[0]] = self._in_front(equation.outputs[0].aval, result.text)
+            self.store(equation.outputs, {equation.outputs[0]: made}, rows)
+            return
         if result is not None:
             made = env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
-            made.strided = primitive.name == "basic_index" and operands[0].aval.shape[1:] != made.aval.shape[1:]
+            is_part = bool(made.storages) and made.storages == operands[0].storages
+            made.strided = is_part and _lies_apart(equation)
             return
         name = self.w.callee(equation, on(self.w.library, equation))
         text = f"{name}({', '.join([v.text for v in operands])})"
@@ -464,7 +476,8 @@ class Emission:
                 text, fresh = f"{self.w.np}.array({text})", True
             shares = () if fresh else operands
             result = Expression(text, shares, fresh=fresh, whole=fresh)
-            env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
+            made = env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
+            made.strided = primitive is broadcast_in_dim and len(made.shape) > 1 and equation.outputs[0] not in rows
 
     def _overwriting(self, kernel: Any, equation: Equation, operands: list[Value], dying: list[Value]) -> tuple[dict, Any]:
         """Which results the kernel of a group writes over which operands, and the kernel that does."""
@@ -526,7 +539,7 @@ class Emission:
                 if any([s.owned for v in operands if v.aval.shape for s in v.storages]):  # an element is a view on a device
                     result = Expression(f"{result.text}.copy()")
             storages = [Storage(True)] if result.fresh else [s for v in result.shares for s in v.storages]
-            if not aval.shape and aval.weak:
+            if not aval.shape and (aval.weak or result.fresh and not self.w.device):  # a number
                 storages = []
             if not storages and aval.shape:
                 storages = [Storage(False)]
@@ -549,6 +562,7 @@ class Emission:
         quickly = self.depth > 0  # what a call costs before it starts counts in every turn
         if possible and call.elementwise and self.in_loop() and not self.w.device:
             self._box_scalars(call, operands)
+            operands, dying = self._straightened(call, operands, dying, aval)
         if direct is not None:
             if possible:
                 self.w.line(call.text(direct.text, self.positional, quickly))
@@ -587,6 +601,39 @@ class Emission:
                 self.w.line(f"{name} = {self.w.np}.array({v.text}, {dtype_text(self.w, dtype)})")
         return name
 
+    def _straightened(self, call: TextCall, operands: Sequence[Value], dying: Sequence[Value], aval: Aval) -> tuple:
+        """Small operands that broadcast, or whose rows lie apart, are copied: that starts more quickly than a ufunc on them."""
+        for i, v in enumerate(operands):
+            uneven = v.shape and v.aval.shape == aval.shape and (v.shape != v.aval.shape or v.strided)
+            if not uneven or aval.size * v.aval.dtype.itemsize > STRAIGHT or call.args[i] != v.text:
+                continue
+            if v.copy is None:
+                v.copy = self._in_front(v.aval, v.text) if self._is_fixed(v) else self._copy(v)
+            call.args[i] = v.copy.text
+        copies = {v: v.copy for v in operands if v.copy is not None}
+        gone = [c for v, c in copies.items() if v in dying]
+        return [copies.get(v, v) for v in operands], [*dying, *gone]
+
+    def _copy(self, v: Value) -> Value:
+        name, storage = self.scratch(Aval(v.aval.shape, v.aval.dtype))  # type: ignore[misc]
+        self.w.line(f"{name}[...] = {v.text}")
+        return self.value(name, v.aval, [storage], whole=True)
+
+    def _in_front(self, aval: Any, text: str) -> Value:
+        """What no turn changes, made once in front of the loop, as an array of its own."""
+        name = self.frame.views.get((text, aval))
+        if name is None:
+            free, self.frame.free = self.frame.free, {}  # memory that no other line writes
+            name, _ = self.scratch(aval, aval.shape)  # type: ignore[misc]
+            self.frame.free = free
+            self.frame.views[text, aval] = name
+            with self.w.within(self.frame.block):
+                self.w.line(f"{name}[...] = {text}")
+        return self.value(name, aval, [Storage(False)])
+
+    def _is_fixed(self, v: Value) -> bool:
+        return self.frame is not None and v.text in self.frame.fixed
+
     def _box_scalars(self, call: TextCall, operands: Sequence[Value]) -> None:
         """Scalars that no turn of the loop changes become arrays before it: a ufunc would turn them into arrays each time."""
         (dtype, *others) = {v.aval.dtype for v in operands if v.aval.shape or not v.aval.weak}
@@ -613,6 +660,11 @@ class Emission:
             return self.value(x.text, aval, x.storages, shape=shape)
         axes = equation.params["axes"]
         full = equation.params["shape"]
+        made = repeated(x, full, axes) if self.w.np == "np" else None
+        if made is not None:
+            name = self.w.name()
+            self.w.line(f"{name} = {made.text}")
+            return self.value(name, aval, [Storage(True)], whole=True)
         first = len(full) - len(shape)
         if not [n for n in x.aval.shape if n == 1]:
             index = ", ".join([":" if i in axes else "None" for i in range(first, len(full))])
@@ -622,6 +674,12 @@ class Emission:
         name = self.w.name()
         self.w.line(f"{name} = {text}")
         return self.value(name, aval, x.storages, shape=shape)
+
+
+def _lies_apart(equation: Equation) -> bool:
+    """Is it a part of an array of which not all axes behind the first are whole?"""
+    shape, part = equation.inputs[0].aval.shape, equation.outputs[0].aval.shape
+    return equation.primitive is basic_index_p and len(part) > 1 and shape[1 - len(part) :] != part[1:]
 
 
 def unmade_broadcasts(equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:

@@ -147,8 +147,8 @@ class EngineProgram(Program):
             account.called()
         return True
 
-    def may_compile(self, account: Any) -> bool:
-        """Does an account allow it? First what passes take is spent, which tells what the rest will take.
+    def may_compile(self, account: Any, times: float = 1.0) -> bool:
+        """Does an account allow it? First what passes take is spent, which tells what the rest, so many times over, will take.
 
         Where the text of other sizes fits, nothing else is looked at.
         """
@@ -158,7 +158,7 @@ class EngineProgram(Program):
             if not account.passes(len(self.jaxpr.equations)):
                 return False
             account.passed(sum(self.extent))
-        return account.compiles(*self.extent)  # type: ignore[no-any-return]
+        return account.compiles(*self.extent, times)  # type: ignore[no-any-return]
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -214,7 +214,7 @@ class EngineProgram(Program):
         else:
             member = self._place()
             made["compiled"] += 1
-            self.long = estimate(self.jaxpr) > LONG_RUN
+            self.long = estimate(self.optimized) > LONG_RUN
             if self._is_native_at_once():
                 if not self._whole():
                     self._in_groups()
@@ -259,10 +259,11 @@ class EngineProgram(Program):
         """How many runs native code can wait for, so that what is lost by then is about what compiling costs."""
         if estimate(self.jaxpr) < AT_ONCE:
             return TIER_UP_RUNS
-        work = _later("native.program_cost").work_of(self.jaxpr)
+        cost = _later("native.program_cost")
+        work = cost.work_of(self.jaxpr)
         if work.nanoseconds > work.outside:  # loops are far slower in Python
             return 0
-        runs = int(TIER_UP_RUNS * min(1.0, _later("native.program").WORK / max(work.outside, 1.0)))
+        runs = int(TIER_UP_RUNS * min(1.0, cost.LEAST / max(work.outside, 1.0)))
         return runs if runs >= FEW_RUNS else 0
 
     def _in_groups(self) -> None:

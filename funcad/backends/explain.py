@@ -22,6 +22,7 @@ from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, rolled_p
 from funcad.show.compile_log import html_table
+from funcad.show.pretty import shown_as
 
 WIDTH = 150  # of a line that names the operations of a group
 
@@ -122,10 +123,10 @@ class Explanation:
                 self.groups.append(found)
                 continue
             why = _why(equation, device=self.engine in ("cupy", "cuda"))
-            self.alone.append({"operation": equation.primitive.name, "line": _line(equation), "why": why, "inside": inside})
+            self.alone.append({"operation": shown_as(equation), "line": _line(equation), "why": why, "inside": inside})
             length = getattr(equation.params.get("loop"), "length", 1)
             for sub in subjaxprs(equation.params):
-                self._walk(sub, program, f"{inside}{equation.primitive.name} > ", turns and length and turns * length)
+                self._walk(sub, program, f"{inside}{shown_as(equation)} > ", turns and length and turns * length)
 
     def _why_numpy(self) -> str:
         if config.engine == "numpy":
@@ -282,7 +283,7 @@ def _lines(jaxpr: Jaxpr) -> list[str]:
 
 
 def _group(kind: str, shape: tuple | None, jaxpr: Jaxpr, engine: str, inside: str) -> dict[str, Any]:
-    operations = [e.primitive.name for e in jaxpr.equations]
+    operations = [shown_as(e) for e in jaxpr.equations]
     return {
         "kind": kind,
         "shape": shape,
@@ -299,7 +300,7 @@ def _native(jaxpr: Jaxpr, inside: str) -> Iterator[dict[str, Any]]:
     yield _group("body" if inside else "whole program", None, jaxpr, "native", inside)
     for equation in jaxpr.equations:
         for sub in subjaxprs(equation.params):
-            yield from _native(sub, f"{inside}{equation.primitive.name} > ")
+            yield from _native(sub, f"{inside}{shown_as(equation)} > ")
 
 
 def _rolled(jaxpr: Jaxpr, inside: str) -> Iterator[str]:
@@ -310,7 +311,7 @@ def _rolled(jaxpr: Jaxpr, inside: str) -> Iterator[str]:
             lines = _lines(loop.body) or [_line(equation)]
             yield f"{inside}{loop.length} turns of {len(loop.body.equations)} equations from {lines[0]}"
         for sub in subjaxprs(equation.params):
-            yield from _rolled(sub, f"{inside}{equation.primitive.name} > ")
+            yield from _rolled(sub, f"{inside}{shown_as(equation)} > ")
 
 
 def _why(equation: Equation, device: bool = False) -> str:

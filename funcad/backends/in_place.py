@@ -20,7 +20,9 @@ from funcad.backends.text import Writer, dtype_text, index_text, shape_text
 from funcad.backends.text_rules import as_array
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.primitives.basic_indexing import basic_add_p, basic_update_p, python_index, scatter_p
+from funcad.primitives.basic_indexing import basic_add_p, basic_update_p, common_index, python_index, scatter_p
+from funcad.primitives.reduction import accumulate_into
+from funcad.primitives.shape import pad_index, pad_p
 
 # -- values put into their places in an array of zeros (`basic_place`, `place_sum`), written piece by piece
 #
@@ -30,6 +32,7 @@ from funcad.primitives.basic_indexing import basic_add_p, basic_update_p, python
 
 
 MOST = 8  # boxes, beyond which the lines take longer than what they save
+CLEARED = 32 * 1024  # bytes that take no longer to clear than three boxes of them
 MANY = 1 << 20  # bytes: zeros for so many come from the system, which clears what is touched, when it is
 
 
@@ -43,7 +46,7 @@ def write_places(e: Any, equation: Equation, operands: list[Value], env: dict, r
     arrays = all([type(v.aval) is Aval and v.shape == v.aval.shape for v in operands])
     boxes = boxes_of(indices, params["shape"]) if arrays else None
     if boxes is None:
-        return False
+        return arrays and name == "place_sum" and _write_sum(e, equation, operands, env, rows)
     wanted = rows.get(var, [])
     direct = bool(wanted) and wanted[0].whole
     aval: Any = var.aval
@@ -51,8 +54,12 @@ def write_places(e: Any, equation: Equation, operands: list[Value], env: dict, r
     sparse = sparse and 8 * sum([v.aval.size for v in operands]) <= aval.size
     target, storage = (wanted[0].text, Storage(False)) if direct else _memory(e, aval, sparse)
     zero = aval.dtype.kind in "fc"
+    idle = [box for box, sources in boxes if not sources]
+    cleared = len(idle) > 2 and aval.size * aval.dtype.itemsize <= CLEARED
+    if cleared:
+        e.w.line(f"{target}[...] = 0")
     for box, sources in boxes:
-        if sparse and not sources:
+        if (sparse or cleared) and not sources:
             continue
         texts = [operands[k].text + (f"[{', '.join(part)}]" if part else "") for k, part in sources]
         if not box or len(box) == len(params["shape"]) and not [part for part in box if ":" in part]:
@@ -62,6 +69,22 @@ def write_places(e: Any, equation: Equation, operands: list[Value], env: dict, r
     for row in wanted[direct:]:
         e.w.line(row.statement(target))
     return True
+
+
+def _write_sum(e: Any, equation: Equation, operands: list[Value], env: dict, rows: dict) -> bool:
+    """As the primitive does it: zeros, to which the arrays are added in turn."""
+    (var,), params = equation.outputs, equation.params
+    aval: Any = var.aval
+    if e.frame is None or not aval.shape or aval.dtype.kind not in "iuf":
+        return False
+    found = _target(e, var, rows)
+    e.w.line(f"{found.text}[...] = 0")
+    common = common_index(params["indices"], params["shape"]) if aval.dtype.kind == "f" else None
+    if common is not None:
+        e.w.line(f"{found.text}[{index_text(common)}] = -0.0")
+    for v, index in zip(operands, params["indices"]):
+        e.w.line(f"{found.text}[{index_text(python_index(index))}] += {v.text}")
+    return _written(e, var, found, env, rows)
 
 
 def _memory(e: Any, aval: Aval, zeros: bool) -> tuple[str, Storage]:
@@ -214,10 +237,15 @@ def _statement(w: Writer, equation: Equation, target: str, others: list[str]) ->
 def _select(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     var, (mask, chosen, other) = equation.outputs[0], operands
     aval: Any = var.aval
+    others = [v for v in (chosen, other) if v.aval.dtype != aval.dtype and not v.aval.weak]
+    if not mask.shape and not others:
+        found = _target(e, var, rows)
+        e.w.line(f"{found.text}[...] = {chosen.text} if {mask.text} else {other.text}")
+        return _written(e, var, found, env, rows)
     large = aval.size * aval.dtype.itemsize > SMALL
     if large or mask.shape != aval.shape or chosen.shape not in ((), aval.shape):
         return _masked(e, equation, operands, env, dying, rows)
-    if any([v.aval.dtype != aval.dtype and not v.aval.weak for v in (chosen, other)]):
+    if others:
         return _masked(e, equation, operands, env, dying, rows)
     found = _target(e, var, rows, writable_operand([other], dying, aval))
     if found.text != other.text:
@@ -258,8 +286,8 @@ def _concatenate(e: Any, equation: Equation, operands: list[Value], env: dict, d
 
 
 def _place(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
-    var, (x,) = equation.outputs[0], operands
-    index = python_index(equation.params["index"])
+    var, (x,), params = equation.outputs[0], operands, equation.params
+    index = pad_index(x.aval.shape, **params) if equation.primitive is pad_p else python_index(params["index"])
     if x.aval.dtype != var.aval.dtype or x.shape != x.aval.shape:
         return False
     found = _target(e, var, rows)
@@ -268,5 +296,31 @@ def _place(e: Any, equation: Equation, operands: list[Value], env: dict, dying: 
     return _written(e, var, found, env, rows)
 
 
-_ANYWHERE = {"select": _masked}
-_IN_LOOPS = {"select": _select, "concatenate": _concatenate, "basic_place": _place}
+def _roll(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    var, (x,), shift = equation.outputs[0], operands, equation.params["shift"]
+    if x.shape != x.aval.shape:
+        return False
+    found, before = _target(e, var, rows), ":, " * equation.params["axis"]
+    e.w.line(f"{found.text}[{before}{shift}:] = {x.text}[{before}:{-shift}]")
+    e.w.line(f"{found.text}[{before}:{shift}] = {x.text}[{before}{-shift}:]")
+    return _written(e, var, found, env, rows)
+
+
+def _accumulated(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    var, (x,), axis = equation.outputs[0], operands, equation.params["axis"]
+    if e.w.np != "np" or x.shape != x.aval.shape or x.aval.dtype.kind not in "fc":
+        return False
+    wanted = rows.get(var, [])
+    direct = bool(wanted) and wanted[0].whole
+    target, storage = (wanted[0].text, Storage(False)) if direct else _memory(e, var.aval, False)
+    back = f"[{':, ' * axis}::-1]" if equation.params["reverse"] else ""
+    ufunc = "add" if equation.primitive.name == "cumsum" else "multiply"
+    into = e.w.helper("accumulate_into", accumulate_into)
+    e.w.line(f"{into}(np.{ufunc}, {x.text}{back}, {axis}, {target}{back})")
+    return _written(e, var, e.value(target, var.aval, [storage], whole=not direct), env, rows)
+
+
+_ANYWHERE = {"select": _masked, "cumsum": _accumulated, "cumprod": _accumulated}
+_IN_LOOPS = {
+    **_ANYWHERE, "select": _select, "concatenate": _concatenate, "basic_place": _place, "pad": _place, "roll": _roll
+}  # fmt: skip

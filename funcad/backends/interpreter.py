@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.memory import writes_elements, writes_of, written_carries
+from funcad.backends.memory import carries_of, writes_elements, writes_of
 from funcad.host.devices import namespace_of, on_device, on_numpy, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import held_over_forks
 from funcad.host.progress import many_objects
@@ -354,7 +354,7 @@ def between_processes(jaxpr: Jaxpr) -> Jaxpr:
 
 def program_of_turns(loop: Any, carry: list[Any]) -> Program | None:
     """A program for the body of a loop that writes carries in place, if it can; the first of these are replaced by copies."""
-    places = [i for i, written in enumerate(written_carries(loop)) if written]
+    places = [i for i, kind in enumerate(carries_of(loop)) if kind == "place"]
     if not places or not all([type(carry[i]) is np.ndarray for i in places]):
         return None
     body, key = between_processes(loop.body), ("turns", loop.n_consts)

@@ -10,8 +10,9 @@ never written; a broadcast view is never a target.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from funcad.configuration import NamedTuple
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import may_share
@@ -36,10 +37,10 @@ class Value:
 
     `text` names it; `shape` is the array's own shape, which is smaller than the aval's where a broadcast was left to the
     consumers; `whole` says that an operation may write its result into it, if the storage allows; `strided` that it is a
-    part of an array whose rows lie apart, so that flattening copies it.
+    part of an array whose rows lie apart, so that flattening copies it; `copy` is one that has the aval's own shape and order.
     """
 
-    __slots__ = ("text", "aval", "shape", "storages", "whole", "alive", "strided")
+    __slots__ = ("text", "aval", "shape", "storages", "whole", "alive", "strided", "copy")
 
     def __init__(self, text: str, aval: Any, storages: Iterable[Storage] = (), whole: bool = False, shape: Any = None):
         self.text = text
@@ -48,6 +49,7 @@ class Value:
         self.storages = tuple(dict.fromkeys(storages))
         self.whole = whole and len(self.storages) == 1
         self.alive, self.strided = True, False
+        self.copy: Value | None = None
         for s in self.storages:
             s.users.add(self)
 
@@ -186,18 +188,30 @@ def writes_of(
     return WritePlan(frozenset(over), frozenset(copied), tuple(through))
 
 
-def written_carries(loop: Any) -> list[bool]:
-    """Of each carry of a loop, does its body only write elements of it, so that one array serves all turns?"""
+def carries_of(loop: Any, in_rows: Container[Any] = ()) -> Sequence[str]:
+    """How each carry of a loop is kept from turn to turn; engines ask this, and nothing else.
+
+    * "same": no turn changes it, it is what it was in front of the loop;
+    * "number": it has no axes, so a variable holds it;
+    * "row": the next one is among `in_rows`, which lie in arrays of rows anyway, so the carry goes on from there;
+    * "place": a turn only writes elements of it, so one array serves all turns;
+    * "pair": the next one is computed into a second array, and the two change places.
+    """
     body, n = loop.body, loop.n_consts
-    found: list[bool] | None = body.memo.get(("written", n))
+    found: tuple[str, ...] | None = body.memo.get(("carries", n))
     if found is None:
-        ins = body.inputs[n : n + loop.n_carry]
+        ins, outs = loop.carried(body.inputs), body.outputs
         through: Sequence[Var | None] = [None] * len(ins)
         if writes_elements(body.equations):
-            through = writes_of(body.inputs, body.equations, body.outputs, ins).through
-        found = [t is v and o is not v for v, t, o in zip(ins, through, body.outputs)]
-        found = body.memo.setdefault(("written", n), found)
-    return found
+            through = writes_of(body.inputs, body.equations, outs, ins).through
+        found = tuple([
+            "same" if o is v else "number" if not v.aval.shape else "place" if t is v else "pair"
+            for v, t, o in zip(ins, through, outs)
+        ])  # fmt: skip
+        found = body.memo.setdefault(("carries", n), found)
+    if not in_rows:
+        return found
+    return ["row" if kind == "pair" and o in in_rows else kind for kind, o in zip(found, body.outputs)]
 
 
 def handed_through(equation: Any) -> dict[int, int]:
@@ -206,7 +220,7 @@ def handed_through(equation: Any) -> dict[int, int]:
     if name in LOOPS:
         loop = params["loop"]
         before = loop.n_counts + loop.n_consts
-        return {k + loop.first: k + before for k, written in enumerate(written_carries(loop)) if written}
+        return {k + loop.first: k + before for k, kind in enumerate(carries_of(loop)) if kind == "place"}
     if name != "cond":
         return {}
     found = [_lies_in(branch) for branch in params["branches"]]

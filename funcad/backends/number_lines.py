@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends import text
-from funcad.backends.memory import Storage, Value
+from funcad.backends.memory import Storage, Value, carries_of
 from funcad.backends.text import Writer, dtype_text, shape_text
 from funcad.host.devices import on_numpy, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
@@ -191,12 +191,8 @@ class Lines:
             return self.program(params["jaxpr"], [self.read(a) for a in equation.inputs])
         if name == "cond":
             return self.cond(params["branches"], *[self.read(a) for a in equation.inputs])
-        if name == "scan":
-            return self.scan(params["loop"], [self.read(a) for a in equation.inputs])
-        if name == "while_loop" and not params["loop"].n_ys:
-            loop, values = params["loop"], [self.read(a) for a in equation.inputs]
-            (count, carry, _) = self.repeated(loop, *loop.parts(values)[:3])
-            return [numbers([count], (), self), *carry]
+        if name == "loop":
+            return self.loop(params["loop"], [self.read(a) for a in equation.inputs])
         if name in SAME:
             return [self.read(a) for a in equation.inputs]
         if primitive.emit is not None or name == "convert":
@@ -245,7 +241,10 @@ class Lines:
             raise Refused
         for line in found[0]:
             self.w.line(line)
-        return self.named(found[1])
+        result = self.named(found[1])
+        if atoms_of(equation) == ("mul",) and operands[0] == operands[1]:
+            self.no_negative_zeros.add(result.text)
+        return result
 
     def reduction(self, equation: Equation) -> Numbers:
         (x,), (out,) = equation.inputs, equation.outputs
@@ -256,7 +255,7 @@ class Lines:
         values = np.moveaxis(self.read(x), axes, range(-len(axes), 0)) if axes else self.read(x)[..., None]
         rows = values.reshape(out.aval.size, n)
         if reduction.ufunc is np.add:
-            texts = [self.named(" + ".join(["0.0", *texts_of(row)])).text for row in rows]
+            texts = [self.total(texts_of(row)) for row in rows]
         elif reduction.ufunc in (np.maximum, np.minimum):
             template = TEXTS["maximum" if reduction.ufunc is np.maximum else "minimum"]
             texts = []
@@ -270,6 +269,12 @@ class Lines:
         else:
             raise Refused
         return numbers(texts, out.aval.shape, self)
+
+    def total(self, terms: Sequence[str]) -> str:
+        zero = [] if terms[0] in self.no_negative_zeros else ["0.0"]
+        found = self.named(" + ".join([*zero, *terms])).text
+        self.no_negative_zeros.add(found)
+        return found
 
     def moved(self, equation: Equation) -> Numbers:
         """By the implementation itself, on arrays of names."""
@@ -324,6 +329,7 @@ class Lines:
             with self.w.within(self.w.inner()):
                 outs = self.program(branch, operands)
                 self.assign([n for row in names for n in row], [t for out in outs for t in texts_of(out)])
+                text.nest(self.w.block)
         return [numbers(row, o.aval.shape, self) for row, o in zip(names, branches[0].outputs)]
 
     def assign(self, names: Sequence[str], texts: Sequence[str]) -> None:
@@ -334,74 +340,68 @@ class Lines:
         elif pairs:
             self.w.line(f"{', '.join([n for n, _ in pairs])} = {', '.join([t for _, t in pairs])}")
 
-    def scan(self, loop: Loop, values: Sequence[Numbers]) -> list[Numbers]:
+    def loop(self, loop: Loop, values: Sequence[Numbers]) -> list[Numbers]:
         """A loop in the loop: what it reads row by row are tuples, what it collects are lists that are taken apart."""
-        if loop.length is None or not loop.length:
+        if not loop.length and (loop.cond is None or loop.n_ys):
             raise Refused
-        consts, starts, xs = loop.split(values)
-        order = range(loop.length)[:: -1 if loop.reverse else 1]
+        tested, consts, starts, xs = loop.parts(values)
+        order = range(loop.length or 0)[:: -1 if loop.reverse else 1]
         rows = ["(" + "".join([f"{t}, " for x in xs for t in texts_of(x[i])]) + ")" for i in order]
-        collected = self.turns(loop, consts, starts, rows if xs else None, str(loop.length))
-        results = list(collected[0])
-        for (name, aval), _ in zip(collected[1], range(loop.n_ys)):
-            texts = [self.w.name() for _ in range(loop.length * aval.size)]
+        times, carry, collected = self.turns(loop, tested, consts, starts, rows if xs else None, str(loop.length))
+        results = [*[numbers([times], (), self)] * loop.first, *carry]
+        for name, aval in collected:
+            texts = [self.w.name() for _ in range((loop.length or 0) * aval.size)]
             if texts:
                 self.w.line(f"[{', '.join(texts)}] = {name}")
-            y = numbers(texts, (loop.length, *aval.shape), self)
+            y = numbers(texts, (loop.length or 0, *aval.shape), self)
             results.append(y[::-1] if loop.reverse else y)
         return results
 
     def turns(
-        self, loop: Loop, consts: Sequence[Numbers], starts: Sequence[Numbers], rows: Any, times: str, shown: Any = None
-    ) -> tuple[list[Numbers], list[tuple[str, Any]]]:
-        """The lines of a counted loop: its last carry, and the names of the lists of what it collects, in its order.
+        self,
+        loop: Loop,
+        tested: Sequence[Numbers],
+        consts: Sequence[Numbers],
+        starts: Sequence[Numbers],
+        rows: Any,
+        times: str,
+        shown: Any = None,
+    ) -> tuple[str, list[Numbers], list[tuple[str, Any]]]:
+        """The lines of a loop: how many turns, its last carry, and the names of the lists of what it collects, in its order.
 
-        `rows`: the text of what it runs over, or that of each row, in the order in which they are read; `shown`: the equation
-        of an outermost loop, whose turns are counted for the user.
+        `tested`: what its condition reads besides the carry; `rows`: the text of what it runs over, or that of each row, in the
+        order in which they are read; `times`: how many turns, if that is counted; `shown`: the equation of an outermost loop,
+        whose turns are counted for the user.
         """
-        w, body = self.w, loop.body
+        w, body, cond = self.w, loop.body, loop.cond
+        count = times if cond is None else w.name("n")
         self.enter()
         carry, moving = self.begin(loop, starts)
         lists = self.lists(body.outputs[loop.n_carry :], loop.length)
         items = [numbers([w.name() for _ in range(v.aval.size)], v.aval.shape, self) for v in loop.split(body.inputs)[2]]
         names = [t for item in items for t in texts_of(item)]
         if rows is None or not names:
-            item, over = "_", f"range({times})"
+            item, over = "_", None if cond is not None else f"range({times})"
         else:
             over = rows if type(rows) is str else f"({', '.join(rows)},)"
             item = f"{', '.join(names)}{',' if len(names) == 1 and type(rows) is not str else ''}"
+        if cond is not None:
+            w.line(f"{count} = 0")
         w.loop(item, over, shown, times)
         with w.within(w.inner()):
-            outs = self.program(body, [*consts, *carry, *items])
-            self.end(loop, lists, carry, moving, outs)
-        self.depth -= 1
-        return carry, [(name, aval) for name, aval in lists]
-
-    def repeated(
-        self, loop: Loop, cond_consts: Any, consts: Sequence[Numbers], starts: Sequence[Numbers], shown: Any = None
-    ) -> tuple[str, list[Numbers], list[tuple[str, Any]]]:
-        """The lines of a loop of unknown length: the name of its count, its last carry and the lists that it fills."""
-        w, count = self.w, self.w.name("n")
-        self.enter()
-        carry, moving = self.begin(loop, starts)
-        lists = self.lists(loop.body.outputs[loop.n_carry :], None)
-        w.line(f"{count} = 0")
-        w.loop("_", None, shown)
-        with w.within(w.inner()):
-            assert loop.cond is not None
-            (test,) = self.program(loop.cond, [*cond_consts, *carry])
-            w.line(f"if not {texts_of(test)[0]}: break")
-            w.line(f"{count} += 1")
-            self.end(loop, lists, carry, moving, self.program(loop.body, [*consts, *carry]))
+            if cond is not None:
+                (test,) = self.program(cond, [*tested, *carry])
+                w.line(f"if not {texts_of(test)[0]}: break")
+                w.line(f"{count} += 1")
+            self.end(loop, lists, carry, moving, self.program(body, [*consts, *carry, *items]))
         self.depth -= 1
         return count, carry, lists
 
     def begin(self, loop: Any, starts: Sequence[Numbers]) -> tuple[list[Numbers], list[bool]]:
         """The carry's names, with their first values; which of it changes."""
-        ins, outs = loop.body.inputs[loop.n_consts : loop.n_consts + loop.n_carry], loop.body.outputs
-        moving = [o is not v for v, o in zip(ins, outs)]
+        moving = [kind != "same" for kind in carries_of(loop)]
         carry = []
-        for v, start, moves in zip(ins, starts, moving):
+        for v, start, moves in zip(loop.carried(loop.body.inputs), starts, moving):
             carry.append(numbers([self.w.name("c") for _ in range(v.aval.size)], v.aval.shape, self) if moves else start)
             if moves:
                 self.assign(texts_of(carry[-1]), texts_of(start))
@@ -432,6 +432,7 @@ class Lines:
             self.w.line(f"{name}_add({texts})" if aval.size == 1 else f"{name}_add(({texts}{',' if texts else ''}))")
         pairs = [(c, o) for c, o, moves in zip(carry, outs, moving) if moves]
         self.assign([t for c, _ in pairs for t in texts_of(c)], [t for _, o in pairs for t in texts_of(o)])
+        text.nest(self.w.block)
 
 
 def params_same(equation: Equation) -> bool:
@@ -482,12 +483,12 @@ def _cost_of(equation: Equation) -> tuple[float, float]:
     if primitive.name == "cond":
         parts = [_cost(branch) for branch in params["branches"]]
         return max(p[0] for p in parts) + LINE, max(p[1] for p in parts)
-    if primitive.name == "while_loop" and not params["loop"].n_ys:
-        parts = [_cost(params["loop"].cond), _cost(params["loop"].body)]
-        return SHORT * (parts[0][0] + parts[1][0]), SHORT * (parts[0][1] + parts[1][1])
-    if primitive.name == "scan" and params["loop"].length is not None:
+    if primitive.name == "loop" and params["loop"].keeps:
         loop: Loop = params["loop"]
         own = _cost(loop.body)
+        if loop.length is None:
+            test = _cost(loop.cond)
+            return SHORT * (test[0] + own[0]), SHORT * (test[1] + own[1])
         moved = MOVED * sum(a.size for a in (*avals, *outs))
         return own[0] * loop.length + moved, own[1] * loop.length + CALL * len(outs)
     if not all([fits(a) for a in (*avals, *outs)]) or primitive.effect:
@@ -547,10 +548,7 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
     w.line("try:")
     try:
         with w.within(w.inner()):
-            if loop.cond is None:
-                _counted(w, loop, operands, names, equation, e.depth + 1)
-            else:
-                _uncounted(w, loop, operands, names, equation, e.depth + 1)
+            _write(w, loop, operands, names, equation, e.depth + 1)
     except Refused:
         del w.block.parts[before:]
         return False
@@ -595,12 +593,12 @@ def _read(w: Writer, v: Value, lines: Lines) -> Numbers:
     return found if v.shape == aval.shape else np.broadcast_to(found, aval.shape)
 
 
-def _counted(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[str], equation: Equation, depth: int) -> None:
+def _write(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[str], equation: Equation, depth: int) -> None:
     lines = Lines(w, depth)
-    count, operands = loop.counted(operands)
-    times = f"int({count[0].text})" if count else str(loop.length)
-    consts, starts, xs = loop.split(operands)
-    given = [_read(w, v, lines) for v in (*consts, *starts)]
+    counts, consts, starts, xs = loop.parts(operands)
+    times = str(loop.length) if loop.cond is not None or loop.length is not None else f"int({counts[0].text})"
+    taken = [counts if loop.cond is not None else [], consts, starts]
+    tested, consts, starts = [[_read(w, v, lines) for v in values] for values in taken]
     sources: list[str] = []
     for x in xs:
         element = x.aval.element if type(x.aval) is StackAval else Aval(x.aval.shape[1:], x.aval.dtype)
@@ -621,18 +619,10 @@ def _counted(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[s
         sources += [text] * element.size
     over = None if not sources else sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
     shown = equation if depth == 1 else None
-    carry, lists = lines.turns(loop, given[: len(consts)], given[len(consts) :], over, times, shown)
-    _results(w, carry, lists, names, equation.outputs, loop.reverse, times)
-
-
-def _uncounted(
-    w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[str], equation: Equation, depth: int
-) -> None:
-    lines = Lines(w, depth)
-    tested, consts, starts, _ = loop.parts([_read(w, v, lines) for v in operands])
-    count, carry, lists = lines.repeated(loop, tested, consts, starts, equation if depth == 1 else None)
-    _results(w, carry, lists, names[1:], equation.outputs[1:], False, count)
-    w.line(f"{names[0]} = np.int64({count})")
+    times, carry, lists = lines.turns(loop, tested, consts, starts, over, times, shown)
+    _results(w, carry, lists, names[loop.first :], equation.outputs[loop.first :], loop.reverse, times)
+    if loop.cond is not None:
+        w.line(f"{names[0]} = np.int64({times})")
 
 
 def _results(

@@ -31,6 +31,7 @@ from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop
 from funcad.show.compile_log import html_table
 from funcad.show.graph import Picture, TimedPart, axes_of, flame
+from funcad.show.pretty import shown_as
 
 BUDGET = 3.0  # seconds for all equations together, and for the whole; each runs twice at least
 REPEATS = 9
@@ -201,7 +202,7 @@ class RunProfile:
         total = sum([seconds * count for _, _, _, seconds, _, count in found])
         for e, ins, outs, seconds, by, count in found:
             share = spent * seconds * count / total
-            self._note(e, ins, outs, share, times * count, live, by, f"{inside}{equation.primitive.name} > ")
+            self._note(e, ins, outs, share, times * count, live, by, f"{inside}{shown_as(equation)} > ")
         if not found:
             for line, share in _shares(equation):
                 new = ProfileLine("", share * spent, share * flops, share * moved, live, engine, line)
@@ -318,19 +319,14 @@ def _bodies(equation: Equation, operands: list, results: list) -> Iterator[tuple
     kind, params = kind_of(equation), equation.params
     if kind is None or any([type(a.aval) is StackAval for j in subjaxprs(params) for a in (*j.inputs, *j.outputs)]):
         return
-    if kind == "scan":
-        scan: Loop = params["loop"]
-        consts, carry, xs = scan.split(operands)
-        if scan.length:
-            yield scan.body, [*consts, *carry, *[x[-1 if scan.reverse else 0] for x in xs]], float(scan.length)
-    elif kind == "while":
+    if kind == "loop" and params["loop"].keeps:
         loop: Loop = params["loop"]
-        cond_consts, consts, carry, _ = loop.parts(operands)
-        count = float(results[0])
-        assert loop.cond is not None
-        yield loop.cond, [*cond_consts, *carry], count + 1.0
+        tested, consts, carry, xs = loop.parts(operands)
+        count = float(results[0]) if loop.length is None else float(loop.length)
+        if loop.cond is not None:
+            yield loop.cond, [*tested, *carry], count + 1.0
         if count:
-            yield loop.body, [*consts, *carry], count
+            yield loop.body, [*consts, *carry, *[x[-1 if loop.reverse else 0] for x in xs]], count
     elif kind == "cond":
         branches = params["branches"]
         yield branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:], 1.0
@@ -371,7 +367,7 @@ def _flops(equation: Equation) -> float:
 
 def _what(equation: Equation) -> str:
     if equation.primitive is not fused_p:
-        return str(equation.primitive.name)
+        return shown_as(equation)
     names = [e.primitive.name for e in equation.params["jaxpr"].equations]
     text = f"{equation.params['kind']}({' '.join(names)})"
     return text if len(text) <= 70 else text[:67] + "..."

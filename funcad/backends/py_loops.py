@@ -17,11 +17,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from funcad.backends import number_lines
-from funcad.backends.memory import Storage, Value, handed_through, writable_operand
+from funcad.backends.memory import Storage, Value, carries_of, handed_through, writable_operand
 from funcad.backends.text import dtype_text, shape_text
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import LOOPS, Loop
 
 # -- stacks in the text: the lists that loops of unknown length fill, and that the loops of their derivatives read
 #
@@ -31,7 +31,7 @@ from funcad.primitives.loop import Loop
 # unless a loop of this text filled it.
 
 
-_WRITTEN = ("scan", "while_loop", "cond", "stack_empty", "optimization_barrier")
+_WRITTEN = ("loop", "cond", "stack_empty", "optimization_barrier")
 
 
 def read_by_loops_alone(jaxpr: Jaxpr) -> bool:
@@ -146,7 +146,7 @@ SHIFTED = 2048  # bytes up to which starting to copy a row costs more than copyi
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     """Write the equation if it is a loop or a conditional that can be; `e` is the Emission."""
     rule = _RULES.get(equation.primitive.name)
-    if rule in (_scan, _while) and e.depth < MAX_DEPTH and number_lines.write(e, equation, operands, env, rows):
+    if rule is _loop and e.depth < MAX_DEPTH and number_lines.write(e, equation, operands, env, rows):
         return True
     return rule is not None and e.depth < MAX_DEPTH and rule(e, equation, operands, env, dying, rows)
 
@@ -159,28 +159,23 @@ class _LoopCarry:
     def __init__(self, name: str, aval: Any, mode: str, storages: Sequence[Storage], start: Value, row: str = ""):
         self.name = name
         self.aval = aval
-        self.mode = mode  # "fixed", "scalar", "stack", "row" or "own"
+        self.mode = mode  # as `carries_of` says; "own" is what has an array of its own, in a "place" or in one of a "pair"
         self.storages = storages
         self.start = start
-        self.row = row  # in mode "row": the name of the row that holds the next carry
+        self.row = row  # of a "row": the name of that which holds the next carry
 
 
 def _begin_carries(
-    e: Any,
-    starts: list[Value],
-    inner: Sequence[Var],
-    outer: Sequence[Any],
-    rows: dict[Var, str],
-    taken: Sequence[bool],
-    handed: Collection[Var] = (),
+    e: Any, starts: list[Value], loop: Loop, rows: dict[Var, str], taken: Collection[int], handed: Collection[Var]
 ) -> list[_LoopCarry]:
-    """The lines that set the carries up; `rows`: the rows that new carries are written to as well; `taken`: whose memory is the
-    carry's from now on; `handed`: the carries whose memory goes on a stack."""
+    """The lines that set the carries up; `rows`: the rows that new carries are written to as well; `taken`: the results in the
+    memory of their operands, which is the carry's from now on; `handed`: the carries whose memory goes on a stack."""
     w, carries = e.w, []
-    for start, v, o, take in zip(starts, inner, outer, taken):
-        aval = v.aval if is_stack(v.aval) else Aval(v.aval.shape, v.aval.dtype, v.aval.weak)
-        if o is v:
-            carries.append(_LoopCarry(start.text, aval, "fixed", start.storages, start))
+    inner, outer, modes = loop.carried(loop.body.inputs), loop.body.outputs, carries_of(loop, rows)
+    for k, (start, v, o, mode) in enumerate(zip(starts, inner, outer, modes), loop.first):
+        aval, take = v.aval if is_stack(v.aval) else Aval(v.aval.shape, v.aval.dtype, v.aval.weak), k in taken
+        if mode == "same":
+            carries.append(_LoopCarry(start.text, aval, mode, start.storages, start))
             continue
         name = start.text if take else w.name("c")
         e.counts[name] += 1
@@ -188,13 +183,12 @@ def _begin_carries(
             e.release(start)
             carries.append(_LoopCarry(name, aval, "own", start.storages, start))
             continue
-        if not aval.shape:
-            mode = "stack" if is_stack(aval) else "scalar"
+        if mode == "number":
             storages, text = list(start.storages), start.text
-            if w.device and mode == "scalar" and not aval.weak and text in e.settled:  # a number of the host's
+            if w.device and not is_stack(aval) and not aval.weak and text in e.settled:  # a number of the host's
                 text = f"{w.np}.full((), {text}, {dtype_text(w, aval.dtype)})"
-        elif type(o) is Var and o in rows:
-            mode, storages, text = "row", [Storage(False)], _copied(e, start, aval) if v in handed else start.text
+        elif mode == "row":
+            storages, text = [Storage(False)], _copied(e, start, aval) if v in handed else start.text
         else:
             mode, storages, text = "own", [Storage(True)], _copied(e, start, aval)
         w.line(f"{name} = {text}")
@@ -228,7 +222,7 @@ def _end_carries(e: Any, carries: list[_LoopCarry], outs: list[Value]) -> None:
     left, right, used = [], [], set()
     own = {c.storages[0]: c for c in carries if c.mode == "own"}
     for c, v in zip(carries, outs):
-        if c.mode == "fixed":
+        if c.mode == "same":
             continue
         if c.mode == "own":
             storage = v.storages[0] if v.whole and v.storages[0].owned and v.storages[0] not in used else None
@@ -245,7 +239,7 @@ def _end_carries(e: Any, carries: list[_LoopCarry], outs: list[Value]) -> None:
         elif c.mode == "row":
             text = c.row
         else:
-            text = v.text if not v.storages or c.mode == "stack" else f"{e.w.np}.array({v.text})[()]"
+            text = v.text if not v.storages or is_stack(c.aval) else f"{e.w.np}.array({v.text})[()]"
         if text != c.name:
             left.append(c.name)
             right.append(text)
@@ -293,6 +287,7 @@ class _Loop:
         if self.outermost:
             e.frame = e.new_frame(e.w.aside())
             e.frame.boxes = {}
+            e.frame.fixed = {c.text for c in self.consts}
             e.settled.update([c.text for c in self.consts if not c.shape])
         e.depth += 1
 
@@ -306,16 +301,15 @@ class _Loop:
             e.frame = None
 
 
-def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+def _loop(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     loop: Loop = equation.params["loop"]
-    body, n_carry, length = loop.body, loop.n_carry, loop.length
+    body, cond, n_carry, length = loop.body, loop.cond, loop.n_carry, loop.length
     w = e.w
-    count, mine = loop.counted(operands)
-    times = f"int({count[0].text})" if count else str(length)
-    consts, starts, xs = loop.split(mine)
+    counts, consts, starts, xs = loop.parts(operands)
+    times = str(length) if cond is not None or length is not None else f"int({counts[0].text})"
     outs, y_atoms = body.outputs[:n_carry], body.outputs[n_carry:]
     carry_vars = loop.carried(body.inputs)
-    ys = list(zip(equation.outputs[n_carry:], y_atoms))
+    ys = list(zip(equation.outputs[loop.first + n_carry :], y_atoms))
     filled = [(v, o) for v, o in ys if is_stack(v.aval)]
     filling = Filling(e, [v for v, _ in filled], [o for _, o in filled], carry_vars, outs)
     ys = [(v, o) for v, o in ys if not is_stack(v.aval)]
@@ -360,7 +354,7 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
             plain_stores.append((place, o))
     names = {o: places[0].text for o, places in row_lists.items() if o.aval.shape}
     taken = _taken(operands, dying, equation)
-    carries = _begin_carries(e, starts, carry_vars, outs, names, [k in taken for k in range(n_carry)], filling.handed)
+    carries = _begin_carries(e, starts, loop, names, taken, filling.handed)
     x_values = []
     for v, x in zip(loop.split(body.inputs)[2], xs):
         name = w.name("x")
@@ -372,8 +366,14 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         else:
             loops.append((name, x.text + back))
             x_values.append((name, v.aval, x.storages))
-    with _Loop(e, consts):
-        if not loops:
+    turns = w.name("n") if cond is not None else ""
+    if turns:
+        w.line(f"{turns} = 0")
+    with _Loop(e, [*(counts if turns else ()), *consts]):
+        over: str | None
+        if turns:
+            over = None
+        elif not loops:
             over = f"range({times})"
         elif len(loops) == 1:
             over = loops[0][1]
@@ -382,14 +382,23 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
             over = f"zip({', '.join([b for _, b in loops])}{strict})"
         w.loop(", ".join([a for a, _ in loops]) or "_", over, equation if e.depth == 1 else None, times)
         with w.within(w.inner()) as block:
+            if cond is not None:
+                test = _read_only([e.alias(c) for c in counts])
+                (go_on,) = e.program(cond, [*test, *_read_only(_inner_carries(e, carries))])
+                w.line(f"if not {go_on.text}:")
+                with w.within(w.inner()):
+                    w.line("break")
+                e.release(go_on)
             filling.begin_turn({v: c.name for v, c in zip(carry_vars, carries)})
             items = [e.value(n, a, s) for n, a, s in x_values]
             values = [*_read_only([e.alias(c) for c in consts]), *_inner_carries(e, carries), *items]
-            found = e.equations(e.lowered(body), dict(zip(body.inputs, values)), [*outs, *filling.single], row_lists)
+            found = e.equations(e.shortened(body), dict(zip(body.inputs, values)), [*outs, *filling.single], row_lists)
             for place, o in plain_stores:
                 w.line(place.statement(e.literal(o).text))
             filling.end_turn(found[n_carry:])
             _end_carries(e, carries, found[:n_carry])
+            if turns:
+                w.line(f"{turns} += 1")
             if not block.lines():
                 w.line("pass")
             for v in found:
@@ -400,13 +409,16 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         w.line(f"{name}[{start}] = {starts[carry_vars.index(o)].text}")
         if length > 1:
             w.line(f"{name}[{rest}] = {arrays[shifted[o]]}[{ahead}]")
+    if turns:
+        w.line(f"{turns} = {w.np}.int64({turns})")
+        env[equation.outputs[0]] = e.value(turns, equation.outputs[0].aval)
     filling.finish(env, loop.reverse)
     shared = [*[storage for _, _, storage, _ in stacked], *([Storage(False)] if filled else [])]
-    for v, value in zip(equation.outputs, _final_carries(e, carries, shared)):
-        env[v] = value
+    results = equation.outputs[: loop.first + n_carry]
+    env.update(zip(results[loop.first :], _final_carries(e, carries, shared)))
     for v, name, storage, _ in stacked:
         env[v] = e.value(name, v.aval, [storage], whole=storage.owned)
-    e.store(equation.outputs[:n_carry], env, rows)
+    e.store(results, env, rows)
     for v, name, _, direct in stacked:
         for row in rows.get(v, ()):
             if row is not direct:
@@ -431,51 +443,10 @@ def _shifted(carry_vars: Sequence[Var], outs: Sequence[Any], y_atoms: Sequence[A
 def _unpin(e: Any, carries: list[_LoopCarry], names: Sequence[str]) -> None:
     """The names may be cleared again when their values die."""
     for c in carries:
-        if c.mode != "fixed":
+        if c.mode != "same":
             e.counts[c.name] -= 1
     for name in names:
         e.counts[name] -= 1
-
-
-def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
-    loop: Loop = equation.params["loop"]
-    cond, body, n_carry = loop.cond, loop.body, loop.n_carry
-    w = e.w
-    assert cond is not None
-    cond_consts, consts, starts, _ = loop.parts(operands)
-    carry_vars, outs = body.inputs[loop.n_consts :], body.outputs[:n_carry]
-    filling = Filling(e, equation.outputs[1 + n_carry :], body.outputs[n_carry:], carry_vars, outs)
-    taken = _taken(operands, dying, equation)
-    own = [k + 1 in taken for k in range(n_carry)]
-    carries = _begin_carries(e, starts, carry_vars, outs, filling.arrays, own, filling.handed)
-    count = w.name("n")
-    w.line(f"{count} = 0")
-    with _Loop(e, [*cond_consts, *consts]):
-        w.loop("_", None, equation if e.depth == 1 else None)
-        with w.within(w.inner()):
-            test = [e.alias(c) for c in cond_consts]
-            (go_on,) = e.program(cond, [*_read_only(test), *_read_only(_inner_carries(e, carries))])
-            w.line(f"if not {go_on.text}:")
-            with w.within(w.inner()):
-                w.line("break")
-            e.release(go_on)
-            filling.begin_turn({v: c.name for v, c in zip(carry_vars, carries)})
-            inner = _read_only([e.alias(c) for c in consts])
-            found = e.program(body, [*inner, *_inner_carries(e, carries)], filling.rows())
-            filling.end_turn([v for v, o in zip(found[n_carry:], filling.atoms) if not o.aval.shape])
-            _end_carries(e, carries, found[:n_carry])
-            w.line(f"{count} += 1")
-            for v in found:
-                e.release(v)
-            e.drop_none()
-    w.line(f"{count} = {w.np}.int64({count})")
-    env[equation.outputs[0]] = e.value(count, equation.outputs[0].aval)
-    filling.finish(env)
-    for v, value in zip(equation.outputs[1:], _final_carries(e, carries, [Storage(False)] if filling.names else ())):
-        env[v] = value
-    e.store(equation.outputs, env, rows)
-    _unpin(e, carries, ())
-    return True
 
 
 def _read_only(values: list[Value]) -> list[Value]:
@@ -538,4 +509,4 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     return True
 
 
-_RULES = {"scan": _scan, "rolled": _scan, "while_loop": _while, "cond": _cond, "stack_empty": write_empty}
+_RULES = {**dict.fromkeys(LOOPS, _loop), "cond": _cond, "stack_empty": write_empty}

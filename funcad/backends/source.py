@@ -52,6 +52,7 @@ from funcad.primitives.fused import fused_p
 from funcad.primitives.host import HostCall
 from funcad.primitives.loop import LOOPS
 from funcad.primitives.python_numbers import NotTheSame
+from funcad.show.pretty import shown_as
 
 # -- implementations as source text: what an exported program needs of funcad's own functions
 #
@@ -691,7 +692,7 @@ def _callee(bundle: Bundle, equation: Any, rule: str) -> str:
 
 def _refusal(equation: Any) -> NotImplementedError:
     """Why the operation cannot be exported, in the words of the user's program."""
-    name, source = equation.primitive.name, equation.source
+    name, source = shown_as(equation), equation.source
     called = {"debug_callback": "a function of funcad.debug"}.get(name, name)
     where = f" at {source}" if source is not None else ""
     if any([type(value) is HostCall for value in equation.params.values()]):
@@ -700,7 +701,7 @@ def _refusal(equation: Any) -> NotImplementedError:
             "Remedy: leave the call out of the exported function: return what it was to get, and call it with the result; "
             "or run the function with funcad."
         )
-    if name in LOOPS or name == "cond":
+    if equation.primitive.name in (*LOOPS, "cond"):
         return NotImplementedError(
             f"source: {name}{where} is inside {MAX_DEPTH} or more loops and branches, too deep for Python's own.\n"
             "Remedy: make one of the loops around it a vmap or a longer loop, or run the function with funcad."

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.primitives.atoms import UFUNCS, formula_of
+from funcad.show.pretty import shown_as
 
 _NAMES = {
     "bool": "bool_",
@@ -128,7 +130,7 @@ class Writer:
 
     def callee(self, equation: Any, function: Callable[..., Any], rule: str = "impl") -> str:
         """The name of an operation that has no text of its own."""
-        stem = re.sub(r"\W", "_", equation.primitive.name)
+        stem = re.sub(r"\W", "_", shown_as(equation))
         name = self.reserve(f"call_{stem}" if not stem.isidentifier() or stem in ("and", "or", "not") else f"{stem}_")
         self.scope[name] = function
         self.callees[name] = equation, rule
@@ -344,12 +346,49 @@ def write_scalars(w: Writer, jaxpr: Jaxpr, general: Callable[[list], list]) -> b
             w.equation = equation
             w.line(line)
         w.equation = None
-        w.line("values.clear()")
-        w.line(f"return [{', '.join(outputs)}]")
+        w.line(f"results = [{', '.join(outputs)}]")
+        nest(w.block)
+        w.line("values.clear()")  # now that nothing can raise
+        w.line("return results")
     w.line("except (ValueError, OverflowError, ZeroDivisionError):")
     with w.within(w.inner()):
         w.line("return general(values)")
     return True
+
+
+_NAME = re.compile(r"\bv\d+\b")
+_NAMED = re.compile(r"(v\d+) = (.+)")
+NESTED = 20  # brackets in brackets; Python's parser takes 200
+
+
+def nest(block: Block) -> None:
+    """What one later line of the block reads once goes into that line: a name costs a store and a load.
+
+    The lines are about numbers, have no effects, and name each value once; carries are given their next values at the end.
+    """
+    reads = Counter([name for line in block.lines() for name in _NAME.findall(line.text)])
+    held: dict[str, tuple[str, int, int]] = {}  # name -> (its text, how deep it is, its place)
+    parts: list[Any] = []
+    for part in block.parts:
+        if type(part) is Line:
+            deep = 0
+
+            def put(found: re.Match) -> str:
+                nonlocal deep
+                text, depth, place = held.pop(found.group(), ("", 0, 0))
+                if not text or depth > NESTED:
+                    return str(found.group())
+                parts[place] = None
+                deep = max(deep, depth)
+                return text
+
+            text = _NAME.sub(put, part.text)
+            part = Line(part.depth, text, part.equation)
+            named = _NAMED.fullmatch(text)
+            if named is not None and reads[named[1]] == 2:  # with the one before the sign
+                held[named[1]] = f"({named[2]})", deep + 1, len(parts)
+        parts.append(part)
+    block.parts = [part for part in parts if part is not None]
 
 
 def lines_of(w: Writer, equation: Any, operands: list[Any], own_texts: dict[str, str]) -> tuple[list[str], str] | None:

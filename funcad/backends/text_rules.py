@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.buffers import LARGE, empty
 from funcad.backends.memory import Value
 from funcad.backends.text import TEXTS, Writer, dtype_text, index_text, shape_text
 from funcad.ir.aval import Aval
@@ -99,6 +100,8 @@ _OTHERWISE = ("pow", "shift_left", "shift_right", "ldexp")  # a number beside an
 _SAFE = frozenset("neg add sub mul eq ne lt le gt ge".split())  # Python's operators never raise between ints, or floats
 
 FEW = 4096  # elements of a matrix that a product with a vector takes less time over than its call
+FEW_BEHIND = 8  # elements behind a new axis, up to which a broadcast is written out,
+MOST_REPEATED = 1 << 17  # if it has no more elements: a view takes no memory
 BY_BLAS = "fdFD"  # dtypes of which NumPy multiplies matrices by BLAS
 _KIND_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
@@ -244,17 +247,21 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
 def _sum_by_product(w: Writer, x: Value, axes: tuple) -> TextCall:
     """A small sum (see emission.py)."""
     shape, dtype = x.aval.shape, x.aval.dtype
-    n = prod([shape[a] for a in axes])
-    if w.np == "np":
-        array = np.ones(n, dtype)
-        array.flags.writeable = False
-        ones = w.constant("ones", array, key=("ones", n, dtype.str))
-    else:
-        ones = f"{w.np}.ones({n}, {dtype_text(w, dtype)})"
+    ones = ones_of(w, prod([shape[a] for a in axes]), dtype)
     if len(axes) == 2:
-        return TextCall(f"{w.np}.dot", [f"{x.text}.reshape(-1)", ones])
-    args = [ones, x.text] if len(shape) == 2 and axes == (0,) else [x.text, ones]
-    return TextCall(f"{w.np}.matmul", args, alone=f"{w.np}.dot")
+        return TextCall(f"{w.np}.dot", [f"{x.text}.reshape(-1)", ones], method="dot")
+    args = [ones, x.text] if len(shape) > 1 and axes == (len(shape) - 2,) else [x.text, ones]
+    if len(shape) > 2 or x.aval.size > FEW:  # np.dot would copy a part of another array
+        return TextCall(f"{w.np}.matmul", args)
+    return TextCall(f"{w.np}.matmul", args, alone=f"{w.np}.dot", method="dot")
+
+
+def ones_of(w: Writer, n: int, dtype: np.dtype) -> str:
+    if w.np != "np":
+        return f"{w.np}.ones({n}, {dtype_text(w, dtype)})"
+    array = np.ones(n, dtype)
+    array.flags.writeable = False
+    return w.constant("ones", array, key=("ones", n, dtype.str))
 
 
 def _position(name: str) -> Callable[..., Any]:
@@ -318,9 +325,13 @@ def _general_dot(w: Writer, plan: Any, x: Value, y: Value, out: Aval) -> Express
     right = _reshaped(y.text, py, (*lead, prod(sy[n_batch:cut_y]), prod(sy[cut_y:])), sy)
     left += ".swapaxes(-1, -2)" if flip_x else ""
     right += ".swapaxes(-1, -2)" if flip_y else ""
-    text = f"{w.np}.matmul({left}, {right})"
     a = prod(sx[cut_x:] if flip_x else sx[n_batch:cut_x])
     b = prod(sy[n_batch:cut_y] if flip_y else sy[cut_y:])
+    memory, same = "", x.aval.dtype == y.aval.dtype == out.dtype
+    if same and w.np == "np" and out.size * out.dtype.itemsize >= LARGE:
+        new = w.helper("empty", empty)
+        memory = f", {new}({shape_text((*lead, a, b))}, {dtype_text(w, out.dtype)})"
+    text = f"{w.np}.matmul({left}, {right}{memory})"
     text += "" if (*lead, a, b) == out.shape else f".reshape({shape_text(out.shape)})"
     return Expression(text if out.shape else f"{text}[()]", fresh=True)
 
@@ -389,8 +400,8 @@ def _broadcast(w: Writer, equation: Equation, operands: list[Value]) -> Expressi
     shape, axes = equation.params["shape"], equation.params["axes"]
     if not shape:
         return Expression(x.text, [x])
-    if w.np == "np":
-        return None  # the implementation is quicker than np.broadcast_to
+    if w.np == "np":  # the implementation is quicker than np.broadcast_to
+        return repeated(x, shape, axes)
     inner = [1] * len(shape)
     for axis, n in zip(axes, x.aval.shape):
         inner[axis] = n
@@ -398,6 +409,18 @@ def _broadcast(w: Writer, equation: Equation, operands: list[Value]) -> Expressi
     if not x.aval.shape:
         text = f"{w.np}.asarray({x.text}, {dtype_text(w, x.aval.dtype)})"
     return Expression(f"{w.np}.broadcast_to({text}, {shape_text(shape)})", [x], whole=False)
+
+
+def repeated(x: Value, shape: tuple, axes: tuple) -> Expression | None:
+    """A new axis with few elements behind it, written out: readers of the broadcast begin a loop for each few of them."""
+    new = [i for i in range(len(shape)) if i not in axes]
+    if len(new) != 1 or not new[0] or x.shape != tuple([shape[i] for i in axes]):
+        return None
+    (axis,) = new
+    if prod(shape[axis + 1 :]) > FEW_BEHIND or not FEW < prod(shape) <= MOST_REPEATED:
+        return None
+    text = f"{x.text}.repeat({shape[axis]}, {axis - 1})"
+    return Expression(f"{text}.reshape({shape_text(shape)})", fresh=True)
 
 
 def _concatenate(w: Writer, equation: Equation, operands: list[Value]) -> TextCall:
@@ -408,11 +431,23 @@ def _concatenate(w: Writer, equation: Equation, operands: list[Value]) -> TextCa
 
 def _select(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
     if not equation.outputs[0].aval.shape:
-        return None
+        return _select_number(w, equation, operands)
     kinds = {v.aval.dtype for v in operands[1:] if not v.aval.weak}
     if kinds != {equation.outputs[0].aval.dtype}:
         return None
     return Expression(f"{w.np}.where({', '.join(_texts(w, equation, operands))})", fresh=True)
+
+
+def _select_number(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+    out, texts = equation.outputs[0].aval, []
+    for a, v in zip(equation.inputs[1:], operands[1:]):
+        array = as_array(a, out.dtype) if type(a) is Literal else None
+        if array is None and v.aval != out:
+            return None
+        texts.append(v.text if array is None else w.literal(array[()]))
+    if out.weak or w.np != "np":
+        return None
+    return Expression(f"{texts[0]} if {operands[0].text} else {texts[1]}", operands[1:])
 
 
 def _convert(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:

@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.batches import parallel
+from funcad.backends.blas_threads import SHORT
 from funcad.backends.cost import numpy_ns
 from funcad.backends.memory import Storage, Value, deaths, writable_operand
 from funcad.backends.text import Block, dtype_text, shape_text
+from funcad.backends.text_rules import ones_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.basic_indexing import attains_p
@@ -207,6 +209,9 @@ def _row_sum(place: _Place, q: Equation, operands: list[Value], dying: list[Valu
         return _count(place, q, x)
     if q.params["axes"] != (1,) or x.aval.dtype.char not in "fd" or x.shape != x.aval.shape or x.shape[1] > LONGEST_ROW:
         return False
+    if place.w.np == "np" and x.shape[1] <= SHORT:
+        ones = ones_of(place.w, x.shape[1], x.aval.dtype)
+        return _statement(place, f"np.matmul({x.text}, {ones}, {{target}})")
     if place.w.np == "np":
         return _statement(place, f'np.einsum("ij->i", {x.text}, out={{target}})')
     return _statement(place, f'{{target}}[...] = {place.w.np}.einsum("ij->i", {x.text})')  # CuPy's has no `out`

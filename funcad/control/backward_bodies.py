@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.control.call import compact, fill_zeros, fixpoint, memoised_on_body, rewire, scatter, strip_literal, zeros_near
+from funcad.control.call import compact, fill_zeros, fixpoint, memoised_on_body, rewire, scatter, strip_literal
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, split, subjaxprs, used_inputs
@@ -20,7 +20,6 @@ from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import cleaned
 from funcad.masks.masks import EVERY, Mask, Masked, begins_within, clean, constant, either_bools, mask_of, reach_of
 from funcad.primitives.loop import Loop, add_values, bools_aval, zero_value
-from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.partial import split_jaxpr, unknown_outputs
 from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of, transpose_jaxpr
@@ -82,11 +81,10 @@ def backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple[bool, ...
     return BackwardBody(body, [*more, *captured], const_found, carry_used, xs_found)
 
 
-def filled_tangents(loop: Loop, tangents: Sequence[Any], wanted: Sequence[bool], near_to: Any) -> list:
+def filled_tangents(loop: Loop, tangents: Sequence[Any], wanted: Sequence[bool]) -> list:
     """The carry's tangents where wanted, zeros included."""
-    avals = loop.carried(loop.body.in_avals)
-    zeros = zeros_near([Aval(a.shape, a.dtype) if isinstance(a, Aval) else a for a in avals], near_to)
-    return [z if t is None else t for t, w, z in zip(tangents, wanted, zeros) if w]
+    avals = map(strip_literal, loop.carried(loop.body.in_avals))
+    return [zero_value(a) if t is None else t for t, w, a in zip(tangents, wanted, avals) if w]
 
 
 def linear_operands(loop: Loop, linear: tuple[bool, ...]) -> tuple[bool, ...]:
@@ -293,14 +291,14 @@ def _backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked:
     return _BackwardBody(body, [*more, *captured], used, by_const, by_x)
 
 
-def _apart(loop: Loop, cts: Sequence[Any], args: Sequence[Any], linear: tuple[bool, ...]) -> tuple[Any, ...]:
-    """(which consts and xs are linear, avals of linear consts, known consts, known xs, these and the cotangents there are)."""
+def _apart(loop: Loop, args: Sequence[Any], linear: tuple[bool, ...]) -> tuple[Any, ...]:
+    """(which consts and xs are linear, avals of linear consts, known consts, known xs)."""
     const_flags, _, xs_flags = loop.split(linear)
     consts, _, xs = loop.split(args)
     known_consts = [c for c, f in zip(consts, const_flags) if not f]
     known_xs = [x for x, f in zip(xs, xs_flags) if not f]
     avals = [c.aval for c, f in zip(consts, const_flags) if f]
-    return const_flags, xs_flags, avals, known_consts, known_xs, [*known_consts, *known_xs, *[c for c in cts if c is not None]]
+    return const_flags, xs_flags, avals, known_consts, known_xs
 
 
 def masked_backward(
@@ -317,7 +315,7 @@ def masked_backward(
     masked = tuple([m is not None for m in masks])
     wanted = tuple([int(w > 0) for w in wanted])
     body, n_carry = _backward_body(loop, linear, nonzero, masked, wanted), loop.n_carry
-    const_flags, xs_flags, linear_consts, known_consts, known_xs, values = _apart(loop, cts, args, linear)
+    const_flags, xs_flags, linear_consts, known_consts, known_xs = _apart(loop, args, linear)
     sums = [zero_value(a) for a, r in zip(linear_consts, body.consts) if r is not None]
     sum_masks = [zero_value(bools_aval(a)) for a, r in zip(linear_consts, body.consts) if r]
     start, start_masks = [], []
@@ -328,8 +326,8 @@ def masked_backward(
             start_masks.append(constant(ct is not None, aval.shape) if m is None else m.bools.get(aval.shape))
     ys = [ct for ct in cts[n_carry:] if ct is not None]
     y_masks = [m.bools.get(shape_of(ct)) for ct, m in zip(cts[n_carry:], masks[n_carry:]) if ct is not None and m is not None]
-    carry = on_device_of([*sums, *sum_masks, *start, *start_masks], values)
-    given, items = [*on_device_of(body.captured, values), *known_consts], [*known_xs, *ys, *on_device_of(y_masks, values)]
+    carry = [*sums, *sum_masks, *start, *start_masks]
+    given, items = [*body.captured, *known_consts], [*known_xs, *ys, *y_masks]
     outs = run(body.jaxpr, given, carry, items)
     sums, sum_masks, carry_cts, carry_masks, rest = split(outs, len(sums), len(sum_masks), len(start), len(start))
     n = sum([r is not None for r in body.xs])
@@ -354,11 +352,11 @@ def transpose_linear(
     if masks_itself(loop, cts, linear):
         return [clean(*p) for p in masked_backward(loop, cts, [None] * len(cts), [0] * len(args), args, linear, run)]
     body = backward_body(loop, linear, tuple([ct is not None for ct in cts]))
-    const_flags, xs_flags, linear_consts, known_consts, known_xs, values = _apart(loop, cts, args, linear)
-    sums = zeros_near([a for a, z in zip(linear_consts, body.consts) if z], values)
-    carry_zeros = zeros_near([strip_literal(o.aval) for o in loop.body.outputs[: loop.n_carry]], values)
-    start = [z if ct is None else ct for ct, z, used in zip(cts, carry_zeros, body.carry) if used]
-    given, items = [*on_device_of(body.captured, values), *known_consts], [*known_xs, *compact(cts[loop.n_carry :])[0]]
+    const_flags, xs_flags, linear_consts, known_consts, known_xs = _apart(loop, args, linear)
+    sums = [zero_value(a) for a, z in zip(linear_consts, body.consts) if z]
+    avals = [strip_literal(o.aval) for o in loop.body.outputs[: loop.n_carry]]
+    start = [zero_value(a) if ct is None else ct for ct, a, used in zip(cts, avals, body.carry) if used]
+    given, items = [*body.captured, *known_consts], [*known_xs, *compact(cts[loop.n_carry :])[0]]
     outs = run(body.jaxpr, given, [*sums, *start], items)
     sums, carry_cts, xs_cts = split(outs, len(sums), len(start))
     return [
@@ -518,8 +516,8 @@ def masked_forward(
     avals = [*loop.body.in_avals[: n_consts + n_carry], *map(aval_of, args[n_consts + n_carry :])]
     for values, ts, ks, of in zip(*[loop.split(x) for x in (args, tangents, body.kinds, avals)]):
         new, bools = parts_of(ks, ts, of)
-        operands.append([*values, *on_device_of([*new, *bools], args)])
-    outs = run(body.jaxpr, [*on_device_of(body.captured, args), *operands[0]], operands[1], operands[2])
+        operands.append([*values, *new, *bools])
+    outs = run(body.jaxpr, [*body.captured, *operands[0]], operands[1], operands[2])
     count, outs = split(outs, loop.first)
     ks = loop.carried(body.kinds)
     carry, rest = split(outs, n_carry + len(compact(ks)[0]) + ks.count(EVERY))

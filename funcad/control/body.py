@@ -22,7 +22,6 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var, split
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
 from funcad.primitives.loop import Loop
-from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.partial import linearize_jaxpr
 
@@ -194,15 +193,13 @@ class LinearBody(NamedTuple):
     nonzero: tuple[bool, ...]
     ys_nonzero: list[bool]
 
-    def const_residuals(self, captured: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
+    def const_residuals(self, consts: Sequence[Any]) -> list[Any]:
         """The residuals that every iteration shares."""
         found: list[Any] = []
         if self.invariant.outputs:
-            found = call(self.invariant, *captured, *consts, name="loop_invariant")
-        given = on_device_of([s for kind, s in self.const_sources if kind == "value"], [*captured, *consts])
-        values = iter(given)
+            found = call(self.invariant, *self.captured, *consts, name="loop_invariant")
         where = {"const": consts, "invariant": found}
-        return [next(values) if kind == "value" else where[kind][s] for kind, s in self.const_sources]
+        return [s if kind == "value" else where[kind][s] for kind, s in self.const_sources]
 
 
 @memoised_on_body

@@ -29,8 +29,7 @@ from funcad.passes.together import APART
 from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul, square_p
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.families import exact_square
-from funcad.primitives.loop import Loop, stack_empty_p, zero_value
-from funcad.primitives.placement import on_device_of
+from funcad.primitives.loop import Loop, stack_empty_p
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import masked_jvp
@@ -332,13 +331,6 @@ def fixpoint(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], 
         if grown == carry:
             return flags
         flags = (*flags[:n_consts], *grown, *flags[n_consts + n_carry :])
-
-
-# ---------------------------------------------------------------- placement of what a derived program captured
-
-
-def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    return on_device_of([zero_value(a) for a in avals], args)
 
 
 # ---------------------------------------------------------------- interning

@@ -31,6 +31,7 @@ from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
 from funcad.passes.subprograms import with_programs
 from funcad.primitives.loop import Loop
+from funcad.show.pretty import shown_as
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_eval, jvp_step, masked_jvp, no_rule
 from funcad.transforms.partial import linearize_jaxpr
@@ -592,7 +593,7 @@ def _producer(jaxpr: Jaxpr, i: int, labels: Sequence[str]) -> str:
             programs = list(subjaxprs(e.params))
             if len(programs) == 1 and len(programs[0].outputs) == len(e.outputs):
                 return _producer(programs[0], e.outputs.index(atom), ["an input of the program"] * len(programs[0].inputs))
-            name = f"named {e.params['name']!r}" if e.primitive is name_p else f"output of {e.primitive.name}"
+            name = f"named {e.params['name']!r}" if e.primitive is name_p else f"output of {shown_as(e)}"
             return name + (f" from {e.source}" if e.source is not None else "")
     return "an input of the program"
 

@@ -117,7 +117,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jax
 
     derived, captured, wanted = memoised(branches[0], ("cond_jvp", branches[1:], kinds), make)
     ts, bools = parts_of(kinds, tangents[1:], branches[0].in_avals)
-    outs = cond_p(index, *on_device_of(captured, operands), *operands, *ts, *on_device_of(bools, operands), branches=derived)
+    outs = cond_p(index, *captured, *operands, *ts, *bools, branches=derived)
     return outs[:n], joined_tangents(wanted, iter(outs[n:]))
 
 
@@ -147,12 +147,11 @@ def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tup
 def _run_halves(halves: tuple, index: Any, operands: list[Any], ts: list[Any], n: int) -> tuple[list, list]:
     """The n outputs of the forward branches, and the outputs of the linear ones (None: zero)."""
     forward, captured, linear, sources, wanted = halves
-    outs = cond_p(index, *on_device_of(captured, operands), *operands, branches=forward)
+    outs = cond_p(index, *captured, *operands, branches=forward)
     if not any(wanted):
         return outs[:n], [None] * len(wanted)
-    values = on_device_of([s for kind, s in sources if kind == "const"], operands)
-    consts, where = iter(values), {"in": operands, "out": outs[:n], "new": outs[n:]}
-    residuals = [next(consts) if kind == "const" else where[kind][s] for kind, s in sources]
+    where = {"in": operands, "out": outs[:n], "new": outs[n:]}
+    residuals = [s if kind == "const" else where[kind][s] for kind, s in sources]
     touts = cond_p(index, *residuals, *ts, branches=linear)
     return outs[:n], scatter(touts, wanted)
 
@@ -225,7 +224,7 @@ def _partial_eval(linear: tuple[bool, ...], *, branches: tuple[Jaxpr, ...]) -> t
 
         derived, captured = memoised(branches[0], ("cond_known", branches[1:], linear), make)
         index, *known = [x for x, lin in zip(args, linear) if not lin]
-        outs = cond_p(index, *on_device_of(captured, known), *known, branches=derived)
+        outs = cond_p(index, *captured, *known, branches=derived)
         return scatter(outs, [not lin for lin in out_linear])
 
     return out_linear, run
@@ -262,7 +261,7 @@ def _transpose(cts: Sequence[Any], index: Any, *inputs: Any, branches: tuple[Jax
 
     derived, captured, wanted = memoised(branches[0], ("cond_transpose", branches[1:], linear, nonzero), make)
     known = [x for x in inputs if not is_linear(x)]
-    outs = cond_p(index, *on_device_of(captured, [*known, *given]), *known, *given, branches=derived)
+    outs = cond_p(index, *captured, *known, *given, branches=derived)
     return [None, *scatter(scatter(outs, wanted), linear)]
 
 
@@ -285,7 +284,7 @@ def _masked(
     key = ("cond_masked", branches[1:], linear, kinds, of_linear)
     derived, captured, found, masked = memoised(branches[0], key, make)
     values = [*[x for x in inputs if not is_linear(x)], *[c for c in cts if c is not None], *bools]
-    outs = cond_p(index, *on_device_of(captured, values), *values, branches=derived)
+    outs = cond_p(index, *captured, *values, branches=derived)
     n = found.count(True)
     pairs = zip(scatter(outs[:n], found), scatter([mask_of(b, False) for b in outs[n:]], masked))
     return [(None, None), *[next(pairs) if lin else (None, None) for lin in linear]]
@@ -306,7 +305,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, branches:
 
         key = ("cond_batch", branches[1:], size, flags, state.batching)
         derived, captured, wanted = memoised(branches[0], key, make)
-        return cond_p(index, *on_device_of(captured, operands), *operands, branches=derived), list(wanted)
+        return cond_p(index, *captured, *operands, branches=derived), list(wanted)
     if any(b.has_effects for b in branches):
         outs = lane_by_lane(size, args, batched, cond_p, {"branches": branches})
         return outs, [True] * n
@@ -341,10 +340,7 @@ def _run_lanes(size: int, mask: Any, branch: Jaxpr, operands: list[Any], flags: 
         return (idle, jaxpr), consts
 
     branches, consts = memoised(derived, ("lanes", flags), make)
-    values = on_device_of([*consts], operands)
-    return cond_p(
-        convert(any_lane(mask), _INDEX), *values, mask, *on_device_of(captured, operands), *operands, branches=branches
-    )
+    return cond_p(convert(any_lane(mask), _INDEX), *consts, mask, *captured, *operands, branches=branches)
 
 
 cond_p = Primitive(

@@ -12,7 +12,7 @@ Invariants: the slots in use are a stack, in the order of the positions of their
 first turn all the time; there is a slot beyond the others, for states that nobody keeps. The reversed body is the one of a loop
 without a budget, with its sums and masks as carry, so gradients are the same to the last bit. Trap: the linear equation keeps
 its schedule as long as nothing but its transpose is asked for; mapped or differentiated itself it is the program that it
-stands for. What is here is below the primitives of loops, so they are given: `bind(loop)` is that of a loop.
+stands for. What is here is below the primitive of loops, so that is given.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ EXPECTED = 1_000_000  # turns of a loop of unknown length, for which the sizes o
 MOST, TIMES = 32, 40  # slots, and how often a block is advanced at most, in its table; beyond it, halves
 INT = np.dtype(np.int64)
 ZERO, ONE, FREE = np.int64(0), np.int64(1), np.int64(-1)
-Bind = Callable[[Loop], Primitive]
 
 
 class Plan(NamedTuple):
@@ -130,16 +129,12 @@ def _plan(loop: Loop, nonzero: tuple[bool, ...], body: LinearBody) -> Plan | Non
     found = blocks_of(EXPECTED if n is None else n, state, each, budget)
     if found is None:
         raise ValueError(
-            f"{_name(loop)}: a memory budget of {budget:,} bytes is too small to run this loop backwards: one state of its "
+            f"{loop.name}: a memory budget of {budget:,} bytes is too small to run this loop backwards: one state of its "
             f"carry takes {state:,.0f} bytes, and what one turn keeps {each:,.0f}.\n"
             f"Remedy: give it {2 * state + each:,.0f} bytes at least"
             + ("." if n is None else f"; from {n * kept:,.0f} on nothing is computed again.")
         )
     return Plan(loop, *found, nonzero)
-
-
-def _name(loop: Loop) -> str:
-    return "scan" if loop.cond is None else "while_loop"
 
 
 def quiet_body(jaxpr: Jaxpr, what: str) -> Jaxpr:
@@ -158,7 +153,7 @@ def quiet_body(jaxpr: Jaxpr, what: str) -> Jaxpr:
 
 
 def _looped(
-    bind: Bind,
+    loop_p: Primitive,
     f: Callable[..., Any],
     carry: Any,
     rows: Any = None,
@@ -183,12 +178,12 @@ def _looped(
         asks = lambda *values: [test(structure.unflatten(values))]
         cond, count = trace_function(asks, avals, name=f"the condition of {what}", staging=True, beside=leaves)
     loop = Loop(jaxpr, len(consts), n, length, reverse, cond=cond and interned(cond))
-    outs = bind(loop)(*count, *consts, *strengthened(leaves, avals), *items, loop=loop)[loop.first :]
+    outs = loop_p(*count, *consts, *strengthened(leaves, avals), *items, loop=loop)[loop.first :]
     return structure.unflatten(outs[:n]), outs[n:]
 
 
-def _while(bind: Bind, test: Callable[[Any], Any], f: Callable[[Any], Any], carry: Any) -> Any:
-    return _looped(bind, lambda value, _: (f(value), []), carry, test=test)[0]
+def _while(loop_p: Primitive, test: Callable[[Any], Any], f: Callable[[Any], Any], carry: Any) -> Any:
+    return _looped(loop_p, lambda value, _: (f(value), []), carry, test=test)[0]
 
 
 def row_of(x: Any, i: Any) -> Any:
@@ -209,7 +204,7 @@ def _first_row(x: Any) -> Any:
 
 
 def linearize(
-    bind: Bind, again: Primitive, primals: Sequence[Any], tangents: Sequence[Any], loop: Loop
+    loop_p: Primitive, again: Primitive, primals: Sequence[Any], tangents: Sequence[Any], loop: Loop
 ) -> tuple[list, list] | None:
     """(outputs, tangents) of a loop with a budget; None if it needs none. `again`: the primitive of `run_again`."""
     tangents = loop.counted(tangents)[1]
@@ -220,18 +215,18 @@ def linearize(
         return None
     count, consts, carry, xs = loop.parts(primals)
     forward = _forward if loop.cond is None else _forward_while
-    outs, kept = forward(bind, plan, count, consts, carry, xs)
+    outs, kept = forward(loop_p, plan, count, consts, carry, xs)
     out_nonzero = [*[False] * loop.first, *loop.carried(body.nonzero), *body.ys_nonzero]
     if not any(out_nonzero):
         return outs, [None] * len(out_nonzero)
     known = [*count, *consts, *kept, *xs, *outs[loop.first + loop.n_carry :]]
     ts = list(map(cleaned, compact(tangents)[0]))
-    program, captured = _program(bind, plan, [aval_of(v) for v in known], [aval_of(t) for t in ts])
-    touts = again(*on_device_of(captured, primals), *known, *ts, jaxpr=program, plan=plan)
+    program, captured = _program(loop_p, plan, [aval_of(v) for v in known], [aval_of(t) for t in ts])
+    touts = again(*captured, *known, *ts, jaxpr=program, plan=plan)
     return outs, scatter(touts, out_nonzero)
 
 
-def _forward(bind: Bind, plan: Plan, count: list, consts: list, carry: list, xs: list) -> tuple[list, list]:
+def _forward(loop_p: Primitive, plan: Plan, count: list, consts: list, carry: list, xs: list) -> tuple[list, list]:
     """Of a loop of known length: the outputs; the slots, and the state in front of the rest, if there is one."""
     loop, n_carry, k = plan.loop, plan.loop.n_carry, len(consts)
     parts = [plan.parts(x) for x in xs]
@@ -240,7 +235,7 @@ def _forward(bind: Bind, plan: Plan, count: list, consts: list, carry: list, xs:
     def step(state: Any, row: Any) -> Any:
         slots, carry = state
         slots = [with_row(s, row[0], c) for s, c in zip(slots, carry)]
-        outs = bind(turns)(*consts, *carry, *row[1], loop=turns)
+        outs = loop_p(*consts, *carry, *row[1], loop=turns)
         return (slots, outs[:n_carry]), outs[n_carry:]
 
     kept = np.full(plan.blocks, plan.slots, INT)
@@ -248,15 +243,15 @@ def _forward(bind: Bind, plan: Plan, count: list, consts: list, carry: list, xs:
         kept[block] = slot
     rows = (plan.ordered(kept), [blocks for blocks, _ in parts])
     state = [broadcast_leading(c, plan.slots + 1) for c in carry], carry
-    (slots, carry), ys = _looped(bind, step, state, rows, plan.blocks, loop.reverse)
+    (slots, carry), ys = _looped(loop_p, step, state, rows, plan.blocks, loop.reverse)
     if not plan.rest:
         return [*carry, *[plan.joined(y, None) for y in ys]], list(slots)
     turns = plan.turns(loop.body, k, n_carry, plan.rest)
-    outs = bind(turns)(*consts, *carry, *[r for _, r in parts], loop=turns)
+    outs = loop_p(*consts, *carry, *[r for _, r in parts], loop=turns)
     return [*outs[:n_carry], *[plan.joined(y, r) for y, r in zip(ys, outs[n_carry:])]], [*slots, *carry]
 
 
-def _forward_while(bind: Bind, plan: Plan, count: list, consts: list, carry: list, xs: list) -> tuple[list, list]:
+def _forward_while(loop_p: Primitive, plan: Plan, count: list, consts: list, carry: list, xs: list) -> tuple[list, list]:
     """Of a loop with a condition: the outputs; how many turns, where the states are, and the slots."""
     loop, n = plan.loop, plan.slots
     goes_on = lambda carry: eval_jaxpr(loop.cond, [*count, *carry])[0]
@@ -275,25 +270,26 @@ def _forward_while(bind: Bind, plan: Plan, count: list, consts: list, carry: lis
         slots = [with_row(s, slot, c) for s, c in zip(slots, carry)]
         limit = mul(add(floor_divide(done, every), ONE), every)
         more = lambda value: and_(lt(value[0], value[1]), goes_on(value[2]))
-        after, _, carry = _while(bind, more, turn, (done, limit, carry))
+        after, _, carry = _while(loop_p, more, turn, (done, limit, carry))
         pos = select(eq(np.arange(n), broadcast_leading(slot, n)), broadcast_leading(done, n), pos)
         return after, every, pos, slots, carry
 
     pos = np.full(n, FREE)
     pos[0] = 0
     start = (ZERO, np.int64(plan.size), pos, [broadcast_leading(c, n + 1) for c in carry], list(carry))
-    done, every, pos, slots, carry = _while(bind, lambda value: goes_on(value[4]), block, start)
+    done, every, pos, slots, carry = _while(loop_p, lambda value: goes_on(value[4]), block, start)
 
     def placed(value: Any, row: Any) -> Any:  # the states are in front of turns 0, every, 2 every, ...
         order, free = value
         slot, turn = row
         is_free = lt(turn, ZERO)
-        return (with_row(order, select(is_free, free, floor_divide(turn, every)), slot), add(free, convert(is_free, INT))), []
+        order = with_row(order, select(is_free, free, floor_divide(turn, every)), slot)
+        return (order, add(free, convert(is_free, INT))), [mul(slot, apart)]
 
-    used = reduce_sum(convert(ge(pos, np.zeros(n, np.int64)), INT), axes=(0,))
-    order = _looped(bind, placed, (np.full(n + 1, n), used), (np.arange(n), pos), n)[0][0]
-    blocks = mul(np.arange(n + 1), broadcast_leading(floor_divide(every, np.int64(plan.size)), n + 1))
-    return [done, *carry], [done, order, blocks, used, *slots]
+    used = reduce_sum(convert(ge(pos, broadcast_leading(ZERO, n)), INT), axes=(0,))
+    apart = floor_divide(every, np.int64(plan.size))
+    (order, _), (blocks,) = _looped(loop_p, placed, (np.full(n + 1, n), used), (np.arange(n), pos), n)
+    return [done, *carry], [done, order, concatenate([blocks, broadcast_leading(ZERO, 1)], axis=0), used, *slots]
 
 
 def _known_parts(plan: Plan, values: Sequence[Any]) -> list[list[Any]]:
@@ -304,7 +300,7 @@ def _known_parts(plan: Plan, values: Sequence[Any]) -> list[list[Any]]:
     return split(values, len(values) - sum(sizes) - sum(plan.nonzero), *sizes)
 
 
-def _program(bind: Bind, plan: Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+def _program(loop_p: Primitive, plan: Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     """What `recomputed` stands for: tangents, from the start."""
     loop = plan.loop
 
@@ -312,13 +308,13 @@ def _program(bind: Bind, plan: Plan, known: Sequence[Any], ts: Sequence[Any]) ->
         _, count, consts, _, slots, _, xs, _, ts = _known_parts(plan, values)
         given = iter(ts)
         full = [*[None] * len(count), *[next(given) if z else None for z in plan.nonzero]]
-        plain = loop._replace(body=quiet_body(loop.body, _name(loop)), budget=loop.budget if loop.cond is None else None)
+        plain = loop._replace(body=quiet_body(loop.body, loop.name), budget=loop.budget if loop.cond is None else None)
         primals = [*count, *consts, *map(_first_row, slots), *xs]
-        return [cleaned(t) for t in bind(plain).primal_and_jvp(primals, full, loop=plain)[1] if t is not None]
+        return [cleaned(t) for t in loop_p.primal_and_jvp(primals, full, loop=plain)[1] if t is not None]
 
     key = ("recomputed", plan, tuple(known), tuple(ts))
     avals = [*map(strip_literal, known), *[Aval(a.shape, a.dtype) for a in ts]]
-    return memoised(loop.body, key, lambda: trace_function(tangents, avals, name=_name(loop), abstract=False))
+    return memoised(loop.body, key, lambda: trace_function(tangents, avals, name=loop.name, abstract=False))
 
 
 # ---------------------------------------------------------------- backward
@@ -330,18 +326,17 @@ class _Residual(NamedTuple):
     i: int
 
 
-def _transpose(bind: Bind, cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: Plan) -> list[Any]:
+def _transpose(loop_p: Primitive, cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: Plan) -> list[Any]:
     loop = plan.loop
     captured, count, consts, where, slots, before, xs, ys, ts = _known_parts(plan, inputs)
     if not all(map(is_linear, ts)) or any(map(is_linear, inputs[: len(inputs) - len(ts)])):
-        return call_p.transpose(cts, *inputs, jaxpr=jaxpr, name=_name(loop))
+        return call_p.transpose(cts, *inputs, jaxpr=jaxpr, name=loop.name)
     body = linear_body(loop, plan.nonzero)
-    shared = on_device_of(body.captured, inputs)
     given = iter(ts)
     tconsts, tcarry, txs = loop.split([next(given) if z else None for z in plan.nonzero])
     wanted = loop.carried(body.nonzero)
-    start = filled_tangents(loop, tcarry, wanted, inputs)
-    consts_given = [*body.const_residuals(shared, consts), *compact(tconsts)[0]]
+    start = filled_tangents(loop, tcarry, wanted)
+    consts_given = [*body.const_residuals(consts), *compact(tconsts)[0]]
     residuals = [_Residual(i) for i in range(len(_residuals(loop, body)))]
     read = {"x": xs, "y": ys}
     items = [*[read[kind][i] for kind, i in body.xs_sources], *residuals, *compact(txs)[0]]
@@ -349,8 +344,8 @@ def _transpose(bind: Bind, cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan:
     linear = Loop(body.linear, len(consts_given), len(start), loop.length, loop.reverse)
     every, full = (*wanted, *body.ys_nonzero), iter(cts)
     mine = [ct for ct, z in zip([next(full) if z else None for z in every], every) if z]
-    states = _States(bind, plan, consts, where, slots, [plan.parts(x)[0] for x in xs])
-    run = partial(_backwards, states, body, [*shared, *consts], before, xs)
+    states = _States(loop_p, plan, consts, where, slots, [plan.parts(x)[0] for x in xs])
+    run = partial(_backwards, states, body, [*body.captured, *consts], before, xs)
     found = transpose_linear(linear, mine, operands, tuple(map(is_linear, operands)), run)
     return [*[None] * (len(inputs) - len(ts)), *[ct for o, ct in zip(operands, found) if is_linear(o)]]  # in the order of ts
 
@@ -358,13 +353,13 @@ def _transpose(bind: Bind, cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan:
 class _States:
     """The states that are kept, as a stack: `start` is `(positions, how many, slots)`."""
 
-    def __init__(self, bind: Bind, plan: Plan, consts: list[Any], where: list[Any], slots: list[Any], blocks: list[Any]):
-        self.bind, self.plan, self.consts, self.blocks = bind, plan, consts, blocks
+    def __init__(self, loop_p: Primitive, plan: Plan, consts: list[Any], where: list[Any], slots: list[Any], blocks: list[Any]):
+        self.loop_p, self.plan, self.consts, self.blocks = loop_p, plan, consts, blocks
         near = [*consts, *slots]
         self.count, self.order, positions, used = where or [None, *on_device_of(plan.where(), near)]
         self.start = positions, used, slots
         self.table = plan.table()
-        body, n = quiet_body(plan.loop.body, _name(plan.loop)), plan.loop.n_carry
+        body, n = quiet_body(plan.loop.body, plan.loop.name), plan.loop.n_carry
         self.advancing = memoised(body, ("carry", n), lambda: rewire(body, body.inputs, body.outputs[:n]))
 
     def advanced(self, state: list[Any], block: Any, end: Any) -> list[Any]:
@@ -375,10 +370,10 @@ class _States:
         def one(value: Any) -> Any:
             i, end, state = value
             row = sub(last, i) if self.plan.loop.reverse else i
-            state = self.bind(turns)(*self.consts, *state, *[row_of(b, row) for b in self.blocks], loop=turns)
+            state = self.loop_p(*self.consts, *state, *[row_of(b, row) for b in self.blocks], loop=turns)
             return add(i, ONE), end, state
 
-        return _while(self.bind, lambda v: lt(v[0], v[1]), one, (block, end, state))[2]  # type: ignore[no-any-return]
+        return _while(self.loop_p, lambda v: lt(v[0], v[1]), one, (block, end, state))[2]  # type: ignore[no-any-return]
 
     def nearest(self, value: Any) -> tuple[Any, list[Any]]:
         """Where the last state is, and the state."""
@@ -404,7 +399,7 @@ class _States:
             target, (positions, used, slots) = value
             return and_(lt(row_of(positions, sub(used, ONE)), target), lt(used, np.int64(self.plan.slots)))
 
-        _, value = _while(self.bind, more, nearer, (target, (positions, used, slots)))
+        _, value = _while(self.loop_p, more, nearer, (target, (positions, used, slots)))
         return value, self.advanced(self.nearest(value)[1], self.nearest(value)[0], target)
 
 
@@ -432,8 +427,8 @@ def _backwards(
     items: Sequence[Any],
 ) -> list[Any]:
     """The reversed loop, whose residuals come block by block."""
-    bind, plan, loop, n = states.bind, states.plan, states.plan.loop, len(carry)
-    quiet, n_outputs = quiet_body(body.forward, _name(loop)), len(loop.body.outputs)
+    loop_p, plan, loop, n = states.loop_p, states.plan, states.plan.loop, len(carry)
+    quiet, n_outputs = quiet_body(body.forward, loop.name), len(loop.body.outputs)
 
     def make() -> Jaxpr:  # without the results that are known
         return rewire(quiet, quiet.inputs, [*quiet.outputs[: loop.n_carry], *quiet.outputs[n_outputs:]])
@@ -444,11 +439,11 @@ def _backwards(
 
     def reverse(state: list, x: list, others: list, carry: list, length: int | None, *count: Any) -> list[Any]:
         turns = plan.turns(keeping, len(given), loop.n_carry, length)
-        residuals = bind(turns)(*count, *given, *state, *x, loop=turns)[loop.n_carry :]
+        residuals = loop_p(*count, *given, *state, *x, loop=turns)[loop.n_carry :]
         rest = iter(others)
         mine = [residuals[item.i] if type(item) is _Residual else next(rest) for item in items]
         turns = plan.turns(reversed_body, len(reversed_consts), n, length, back=True)
-        return bind(turns)(*count, *reversed_consts, *carry, *mine, loop=turns)
+        return loop_p(*count, *reversed_consts, *carry, *mine, loop=turns)
 
     def step(value: Any, row: Any) -> Any:
         kept, carry = value
@@ -463,7 +458,7 @@ def _backwards(
             outs = reverse(before, [r for _, r in x_parts], [r for _, r in parts], carry, plan.rest)
             carry, last = outs[:n], outs[n:]
         rows = plan.ordered(np.arange(plan.blocks)), [b for b, _ in x_parts], [b for b, _ in parts]
-        (_, carry), ys = _looped(bind, step, (kept, carry), rows, plan.blocks, not loop.reverse)
+        (_, carry), ys = _looped(loop_p, step, (kept, carry), rows, plan.blocks, not loop.reverse)
         return [*carry, *[plan.joined(y, r) for y, r in zip(ys, last or [None] * len(ys))]]
     size = np.int64(plan.size)
     end = maximum(floor_divide(sub(states.count, ONE), size), ZERO)  # the last block, which may have fewer turns
@@ -476,21 +471,20 @@ def _backwards(
         (kept, carry), _ = step((kept, carry), (end, [], []))
         return end, kept, carry
 
-    return list(_while(bind, lambda value: gt(value[0], ZERO), one, (end, kept, carry))[2])
+    return list(_while(loop_p, lambda value: gt(value[0], ZERO), one, (end, kept, carry))[2])
 
 
-def run_again(bind: Bind) -> Primitive:
+def run_again(loop_p: Primitive) -> Primitive:
     """A primitive that stands for the call of a program of tangents, whose transpose runs the loop again in pieces."""
-    name: Callable[[Plan], str] = lambda plan: _name(plan.loop)
     return Primitive(
         "recomputed",
         lambda xp, *args, jaxpr, plan: run_jaxpr(jaxpr, args),
         lambda *avals, jaxpr, plan: jaxpr.out_avals,
-        primal_and_jvp=lambda ps, ts, *, jaxpr, plan: call_p.primal_and_jvp(ps, ts, jaxpr=jaxpr, name=name(plan)),
-        linearize=lambda ps, ts, *, jaxpr, plan: call_p.linearize(ps, ts, jaxpr=jaxpr, name=name(plan)),
-        partial_eval=lambda linear, *, jaxpr, plan: call_p.partial_eval(linear, jaxpr=jaxpr, name=name(plan)),
-        transpose=partial(_transpose, bind),
-        batch=lambda size, args, batched, *, jaxpr, plan: call_p.batch(size, args, batched, jaxpr=jaxpr, name=name(plan)),
+        primal_and_jvp=lambda ps, ts, *, jaxpr, plan: call_p.primal_and_jvp(ps, ts, jaxpr=jaxpr, name=plan.loop.name),
+        linearize=lambda ps, ts, *, jaxpr, plan: call_p.linearize(ps, ts, jaxpr=jaxpr, name=plan.loop.name),
+        partial_eval=lambda linear, *, jaxpr, plan: call_p.partial_eval(linear, jaxpr=jaxpr, name=plan.loop.name),
+        transpose=partial(_transpose, loop_p),
+        batch=lambda size, args, batched, *, jaxpr, plan: call_p.batch(size, args, batched, jaxpr=jaxpr, name=plan.loop.name),
         multiple=True,
         may_share=True,
     )

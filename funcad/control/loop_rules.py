@@ -1,10 +1,10 @@
-"""The primitives behind `scan` and `while_loop`: one body, run again and again, and all rules of both.
+"""The primitive behind `scan` and `while_loop`: one body, run again and again, and all its rules.
 
-`scan_p(consts, carry, xs) -> (carry, ys)` runs over the leading axis of its inputs; with `length=None` it is the loop of
-unknown length: a leading operand counts the iterations, and xs and ys are stacks (see primitives/loop.py).
-`while_p(cond consts, consts, carry) -> (count, carry, ys)` runs as long as its condition holds; its ys are stacks. A rule says
-what it does to the body; `_run` runs as many turns of the new one. Linearized, a loop with a condition says how many turns it
-has made and leaves its residuals on stacks; its tangents are a loop of as many turns, so both have all orders.
+`loop_p(consts, carry, xs) -> (carry, ys)` runs over the leading axis of its inputs; with `length=None` it is a loop of unknown
+length, whose xs and ys are stacks: a leading operand counts the turns, or those of a condition stand there, and how often it
+held stands in front of the results (see primitives/loop.py). A rule says what it does to the body; `_run` runs as many turns of
+the new one. Linearized, a loop with a condition says how many turns it has made and leaves its residuals on stacks; its
+tangents are a loop of as many turns, so both have all orders.
 
 Derived bodies are memoised on the body. Traps: loop-invariant residuals are passed, not stacked; an instantiated zero tangent
 is a known value in a linear position: its cotangent is dropped. Under vmap lanes may turn differently often: the loop runs
@@ -24,7 +24,7 @@ import numpy as np
 from funcad.backends.engines import COLD, loop_program
 from funcad.control import loop_reversal
 from funcad.control.body import LinearBody, jvp_body, linear_body
-from funcad.control.loop_run import scan_in_python, while_in_python
+from funcad.control.loop_run import in_python
 from funcad.errors import MissingRuleError
 from funcad.host.where import state
 from funcad.ir.aval import Aval, StackAval, aval_of
@@ -32,7 +32,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var, split
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
-from funcad.masks.masks import begins_within, clean
+from funcad.masks.masks import WHOLE, begins_within, clean
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import and_, lt
 from funcad.primitives.conversion import convert
@@ -59,20 +59,20 @@ COUNT = Aval((), np.dtype(np.int64))
 
 def _impl(xp: Any, *args: Any, loop: Loop) -> list:
     if xp is np:
-        compiled = loop_program(_primitive(loop), args, loop)
+        compiled = loop_program(loop_p, args, loop)
         if compiled is not None:
             return compiled(list(args))
     return _in_python(xp, *args, loop=loop)
 
 
 def _in_python(xp: Any, *args: Any, loop: Loop) -> list:
-    return scan_in_python(xp, args, loop) if loop.cond is None else while_in_python(args, loop, partial(_compiled, loop))
+    return in_python(xp, args, loop, partial(_compiled, loop))
 
 
 def _compiled(loop: Loop, values: list[Any]) -> Any:
     """The results of the loop by its program, or None; it has turned so often that it is compiled at first sight."""
     for _ in range(1 + COLD):
-        run = loop_program(while_p, values, loop)
+        run = loop_program(loop_p, values, loop)
         if run is not None:
             return run(values)
     return None
@@ -84,10 +84,6 @@ def _abstract(*avals: Any, loop: Loop) -> list:
     return [*[COUNT] * loop.first, *map(strip_literal, outs[: loop.n_carry]), *ys]
 
 
-def _primitive(loop: Loop) -> Primitive:
-    return scan_p if loop.cond is None else while_p
-
-
 def _run(
     loop: Loop, count: Sequence[Any], body: Jaxpr, consts: list[Any], carry: list[Any], xs: Sequence[Any] = (), cond: Any = None
 ) -> list[Any]:
@@ -95,7 +91,7 @@ def _run(
     if loop.cond is not None and cond is None:
         cond = _with_more_carry(loop.cond, [v.aval for v in body.inputs[len(consts) + loop.n_carry :]])
     new = loop.with_body(body, len(consts), len(carry), cond)
-    return _primitive(loop)(*count, *consts, *carry, *xs, loop=new)
+    return loop_p(*count, *consts, *carry, *xs, loop=new)
 
 
 def _with_more_carry(cond: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
@@ -119,8 +115,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tupl
     consts, carry, xs = loop.split(args)
     tconsts, tcarry, txs = loop.split(ts)
     wanted = loop.carried(body.nonzero)
-    t_start = filled_tangents(loop, tcarry, wanted, args)
-    given = [*on_device_of(body.captured, args), *consts, *compact(tconsts)[0]]
+    t_start = filled_tangents(loop, tcarry, wanted)
+    given = [*body.captured, *consts, *compact(tconsts)[0]]
     outs = _run(loop, count, body.jaxpr, given, [*carry, *t_start], [*xs, *compact(txs)[0]])
     turns, carry_out, tcarry_out, ys, tys = split(outs, loop.first, loop.n_carry, len(t_start), loop.n_ys)
     touts = [*[None] * loop.first, *scatter(tcarry_out, wanted), *scatter(tys, body.ys_nonzero)]
@@ -129,18 +125,17 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tupl
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tuple[list, list]:
     if loop.budget is not None and loop.keeps:
-        found = loop_reversal.linearize(_primitive, recomputed_p, primals, tangents, loop)
+        found = loop_reversal.linearize(loop_p, recomputed_p, primals, tangents, loop)
         if found is not None:
             return found
     count, args = loop.counted(primals)
     ts = loop.counted(tangents)[1]
     body = linear_body(loop, tuple([t is not None for t in ts]))
     consts, carry, xs = loop.split(args)
-    captured = on_device_of(body.captured, args)
-    outs = _run(loop, count, body.forward, [*captured, *consts], carry, xs)
+    outs = _run(loop, count, body.forward, [*body.captured, *consts], carry, xs)
     turns, carry_out, ys, residuals = split(outs, loop.first, loop.n_carry, loop.n_ys)
     again, count = loop.over(primals, outs)
-    touts = run_linear(again, body, count, captured, args, ts, ys, residuals)
+    touts = run_linear(again, body, count, args, ts, ys, residuals)
     return [*turns, *carry_out, *ys], [*[None] * loop.first, *touts]
 
 
@@ -148,7 +143,6 @@ def run_linear(
     loop: Loop,
     body: LinearBody,
     count: Sequence[Any],
-    captured: list[Any],
     args: Sequence[Any],
     ts: Sequence[Any],
     ys: Sequence[Any],
@@ -160,8 +154,8 @@ def run_linear(
         return [None] * (loop.n_carry + len(ys))
     consts, _, xs = loop.split(args)
     tconsts, tcarry, txs = loop.split(ts)
-    given = [*body.const_residuals(captured, consts), *compact(tconsts)[0]]
-    t_start = filled_tangents(loop, tcarry, wanted, args)
+    given = [*body.const_residuals(consts), *compact(tconsts)[0]]
+    t_start = filled_tangents(loop, tcarry, wanted)
     where = {"x": xs, "y": ys}
     read = [*[where[kind][i] for kind, i in body.xs_sources], *residuals, *compact(txs)[0]]
     outs = _run(loop, count, body.linear, given, t_start, read)
@@ -196,6 +190,8 @@ def _linear_parts(loop: Loop, linear: tuple[bool, ...]) -> tuple[tuple[bool, ...
 
 
 def _needs(linear: tuple, wanted: tuple, *, loop: Loop) -> tuple:
+    if loop.cond is not None:  # masks end here
+        return (WHOLE,) * (1 + len(loop.body.outputs))
     flags, wanted = [tuple(loop.counted(x)[1]) for x in (linear, wanted)]
     return loop_needs(loop, linear_operands(loop, flags), wanted)
 
@@ -204,7 +200,7 @@ def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, loop: Loop) -> list
     count, args = loop.counted(inputs)
     linear = tuple([is_linear(a) for a in args])
     wanted = tuple(wanted[len(count) :])
-    all_linear = all(loop.carried(linear_operands(loop, linear)))
+    all_linear = loop.cond is None and all(loop.carried(linear_operands(loop, linear)))
     none = not any(masks) and not begins_within(loop.body)
     if all_linear and not none and not any(masks):
         none = unmasked(loop, linear, tuple([ct is not None for ct in cts]), wanted)
@@ -247,7 +243,7 @@ def run_rest(
     consts, carry, xs = loop.split(args)
     carry = [c for c, f in zip(carry, carry_flags) if f]
     values, residuals = split(outs, loop.n_carry - len(carry) + body.ys.count(False))
-    consts = [*on_device_of(body.shared, args), *consts]
+    consts = [*body.shared, *consts]
     program, used = read_operands(loop.with_body(body.linear, len(consts), len(carry)))
     groups = split(used, len(consts), len(carry))
     given, items = [[v for v, u in zip(*pair) if u] for pair in ((consts, groups[0]), ([*xs, *residuals], groups[2]))]
@@ -275,9 +271,8 @@ def _run_known(
         return rewire(cond, [*of_cond, *[v for v, f in zip(carried, carry_flags) if not f]], cond.outputs)
 
     test = None if cond is None else memoised(cond, ("known_carry", len(count), carry_flags), make)
-    values = [x for x, f in zip(args, flags) if not f]
     consts, carry, xs = [[x for x, f in zip(*pair) if not f] for pair in zip(loop.split(args), loop.split(flags))]
-    return _run(loop, count, known, [*on_device_of(captured, values), *consts], carry, xs, test)
+    return _run(loop, count, known, [*captured, *consts], carry, xs, test)
 
 
 def transpose_with_residuals(
@@ -293,16 +288,15 @@ def transpose_with_residuals(
     carry_flags = loop.carried(flags)
     consts, carry, xs = loop.split(args)
     carry = [c for c, f in zip(carry, carry_flags) if f]
-    shared = on_device_of(body.shared, [*cts, *residuals])
-    operands = [*shared, *consts, *carry, *xs, *residuals]
+    operands = [*body.shared, *consts, *carry, *xs, *residuals]
     wanted = [*[c for c, f in zip(cts, carry_flags) if f], *[c for c, f in zip(cts[loop.n_carry :], body.ys) if f]]
     if all(ct is None for ct in wanted):
         return [None] * len(args)
-    linear = loop.with_body(body.linear, len(shared) + len(consts), len(carry))
+    linear = loop.with_body(body.linear, len(body.shared) + len(consts), len(carry))
     run = partial(_run, linear._replace(reverse=not linear.reverse), count)
     found = transpose_linear(linear, wanted, operands, tuple([is_linear(x) for x in operands]), run)
     by_const, by_carry, by_xs = linear.split(found)
-    return [*by_const[len(shared) :], *scatter(by_carry, carry_flags), *by_xs[: len(xs)]]
+    return [*by_const[len(body.shared) :], *scatter(by_carry, carry_flags), *by_xs[: len(xs)]]
 
 
 # ---------------------------------------------------------------- batching
@@ -326,7 +320,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, loop: Loo
         if on_lanes[0]:
             apart = loop.cond.has_effects or loop.body.has_effects
             return (_batch_by_lane if apart else _batch_lanes)(loop, size, args, tuple(batched))
-        tested = [*on_device_of(captured, args), *count]
+        tested = [*captured, *count]
     elif any(counted):
         return _batch_counts(loop, size, count[0], operands, tuple(flags))
     derived, captured, out_batched = batched_body(loop, size, tuple(flags))
@@ -334,7 +328,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, loop: Loo
     _, carry_flags, xs_flags = loop.split(flags)
     carry = [lead(c, size) if o and not b else c for c, b, o in zip(carry, carry_flags, out_batched)]
     xs = [_swap(x) if b else x for x, b in zip(xs, xs_flags)]
-    outs = _run(loop, tested, derived, [*on_device_of(captured, operands), *consts], carry, xs, test)
+    outs = _run(loop, tested, derived, [*captured, *consts], carry, xs, test)
     turns, carry, ys = split(outs, loop.first, loop.n_carry)
     ys = [_swap(y) if b else y for y, b in zip(ys, out_batched[loop.n_carry :])]
     return [*turns, *carry, *ys], [*[False] * loop.first, *out_batched]
@@ -384,7 +378,7 @@ def _batch_counts(loop: Loop, size: int, count: Any, args: Sequence[Any], flags:
 
     body, more = memoised(derived, ("batched_counts", n_consts, n_carry, step), make)
     first = add(longest, -1) if loop.reverse else np.int64(0)
-    outs = _run(loop, [longest], body, [*on_device_of([*more, *captured], args), count, *consts], [first, *carry], xs)
+    outs = _run(loop, [longest], body, [*more, *captured, count, *consts], [first, *carry], xs)
     return outs[1:], [True] * n_carry + out_batched[n_carry:]
 
 
@@ -424,9 +418,8 @@ def _batch_lanes(loop: Loop, size: int, args: Sequence[Any], flags: tuple[bool, 
     key = ("lanes", test, n_cond, n_consts, cond_flags, borrow)
     whole, more = memoised(step, key, make)
     running = eval_jaxpr(test, [*on_device_of(test_captured, args), *cond_consts, *carry])[0]
-    mine = on_device_of([*more, *test_captured], args)
-    consts = [*mine, *cond_consts, *on_device_of(captured, args), *consts]
-    first = [running, *on_device_of([np.zeros(size, np.int64)], args), *carry]
+    consts = [*more, *test_captured, *cond_consts, *captured, *consts]
+    first = [running, np.zeros(size, np.int64), *carry]
     outs = _run(loop, [], whole, consts, first, cond=_any_running(whole, len(consts), n_carry))
     return outs[2:], [True, *[True] * n_carry, *out_batched[n_carry:]]
 
@@ -449,7 +442,7 @@ def _batch_by_lane(loop: Loop, size: int, args: Sequence[Any], flags: tuple[bool
             "the effects cannot be kept apart.\n"
             "Remedy: take the derivative outside (grad of a sum of vmap), or remove the effect."
         )
-    outs = lane_by_lane(size, args, flags, while_p, {"loop": loop})
+    outs = lane_by_lane(size, args, flags, loop_p, {"loop": loop})
     return outs, [True] * len(outs)
 
 
@@ -465,28 +458,24 @@ def lane_by_lane(size: int, args: Sequence[Any], flags: Sequence[bool], primitiv
     avals = [*map(aval_of, shared), *[aval_of(x).unbatched() for x in items]]
     jaxpr, captured = trace_function(program, list(map(strip_literal, avals)), name="vmap", abstract=True)
     consts = [*captured, *shared]
-    return scan_p(*consts, *items, loop=Loop(interned(jaxpr), len(consts), 0, size))
+    return loop_p(*consts, *items, loop=Loop(interned(jaxpr), len(consts), 0, size))
 
 
-_RULES: dict[str, Any] = dict(
+loop_p = Primitive(
+    "loop",
+    _impl,
+    _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
     partial_eval=_partial_eval,
     split=_split,
     transpose=_transpose,
+    needs=_needs,
+    masked=_masked,
     takes_masks=True,
     batch=_batch,
     multiple=True,
     may_share=True,
+    ready=lambda *avals, loop: partial(_in_python if loop.keeps or loop.first else _impl, np, loop=loop),
 )
-scan_p = Primitive(
-    "scan",
-    _impl,
-    _abstract,
-    needs=_needs,
-    masked=_masked,
-    ready=lambda *avals, loop: partial(_impl if loop.length is None else _in_python, np, loop=loop),
-    **_RULES,
-)
-while_p = Primitive("while_loop", _impl, _abstract, ready=lambda *avals, loop: partial(_in_python, np, loop=loop), **_RULES)
-recomputed_p = loop_reversal.run_again(_primitive)  # the linear part of a loop with a budget
+recomputed_p = loop_reversal.run_again(loop_p)  # the linear part of a loop with a budget

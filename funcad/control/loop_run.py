@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.engines import LONG_LOOP, program_of
-from funcad.backends.interpreter import Program, program_of_turns
-from funcad.control.call import memoised_on_body, stacked, strip_literal
+from funcad.backends.interpreter import Program, apart, moved, program_of_turns
+from funcad.control.call import memoised_on_body, stacked
 from funcad.host import progress
 from funcad.host.locks import root_of
 from funcad.ir.aval import Stack, StackAval
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.ir.trace import trace_function
 from funcad.passes.together import APART, joined
 from funcad.primitives.loop import Loop, zero_entry
@@ -43,7 +43,7 @@ def _unrolled(loop: Loop, times: int) -> Jaxpr:
             ys += outs[loop.n_carry :]
         return [*carry, *ys]
 
-    many, captured = trace_function(program, [*avals, *xs_avals * (times - 1)], name="scan", abstract=True)
+    many, captured = trace_function(program, [*avals, *xs_avals * (times - 1)], name=loop.name, abstract=True)
     assert not captured, "a body captures nothing"
     many.memo[APART] = True  # as in a loop that is not unrolled
     return many
@@ -64,12 +64,20 @@ def _read(xp: Any, x: Any, i: int) -> Any:
     return x[i]
 
 
-def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
-    """The loop, a step at a time."""
-    body, n_carry, length = loop.body, loop.n_carry, loop.length
-    counted, args = loop.counted(args)
-    count = int(counted[0]) if length is None else length
-    consts, carry, xs = map(list, loop.split(args))
+def in_python(xp: Any, args: Any, loop: Loop, compiled: Callable[[list[Any]], Any]) -> list:
+    """The loop, a turn at a time; what rules have captured for it is moved to a device once."""
+    if xp is np or any([j.moves for j in subjaxprs({"loop": loop})]):
+        return _turns(xp, args, loop, compiled)
+    there = [moved(xp, a) if type(a) is np.ndarray else a for a in args]
+    lent = [v for v, a in zip(there, args) if v is not a]
+    return apart(xp, _turns(xp, there, loop, compiled), lent)
+
+
+def _turns(xp: Any, args: Any, loop: Loop, compiled: Callable[[list[Any]], Any]) -> list:
+    """One with a condition is long enough for a program after some turns, which goes on from there."""
+    body, n_carry, length, cond = loop.body, loop.n_carry, loop.length, loop.cond
+    counts, consts, carry, xs = map(list, loop.parts(args))
+    count = length if length is not None else 0 if cond is not None else int(counts[0])
     ys: list[Any] = []
     for o in body.outputs[n_carry:]:
         together = stacked(o.aval, length)
@@ -83,7 +91,7 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
     start = 0
     if step > 1:
         many = unrolled(loop, step)
-        name = lambda: f"scan{many.where()}"
+        name = lambda: f"{loop.name}{many.where()}"
         with many.repeated(xp, count // step) as turn, progress.counted(turn, name, count // step) as run:
             for start in range(0, count - step + 1, step):
                 chunk = order[start : start + step]
@@ -93,7 +101,22 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
                     _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
         start += step
     program = program_of_turns(loop, carry) or program_of(body)
-    name = lambda: f"scan{program.where()}"
+    name = lambda: f"{loop.name}{program.where()}"
+    if cond is not None:
+        test, most = program_of(cond), LONG_LOOP // (1 + len(body.equations) + len(cond.equations))
+        with progress.counted(program.run, name) as run:
+            while test.run([*counts, *carry])[0]:
+                outs = run([*consts, *carry])
+                carry = outs[:n_carry]
+                count += 1
+                for y, value in zip(ys, outs[n_carry:]):
+                    y.append(own_entry(value, roots))
+                if count == most and (rest := compiled([*counts, *consts, *carry])) is not None:
+                    more, *carry = rest
+                    for y, others in zip(ys, carry[n_carry:]):
+                        y.extend(others)
+                    return [np.int64(count + more), *carry[:n_carry], *ys]
+        return [np.int64(count), *carry, *ys]
     with program.repeated(xp, count - start) as turn, progress.counted(turn, name, count - start) as run:
         for i in order[start:]:
             outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
@@ -106,30 +129,3 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
 def _write(ys: list, values: Sequence[Any], i: int, roots: set) -> None:
     for y, value in zip(ys, values):
         y[i] = own_entry(value, roots) if type(y) is Stack else value
-
-
-def while_in_python(args: Sequence[Any], loop: Loop, compiled: Callable[[list[Any]], Any]) -> list:
-    """The loop, a turn at a time; after some turns it is long enough for a program, which goes on from there."""
-    assert loop.cond is not None
-    most = LONG_LOOP // (1 + len(loop.body.equations) + len(loop.cond.equations))
-    cond_consts, consts, carry, _ = loop.parts(args)
-    test, step = program_of(loop.cond), program_of_turns(loop, carry) or program_of(loop.body)
-    n_carry = len(carry)
-    stacks = [Stack([], StackAval(strip_literal(o.aval))) for o in loop.body.outputs[n_carry:]]
-    roots = roots_of(args) if stacks else set()
-    count = 0
-    with progress.counted(step.run, lambda: f"while_loop{step.where()}") as run:
-        while test.run([*cond_consts, *carry])[0]:
-            outs = run([*consts, *carry])
-            carry = outs[:n_carry]
-            count += 1
-            for stack, value in zip(stacks, outs[n_carry:]):
-                stack.append(own_entry(value, roots))
-            if count == most:
-                rest = compiled([*cond_consts, *consts, *carry])
-                if rest is not None:
-                    more, *carry = rest
-                    for stack, others in zip(stacks, carry[n_carry:]):
-                        stack.extend(others)
-                    return [np.int64(count + more), *carry[:n_carry], *stacks]
-    return [np.int64(count), *carry, *stacks]

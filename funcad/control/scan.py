@@ -9,7 +9,7 @@ from funcad import tree
 from funcad.api.border import api, call_as, name_of, own_memory
 from funcad.control.body import check_functions, check_structure, prepare, strengthened, trace_carry
 from funcad.control.checkpoint import kept_by
-from funcad.control.loop_rules import scan_p
+from funcad.control.loop_rules import loop_p
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, aval_of, said, shape_of
 from funcad.ir.jaxpr import split
@@ -161,6 +161,6 @@ def run_scan(
     jaxpr, consts, avals = trace_carry(what, flat, [aval_of(c) for c in carry], rows, carry_tree, staging, inputs)
     inputs = [*consts, *strengthened(carry, avals), *x_leaves]
     loop = Loop(jaxpr, len(consts), len(carry), n, bool(reverse), check_unroll(what, unroll, n), budget)
-    outs = scan_p(*inputs, loop=loop)
+    outs = loop_p(*inputs, loop=loop)
     outs = own_memory(outs, inputs)
     return carry_tree.unflatten(outs[: len(carry)]), ys_tree[0].unflatten(outs[len(carry) :])

@@ -54,13 +54,6 @@ def _parameter_tangents(
     return [cleaned(t) for t in found]
 
 
-def _batched(
-    jaxpr: Jaxpr, size: int, flags: Sequence[bool], force: Sequence[bool], captured: list[Any]
-) -> tuple[Jaxpr, list[Any], list[bool]]:
-    derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(flags), tuple(force))
-    return derived, on_device_of(consts, captured), out_batched
-
-
 # ---------------------------------------------------------------- linear systems
 
 
@@ -141,7 +134,7 @@ def _solve_transpose(
     cts = _zeros_for(cts[:n], [x.aval if is_linear(x) else x for x in system.b])
     transposed, captured = _transposed_matvec(matvec, n_consts[0])
     back = rewire(solve, solve.inputs, solve.outputs[:n])
-    consts = [*on_device_of(captured, cts), *system.matvec]
+    consts = [*captured, *system.matvec]
     outs = linear_solve_p(
         *consts, *system.transpose, *system.solve, *cts,
         matvec=transposed, solve=transpose_solve, transpose_solve=back,
@@ -163,14 +156,13 @@ def _solve_batch(
     system, flags = _parts(args, n_consts), _parts(batched, n_consts)
     n = len(system.b)
     b = [x if f else lead(x, size) for x, f in zip(system.b, flags.b)]
-    every = [True] * n
-    args = list(args)
-    mat, mat_captured, _ = _batched(matvec, size, [*flags.matvec, *every], every, args)
+    every = (True,) * n
+    mat, mat_captured, _ = batch_jaxpr(matvec, size, (*flags.matvec, *every), every)
     n_aux = len(solve.outputs) - n
-    sol, sol_captured, out_batched = _batched(solve, size, [*flags.solve, *every], [*every, *[False] * n_aux], args)
+    sol, sol_captured, out_batched = batch_jaxpr(solve, size, (*flags.solve, *every), (*every, *[False] * n_aux))
     back, back_captured = None, []
     if transpose_solve is not None:
-        back, back_captured, _ = _batched(transpose_solve, size, [*flags.transpose, *every], every, args)
+        back, back_captured, _ = batch_jaxpr(transpose_solve, size, (*flags.transpose, *every), every)
     groups = [
         [*mat_captured, *system.matvec],
         [*sol_captured, *system.solve],
@@ -397,12 +389,11 @@ def _root_batch(
 ) -> tuple[list, list]:
     consts, (f_flags, s_flags, t_flags, g_flags) = split(args, *n_consts), split(batched, *n_consts)
     guess = [x if flag else lead(x, size) for x, flag in zip(consts[3], g_flags)]
-    every = [True] * len(guess)
+    every = (True,) * len(guess)
     n_aux = len(solve.outputs) - len(guess)
-    args = list(args)
-    fun, fun_captured, _ = _batched(f, size, [*f_flags, *every], every, args)
-    sol, sol_captured, out_batched = _batched(solve, size, [*s_flags, *every], [*every, *[False] * n_aux], args)
-    tan, tan_captured, _ = _batched(tangent_solve, size, [*t_flags, *every, *every], every, args)
+    fun, fun_captured, _ = batch_jaxpr(f, size, (*f_flags, *every), every)
+    sol, sol_captured, out_batched = batch_jaxpr(solve, size, (*s_flags, *every), (*every, *[False] * n_aux))
+    tan, tan_captured, _ = batch_jaxpr(tangent_solve, size, (*t_flags, *every, *every), every)
     groups = [[*fun_captured, *consts[0]], [*sol_captured, *consts[1]], [*tan_captured, *consts[2]]]
     outs = root(
         *groups[0], *groups[1], *groups[2], *guess,

@@ -11,7 +11,7 @@ from funcad.api.border import api, call_as, name_of, own_memory
 from funcad.control.body import check_functions, check_structure, prepare, strengthened, trace_carry
 from funcad.control.call import coerce, interned
 from funcad.control.checkpoint import kept_by
-from funcad.control.loop_rules import while_p
+from funcad.control.loop_rules import loop_p
 from funcad.ir.aval import Aval, aval_of, said
 from funcad.ir.trace import trace_function
 from funcad.primitives.loop import Loop
@@ -95,5 +95,5 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
     cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True, beside=carry)
     cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
     inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
-    outs = while_p(*inputs, loop=Loop(jaxpr, len(consts), len(carry), budget=budget, cond=cond))
+    outs = loop_p(*inputs, loop=Loop(jaxpr, len(consts), len(carry), budget=budget, cond=cond))
     return structure.unflatten(own_memory(outs[1 : 1 + len(carry)], inputs))

@@ -16,6 +16,7 @@ from funcad.ir.aval import Stack, aval_of, is_inexact
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.host import HostCall
+from funcad.show.pretty import shown_as
 
 from funcad.diagnosis.report import (  # isort: skip
     READS, Argument, Cut, Diagnosis, NotFinite, Site, instead_of_cut, instead_of_slope, instead_of_value,
@@ -59,7 +60,7 @@ def _line(entry: Any) -> str:
 
 
 def _named(entry: RecordedOperation) -> str:
-    return f"{entry.primitive.name} at {_line(entry)}" if entry.source is not None else str(entry.primitive.name)
+    return f"{shown_as(entry)} at {_line(entry)}" if entry.source is not None else shown_as(entry)
 
 
 class _Grouped:
@@ -222,7 +223,7 @@ def _made(run: Recording, entry: RecordedOperation, i: int, j: int, flags: np.nd
     given = tuple([_at(u.value, index if _shape(u.value) else ()) for u in entry.uses if _fits(u.value, flags.shape)])
     nan = "" if np.isnan(_at(result, index)) or harmless else _becomes_nan(run, i, node)
     instead = "" if harmless and mask else instead_of_value(Site(run, entry, mask))
-    return NotFinite("forward", entry.primitive.name, _line(entry), entry.inside, _at(result, index), index,
+    return NotFinite("forward", shown_as(entry), _line(entry), entry.inside, _at(result, index), index,
                      _culprit(entry, j, index), given, None, harmless, nan, instead, 1)  # fmt: skip
 
 
@@ -349,7 +350,7 @@ def _passed_back(
     instead = "" if harmless else instead_of_slope(Site(run, entry, mask))
     if instead and any(is_bad(u.value) for u in entry.uses):
         instead = "mend the forward values first: an operand is not finite here"
-    return NotFinite("backward", entry.primitive.name, _line(entry), entry.inside, _at(ct, index), index, k, given, cotangent,
+    return NotFinite("backward", shown_as(entry), _line(entry), entry.inside, _at(ct, index), index, k, given, cotangent,
                      harmless, nan, instead, 1)  # fmt: skip
 
 
@@ -363,7 +364,7 @@ def _hidden_slope(run: Recording, entry: RecordedOperation, i: int, slope: Any, 
         found = _fate(run, i + 1, {entry.nodes[0]: (entry.results[0], moved if moved.ndim else moved[()])}, budget)
         harmless = found[1] if found[2] else harmless
     given = tuple([_at(u.value, index) for u in entry.uses if _shape(u.value) == flags.shape])
-    return NotFinite("slope", entry.primitive.name, _line(entry), entry.inside, _at(slope, index), index, None, given, None,
+    return NotFinite("slope", shown_as(entry), _line(entry), entry.inside, _at(slope, index), index, None, given, None,
                      harmless, "", "", 1)  # fmt: skip
 
 
@@ -383,7 +384,7 @@ def _ends_before_arguments(run: Recording, node: int) -> str:
         entry = run.entries[made[0]]
         on = [u.node for u in entry.uses if u.node >= 0 and is_bad(run.cotangent(u))]
         if not on:
-            how = "hidden by the mask" if _selects(entry) else f"finite again after {entry.primitive.name}"
+            how = "hidden by the mask" if _selects(entry) else f"finite again after {shown_as(entry)}"
             end = f"{how} at {_line(entry)}"
         waiting += [n for n in on if n not in seen]
         seen.update(on)
@@ -478,7 +479,7 @@ def _cut(run: Recording, entry: RecordedOperation) -> Cut:
     kind = "choice" if kinds <= {"b"} else "integer" if kinds <= set("biu") else "step"
     if entry.primitive is stop_gradient:
         kind = "asked for"
-    return Cut(entry.primitive.name, kind, _line(entry), entry.inside, instead_of_cut(Site(run, entry)), 1)
+    return Cut(shown_as(entry), kind, _line(entry), entry.inside, instead_of_cut(Site(run, entry)), 1)
 
 
 # -- the border of the doctor: arguments in, one run, the report out

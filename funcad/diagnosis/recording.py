@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -204,10 +205,7 @@ class ReportingTrace(LinearizingTrace):
         kind = kind_of(Equation(primitive, tuple(args), params, ()))
         if kind is None or kind in ("custom", "solve"):
             return None
-        if kind == "while":  # reverse mode's own loops put what they keep on stacks; they are as any other operation
-            plain = not params["loop"].n_ys
-        else:
-            plain = kind != "scan" or params["loop"].length is not None
+        plain = kind != "loop" or params["loop"].keeps  # reverse mode's own loops use stacks; they are as any other operation
         avals = [a.aval for j in subjaxprs(params) for a in (*j.inputs, *j.outputs)]
         if not plain or any([type(a) is StackAval for a in avals]):
             return None
@@ -232,30 +230,20 @@ class ReportingTrace(LinearizingTrace):
         with self._in(f"{primitive.name}, branch {i}"):
             return eval_jaxpr(branches[i], args[1:])
 
-    def _walk_while(self, primitive: Any, args: list[Any], params: dict[str, Any]) -> list[Any]:
+    def _walk_loop(self, primitive: Any, args: list[Any], params: dict[str, Any]) -> list[Any]:
         loop: Loop = params["loop"]
-        cond_consts, consts, carry, _ = loop.parts(args)
-        count = 0
-        while True:
-            with self._in(f"{primitive.name}, turn {count}"):
-                if not eval_jaxpr(loop.cond, [*cond_consts, *carry])[0]:
-                    return [np.int64(count), *carry]
-                carry = eval_jaxpr(loop.body, [*consts, *carry])
-            count += 1
-
-    def _walk_scan(self, primitive: Any, args: list[Any], params: dict[str, Any]) -> list[Any]:
-        loop: Loop = params["loop"]
-        consts, carry, xs = loop.split(args)
-        emitted = loop.body.outputs[loop.n_carry :]
-        rows: list[list[Any]] = [[] for _ in emitted]
-        order = range(loop.length or 0)
-        for i in reversed(order) if loop.reverse else order:
-            with self._in(f"{primitive.name}, turn {i}"):
+        tested, consts, carry, xs = loop.parts(args)
+        rows: list[list[Any]] = [[] for _ in range(loop.n_ys)]
+        turns = range(loop.length)[:: -1 if loop.reverse else 1] if loop.length is not None else count()
+        for i in turns:
+            with self._in(f"{loop.name}, turn {i}"):
+                if loop.cond is not None and not eval_jaxpr(loop.cond, [*tested, *carry])[0]:
+                    return [np.int64(i), *carry]
                 outs = eval_jaxpr(loop.body, [*consts, *carry, *[x[i] for x in xs]])
             carry, found = split(outs, loop.n_carry)
             for row, y in zip(rows, found):
                 row.append(y)
-        return [*carry, *[_stacked(r, o, loop.reverse) for r, o in zip(rows, emitted)]]
+        return [*carry, *[_stacked(r, o, loop.reverse) for r, o in zip(rows, loop.body.outputs[loop.n_carry :])]]
 
 
 def _stacked(rows: list[Any], atom: Var | Literal, reverse: bool) -> Any:

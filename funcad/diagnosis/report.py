@@ -19,6 +19,7 @@ from funcad.primitives.reduction import argmax_p, argmin_p, reduce_sum_p
 from funcad.primitives.sorting import argsort_p, searchsorted_p
 from funcad.primitives.special_gamma import xlogy
 from funcad.show.compile_log import html_table
+from funcad.show.pretty import shown_as
 
 from funcad.primitives.arithmetic import (  # isort: skip
     ceil, div, floor, floor_divide, heaviside, hypot, integer_pow_p, mul, reciprocal, rint, rsqrt, sign, sqrt, square_p, sub,
@@ -91,7 +92,7 @@ class Site(NamedTuple):
             if e.primitive.emit is None or e.source != self.entry.source or e.inside != self.entry.inside:
                 continue
             if e.primitive is not self.entry.primitive and any(e.uses[i].node in mine for r in e.reached for i in r):
-                return str(e.primitive.name)
+                return shown_as(e)
         return ""
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from funcad.api.value_reads import asked
 from funcad.configuration import OnDemand
-from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced, users_call
+from funcad.doors.asking import any_traced, holds_traced, is_tracing, keeps_traced, lists_traced, users_call
 from funcad.doors.codes import Answer, Maker
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.where import caller, state, user_source, users_frame
@@ -109,6 +109,18 @@ def own_code(name: str, original: Callable[..., Any]) -> Answer:
     return holds_traced, own
 
 
+def own_method(name: str, original: Callable[..., Any]) -> Answer:
+    """A method of a class of SciPy's: its own code runs where an argument is traced, or what the object keeps."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        return importlib.import_module("funcad.lifting.own_answers").own_method(original, name)(*_bare(args), **_bare(kwargs))
+
+    return lambda args, kwargs: is_tracing() and (holds_traced(args, kwargs) or any([keeps_traced(a) for a in args])), own
+
+
+own_method.by_own_code = True  # type: ignore[attr-defined]
+
+
 def of_lists(name: str, original: Callable[..., Any]) -> Answer:
     """A function that finds traced arrays by itself, but not in lists: hung where that was met."""
     return lists_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
@@ -189,6 +201,22 @@ def labelled(product: Callable[..., Any]) -> Maker:
 
 def odeint(name: str, original: Callable[..., Any]) -> Answer:
     return calling(name, original, _odeint)
+
+
+def from_memory(name: str, original: Callable[..., Any]) -> Answer:
+    """`np.frombuffer` of a traced array: its elements one behind the other."""
+
+    def own(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, **options: Any) -> Any:
+        x, dtype = ours("numpy.ravel")(buffer), np.dtype(dtype)
+        if x.dtype != dtype or offset % dtype.itemsize:
+            raise TypeError(
+                f"np.frombuffer(x, {dtype}, offset={offset}) of a traced {x.dtype} array at {user_source()}: it has no bytes.\n"
+                f"Remedy: np.frombuffer(x, x.dtype), and .astype({dtype.name!r}) of the numbers."
+            )
+        first = offset // dtype.itemsize
+        return x[first : None if count < 0 else first + count]
+
+    return holds_traced, own
 
 
 def fromiter(name: str, original: Callable[..., Any]) -> Answer:

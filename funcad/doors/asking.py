@@ -71,3 +71,16 @@ def lists_traced(args: Iterable[Any], kwargs: dict[str, Any]) -> bool:
 def holds_traced(args: Iterable[Any], kwargs: dict[str, Any]) -> bool:
     """Is an argument traced, where doors are open?"""
     return (_has_traced(args) or bool(kwargs) and _has_traced(kwargs.values())) and bool(tracing.threads) and config.doors
+
+
+def keeps_traced(x: Any, depth: int = 3) -> bool:
+    """Does an object of a library's keep a traced value, in its attributes or in theirs?"""
+    kind = type(x)
+    if kind in (list, tuple, dict):
+        held = x.values() if kind is dict else x
+        return kind is dict and _has_traced(held) or any([keeps_traced(v, depth) for v in held])
+    if kind in _PLAIN or kind is Tracer or not str(kind.__module__).startswith("scipy."):
+        return False
+    kept = [*getattr(x, "__dict__", {}).values()]
+    kept += [v for held in kept if type(held) in (dict, list) for v in (held.values() if type(held) is dict else held)]
+    return _has_traced(kept) or depth > 0 and any([keeps_traced(v, depth - 1) for v in kept])

@@ -15,7 +15,8 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from opcode import opname
 from typing import Any
 
 from funcad.host.where import tracing
@@ -41,47 +42,68 @@ def python_function(found: Any) -> types.FunctionType | None:
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # whose code a door's cannot replace
 
 
-def public_functions(module: types.ModuleType) -> list[str]:
-    """The names of a module's public functions in Python that its library defines."""
+def public_functions(module: types.ModuleType) -> dict[str, types.FunctionType]:
+    """A module's public functions in Python that its library defines, by name."""
     library = module.__name__.partition(".")[0]
-    inside, found = library + ".", []
+    inside, found = library + ".", {}
     for name in getattr(module, "__all__", None) or dir(module):
         f = getattr(module, name, None)
         if type(f) is types.FunctionType and name[0] != "_" and not f.__code__.co_flags & _SUSPENDED:
             if f.__module__ == library or str(f.__module__).startswith(inside):
-                found.append(name)
+                found[name] = f
     return found
 
 
-# Never called: every door has its code, with values in the place of the words. Python asks for as many cells as the function
-# has; they are named, so that they are there for whoever reads the frame's variables.
-_TEXT = """
-def make({cells}):
-    def door(*_args, **_kwargs):
+def methods_of(module: str) -> Iterator[tuple[str, types.FunctionType]]:
+    """The public methods in Python of a module's classes, operators and `__init__` among them: their paths and functions."""
+    for kind in vars(sys.modules.get(module, types)).values():
+        if isinstance(kind, type) and kind.__module__ == module and not issubclass(kind, BaseException):
+            for name, member in vars(kind).items():
+                f = getattr(member, "fget", None) or getattr(member, "__func__", member)
+                if type(f) is not types.FunctionType or f.__code__.co_flags & _SUSPENDED:
+                    continue
+                special = name in _SPECIAL and not issubclass(kind, tuple)
+                if name[0] != "_" or special or name.startswith("_process_"):  # the last are called by other classes
+                    yield f"{kind.__name__}.{name}", f
+
+
+_SPECIAL = [f"__{name}__" for name in "init call add radd sub rsub mul rmul matmul truediv rtruediv pow neg getitem".split()]
+
+
+def _never_called(_cell: Any = None) -> Any:
+    """Every door has the code of the function in it, with values in the place of the words, and a name for each cell."""
+
+    def door(*_args: Any, **_kwargs: Any) -> Any:
+        nonlocal _cell
         _threads, _answering, _original = "threads", "answering", "original"
         if _threads:
-            _is_for_us, _own = _answering()
+            _is_for_us, _own = _answering()  # type: ignore[operator]
             if _is_for_us(_args, _kwargs):
                 return _own(*_args, **_kwargs)
-        return _original(*_args, **_kwargs)
-        ({cells})
+        return _original(*_args, **_kwargs)  # type: ignore[operator]
+
     return door
-"""
+
+
+_TEMPLATE: types.CodeType = _never_called().__code__.replace(co_filename=_FILE)
+_WORDS = [type(c) is tuple and len(c) > 0 for c in _TEMPLATE.co_consts].index(True)  # the constant from which they are unpacked
 
 
 @remembers()
 def _door(cells: int) -> types.CodeType:
-    space: dict[str, Any] = {}
-    exec(compile(_TEXT.format(cells="".join([f"c{i}, " for i in range(cells)])), _FILE, "exec"), space)
-    return space["make"](*[None] * cells).__code__  # type: ignore[no-any-return]
+    """The code of a door of a function with so many cells, which the first instruction copies into the frame."""
+    code = bytearray(_TEMPLATE.co_code)
+    assert opname[code[0]] == "COPY_FREE_VARS" and code[1] == 1
+    code[1] = cells
+    return _TEMPLATE.replace(co_code=bytes(code), co_freevars=tuple([f"c{i}" for i in range(cells)]))
 
 
 def _code(f: types.FunctionType, values: tuple) -> types.CodeType:
     """The code of a door of f."""
     old = f.__code__
-    door = _door(len(old.co_freevars))
-    constants = tuple([values if type(c) is tuple and c else c for c in door.co_consts])  # from which they are unpacked
-    return door.replace(co_consts=constants, co_name=old.co_name, co_qualname=old.co_qualname, co_freevars=old.co_freevars)
+    cells = old.co_freevars
+    constants = (*_TEMPLATE.co_consts[:_WORDS], values, *_TEMPLATE.co_consts[_WORDS + 1 :])
+    return _door(len(cells)).replace(co_consts=constants, co_name=old.co_name, co_qualname=old.co_qualname, co_freevars=cells)
 
 
 class _Answering:
@@ -109,7 +131,8 @@ def hang_code(f: types.FunctionType, answer: Maker, name: str) -> None:
         return
     original = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
     original.__kwdefaults__ = f.__kwdefaults__
-    original.__dict__.update(f.__dict__)
+    if f.__dict__:
+        original.__dict__.update(f.__dict__)
     original.__module__, original.__qualname__, original.__doc__ = f.__module__, f.__qualname__, f.__doc__
     setattr(original, _ANNOTATIONS, getattr(f, _ANNOTATIONS))
     code = _code(f, (tracing.threads, _Answering(answer, name, original), original))
@@ -126,6 +149,15 @@ def _own_code(f: types.FunctionType) -> types.CodeType:
 
 
 tracing.own_code = _own_code
+
+
+def _by_own_code(f: types.FunctionType) -> bool:
+    """Is it the function's own code that answers at its door?"""
+    held = [c for c in f.__code__.co_consts if type(c) is tuple]
+    return f in _originals and bool(held) and getattr(held[0][1].answer, "by_own_code", False)
+
+
+tracing.by_own_code = _by_own_code
 
 
 def hang_method(owner: type, name: str, answer: Maker, path: str) -> None:

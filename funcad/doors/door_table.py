@@ -22,6 +22,7 @@ from funcad.doors.answers import (
     comparing,
     enumerating,
     for_users,
+    from_memory,
     fromiter,
     instead,
     joined,
@@ -49,6 +50,8 @@ _SCIPY = "scipy_answers."
 in_math = _later("math_answers.in_math")
 drawing, seeding, shuffling, unseeded = [_later(f"draws.{name}") for name in ("drawing", "seeding", "shuffling", "unseeded")]
 backend = _later(_SCIPY + "backend")
+operator_dot = _later(_SCIPY + "operator_dot")
+operator_of = _later(_SCIPY + "operator_of")
 operator_dtype = _later(_SCIPY + "operator_dtype")
 of_ufuncs = _later(_SCIPY + "of_ufuncs")
 distribution, expectation = _later(_SCIPY + "distribution"), _later(_SCIPY + "expectation")
@@ -61,10 +64,16 @@ spatial_object = _later(_SCIPY + "spatial_object")
 sparse_made, sparse_written = _later(_SCIPY + "sparse_made"), _later(_SCIPY + "sparse_written")
 sparse_beside = _later(_SCIPY + "sparse_beside")
 sparse_by_name = _later(_SCIPY + "sparse_by_name")
+sparse_diagonal = _later(_SCIPY + "sparse_diagonal")
+factorizing = _later(_SCIPY + "factorizing")
 sparse_product = _later(_SCIPY + "sparse_product")
 sparse_reflected = _later(_SCIPY + "sparse_reflected")
 sparse_multiply = _later(_SCIPY + "sparse_multiply")
 sparse_quotient = _later(_SCIPY + "sparse_quotient")
+
+
+def without(remedy: str) -> Maker:
+    return _later("scipy_answers.without", remedy)
 
 
 def frozen(*parameters: str) -> Maker:
@@ -86,7 +95,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         **_all(array_of, "asarray asanyarray ascontiguousarray asfortranarray"),
         **_all(making_of(array_of), "array copy"),
         **_all(making, "zeros empty zeros_like empty_like ones_like full_like arange linspace"),
-        "fromiter": fromiter,
+        **{"frombuffer": from_memory, "fromiter": fromiter},
     },
     "math": _MATH,
     "cmath": _MATH,
@@ -100,6 +109,17 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         "negative power prod ptp ravel reshape sin sinh sqrt std subtract sum tan tanh transpose var where",
     ),
     "scipy.optimize": {"linear_sum_assignment": by_name},
+    "scipy.sparse.csgraph": _all(
+        without("scipy.sparse.csr_array(graph), whose elements that are 0 are no edges"),
+        "csgraph_from_dense csgraph_masked_from_dense csgraph_to_dense construct_dist_matrix reconstruct_path",
+    )
+    | {"yen": without("scipy.sparse.csgraph.shortest_path(graph)")}
+    | _all(
+        sparse_by_name,
+        "bellman_ford breadth_first_order breadth_first_tree connected_components depth_first_order depth_first_tree dijkstra",
+        "floyd_warshall johnson maximum_bipartite_matching min_weight_full_bipartite_matching minimum_spanning_tree",
+        "reverse_cuthill_mckee shortest_path structural_rank",
+    ),
     "scipy.linalg.lapack": _all(by_twin, *[kind + name for kind in "sdcz" for name in ("gbsv", "gtsv", "pbsv", "ptsv")]),
     "numpy.random": {
         **_all(
@@ -165,14 +185,15 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal expm expm_frechet fiedler hankel inv khatri_rao leslie logm",
         "lstsq lu lu_factor lu_solve norm orthogonal_procrustes pinv pinvh polar qr rq schur sinhm sinm solve solve_banded",
         "solve_circulant solve_continuous_lyapunov solve_discrete_lyapunov solve_lyapunov solve_sylvester solve_toeplitz",
-        "solve_triangular solveh_banded sqrtm svd svdvals tanhm tanm toeplitz null_space orth solve_continuous_are",
+        "solve_triangular solveh_banded sqrtm svd svdvals tanhm tanm toeplitz null_space orth qr_multiply solve_continuous_are",
         "solve_discrete_are cholesky_banded cho_solve_banded eig_banded eigvals_banded",
     ),
     "scipy.ndimage": _all(
         by_name,
         "convolve convolve1d correlate correlate1d gaussian_filter gaussian_filter1d laplace map_coordinates prewitt sobel",
         "spline_filter spline_filter1d uniform_filter uniform_filter1d affine_transform rotate shift zoom gaussian_laplace",
-        "gaussian_gradient_magnitude label maximum_filter median_filter minimum_filter",
+        "gaussian_gradient_magnitude label maximum_filter median_filter minimum_filter percentile_filter",
+        "rank_filter",
     ),
     "scipy.optimize": {
         **_all(calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar"),
@@ -189,7 +210,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.signal": _all(
         by_name,
         "coherence convolve convolve2d correlate correlate2d csd detrend fftconvolve filtfilt hilbert istft lfilter lfilter_zi",
-        "medfilt medfilt2d oaconvolve periodogram resample savgol_filter sosfilt sosfilt_zi sosfiltfilt spectrogram stft welch",
+        "medfilt medfilt2d oaconvolve periodogram resample savgol_filter sosfilt sosfilt_zi sosfiltfilt spectrogram stft",
+        "upfirdn welch",
     ),
     "scipy.sparse": {
         **_all(sparse_product, "csr_array._matmul_dispatch coo_array._matmul_dispatch"),
@@ -198,14 +220,24 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(sparse_multiply, "csr_array.multiply dia_array.multiply"),
         **_all(sparse_made, *[f"{format}_{kind}.__init__" for format in _FORMATS for kind in ("array", "matrix")]),
         **_all(sparse_written, *[f"{format}_{kind}.__setitem__" for format in ("csr", "lil") for kind in ("array", "matrix")]),
+        "expand_dims": without("functions of NumPy's of A.toarray()"),
+        **_all(sparse_diagonal, "csr_array.setdiag lil_array.setdiag"),
         **_all(sparse_beside, "csr_array.__add__ csr_array.__sub__"),
         **_all(sparse_by_name, "block_array block_diag bmat diags diags_array find hstack kron kronsum"),
-        **_all(sparse_by_name, "spdiags tril triu vstack"),
+        **_all(sparse_by_name, "permute_dims spdiags swapaxes tril triu vstack"),
     },
     "scipy.sparse.linalg": {
         **_all(solving, "bicgstab cg gmres minres"),
-        **_all(sparse_by_name, "eigsh expm_multiply factorized lsmr lsqr splu spsolve svds"),
-        "LinearOperator._init_dtype": operator_dtype,
+        **_all(sparse_by_name, "eigsh expm expm_multiply lsmr lsqr norm spsolve spsolve_triangular svds"),
+        **_all(factorizing, "factorized splu"),
+        "aslinearoperator": operator_of,
+        **_all(without("scipy.sparse.linalg.gmres(A, b) or bicgstab(A, b)"), "bicg cgs gcrotmk lgmres qmr tfqmr"),
+        "eigs": without("np.linalg.eig(A.toarray())"),
+        "inv": without("scipy.sparse.linalg.spsolve(A, np.eye(n))"),
+        "lobpcg": without("scipy.sparse.linalg.eigsh(A, k)"),
+        "onenormest": without("scipy.sparse.linalg.norm(A, 1)"),
+        "spilu": without("scipy.sparse.linalg.splu(A)"),
+        **{"LinearOperator._init_dtype": operator_dtype, "LinearOperator.dot": operator_dot},
         **_all(operator_product, "LinearOperator.matvec LinearOperator.rmatvec LinearOperator.matmat LinearOperator.rmatmat"),
     },
     "scipy.spatial": {
@@ -263,5 +295,13 @@ BY_OWN_CODE = (
     *["numpy.lib.stride_tricks", "numpy.polynomial.polyutils"],
     *[f"numpy.polynomial.{n}" for n in "polynomial chebyshev legendre hermite hermite_e laguerre".split()],
     *[f"scipy.{n}" for n in "cluster.vq fft integrate interpolate linalg ndimage optimize signal special stats".split()],
-    "scipy.signal.windows",
+    *["scipy.signal.windows", "scipy.sparse.csgraph", "scipy.stats.contingency", "scipy.stats.mstats", "scipy.stats.qmc"],
 )
+
+# Modules of a package all of whose classes have doors at their public methods, behind which the methods' own code answers.
+CLASSES_BY_OWN_CODE = {
+    "scipy.signal": "_ltisys _czt _short_time_fft",
+    "scipy.stats": "_continuous_distns _covariance _distribution_infrastructure _distn_infrastructure _multivariate "
+    "_new_distributions _stats_py _survival",
+    "scipy.spatial": "_kdtree",
+}

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import config
-from funcad.doors.answers import Maker, of_lists, own_code
-from funcad.doors.codes import hang_code, hang_method, is_door, public_functions, python_function, restore_codes
-from funcad.doors.door_table import BY_OWN_CODE, IN_CODE, IN_MODULES, LEARNED
+from funcad.doors.answers import Maker, of_lists, own_code, own_method
+from funcad.doors.codes import hang_code, hang_method, is_door, methods_of, public_functions, python_function, restore_codes
+from funcad.doors.door_table import BY_OWN_CODE, CLASSES_BY_OWN_CODE, IN_CODE, IN_MODULES, LEARNED
 from funcad.doors.modules import hang_modules, hang_more, lock, take_down
 from funcad.host.where import after_interrupts, state, tracing
 from funcad.numpy.dispatch import find, whole_table
@@ -37,8 +37,14 @@ _done: set[str] = set()  # modules whose functions have their doors
 
 
 def _hang_codes(name: str, module: ModuleType) -> None:
-    every: dict[str, Maker] = dict.fromkeys(public_functions(module), own_code) if name in BY_OWN_CODE else {}
-    for path, answer in {**every, **IN_CODE.get(name, {})}.items():
+    named: dict[str, Maker] = IN_CODE.get(name, {})
+    if name in BY_OWN_CODE:
+        package = name.rpartition(".")[0]  # which gives a function its name, where both have it (scipy.stats.mstats.gmean)
+        above = sys.modules.get(package) if package in BY_OWN_CODE else None
+        for path, f in public_functions(module).items():
+            if path not in named and python_function(getattr(above, path, None)) is not f:
+                hang_code(f, own_code, f"{name}.{path}")
+    for path, answer in named.items():
         found = find(module, path.split("."))
         f = python_function(found)
         if f is not None:  # this version of the library may not have it
@@ -47,6 +53,9 @@ def _hang_codes(name: str, module: ModuleType) -> None:
             owner = find(module, path.split(".")[:-1])
             if isinstance(owner, type) and not owner.__flags__ & _IMMUTABLE:
                 hang_method(owner, path.rpartition(".")[2], answer, f"{name}.{path}")
+    for part in CLASSES_BY_OWN_CODE.get(name, "").split():
+        for path, f in methods_of(f"{name}.{part}"):
+            hang_code(f, own_method, f"{name}.{path}")
     _done.add(name)
 
 

@@ -17,7 +17,7 @@ from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert, convert_p
-from funcad.primitives.python_numbers import checked
+from funcad.primitives.python_numbers import checked, fsum_p
 
 _DOUBLE, _COMPLEX = np.dtype(float), np.dtype(complex)
 _PYTHON = {"b": np.dtype(bool), "i": np.dtype(np.int64), "f": _DOUBLE, "c": _COMPLEX}
@@ -142,7 +142,7 @@ MATH: dict[str, Maker] = {
     "ceil": _read(_whole(np.ceil), refuses=True),
     "trunc": _read(_whole(np.trunc), refuses=True),
     "ulp": _read(lambda x: np.nextafter(np.abs(x), np.inf) - np.abs(x)),
-    "fsum": _of_sequences(np.sum),
+    "fsum": _of_sequences(fsum_p),
     "prod": _multiplied,
     "sumprod": _of_sequences(np.dot),
     "dist": _of_sequences(lambda p, q: np.sqrt(np.sum((p - q) ** 2))),

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.doors.answers import calling, ours, own_code
-from funcad.doors.asking import any_traced, holds_traced, is_tracing
+from funcad.doors.answers import calling, ours, own_code, own_method
+from funcad.doors.asking import any_traced, holds_traced, is_tracing, keeps_traced, users_call
 from funcad.doors.codes import Answer
 from funcad.errors import BufferNeeded
 from funcad.host.where import tracing, user_source
 from funcad.ir.trace import plain_values
+from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.scipy.door import scipy_function
 
@@ -46,13 +47,13 @@ def distribution(name: str, original: Callable[..., Any]) -> Answer:
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
         theirs = scipy_function(f"stats.{self.name}")
         if type(theirs) is not type(self) and getattr(theirs, "__dict__", None) is not self.__dict__:  # the user's own
-            return original(self, *args, **kwargs)
+            return own_method(name, original)[1](self, *args, **kwargs)
         found = ours(f"scipy.stats.{self.name}")
         if method not in type(found)._later and getattr(type(found), method, None) is None:
             raise _missing(f"scipy.stats.{self.name}.{method}")
         return getattr(found, method)(*args, **kwargs)
 
-    return holds_traced, own
+    return own_method(name, original)[0], own
 
 
 def expectation(name: str, original: Callable[..., Any]) -> Answer:
@@ -69,7 +70,14 @@ def expectation(name: str, original: Callable[..., Any]) -> Answer:
 def method_of(name: str, original: Callable[..., Any]) -> Answer:
     """A method of the one object that SciPy has of its kind: `multivariate_normal.logpdf`, `dirichlet.pdf`."""
     path = name.split(".")
-    return holds_traced, lambda self, *args, **kwargs: getattr(ours(".".join(path[:-1])), path[-1])(*args, **kwargs)
+    by_own_code = own_method(name, original)
+
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if any([isinstance(a, scipy_function("stats.Covariance")) for a in (*args, *kwargs.values())]):
+            return by_own_code[1](self, *args, **kwargs)
+        return getattr(ours(".".join(path[:-1])), path[-1])(*args, **kwargs)
+
+    return by_own_code[0], own
 
 
 def frozen(*parameters: str) -> Callable[[str, Callable[..., Any]], Answer]:
@@ -161,7 +169,7 @@ def interpolator(name: str, original: Callable[..., Any]) -> Answer:
         if _FORM in getattr(args[0], "__dict__", ()):
             return True
         named = kind in [base.__name__ for base in type(args[0]).__mro__]  # else the code of a base that others share
-        return named and holds_traced(args, kwargs)
+        return named and is_tracing() and (holds_traced(args, kwargs) or keeps_traced(args[0]))
 
     return is_for_us, own
 
@@ -169,7 +177,7 @@ def interpolator(name: str, original: Callable[..., Any]) -> Answer:
 # -- neighbours, hulls and triangulations, rotations
 
 
-_NAMES = "add radd sub rsub mul rmul matmul rmatmul truediv pow neg abs getitem setitem len call"
+_NAMES = "add radd sub rsub mul rmul matmul rmatmul truediv pow neg abs getitem setitem len call eq ne lt le gt ge"
 _OPERATORS = [f"__{n}__" for n in _NAMES.split()]
 
 
@@ -204,7 +212,9 @@ def _stand_in(kind: type) -> type:
 
         def __getattribute__(self, name: str) -> Any:
             own = object.__getattribute__
-            return own(self, name) if name in ("__dict__", "__class__") else getattr(own(self, "__dict__")[_FORM], name)
+            if name in ("__dict__", "__class__"):
+                return own(self, name)
+            return getattr(own(self, "__dict__")[_FORM], name)
 
         if hasattr(kind, "__del__"):
 
@@ -312,6 +322,48 @@ def sparse_by_name(name: str, original: Callable[..., Any]) -> Answer:
     return is_for_us, lambda *args, **kwargs: ours(name)(*_unwrapped(args), **{k: _unwrapped(v) for k, v in kwargs.items()})
 
 
+def without(remedy: str) -> Callable[[str, Callable[..., Any]], Answer]:
+    """A function of sparse arrays that funcad has not: the error says what to take."""
+
+    def answer(name: str, original: Callable[..., Any]) -> Answer:
+        def own(*args: Any, **kwargs: Any) -> Any:
+            raise TypeError(
+                f"{name} was called with traced values at {user_source()}; funcad has no such function.\nRemedy: {remedy}."
+            )
+
+        return sparse_by_name(name, original)[0], own
+
+    return answer
+
+
+def sparse_diagonal(name: str, original: Callable[..., Any]) -> Answer:
+    """`K.setdiag(values)` with traced values: elements that are written."""
+
+    def own(self: Any, values: Any, k: int = 0) -> None:
+        n = min(self.shape[0] + min(k, 0), self.shape[1] - max(k, 0))
+        places = np.arange(min(n, len(values)) if np.ndim(values) else n)
+        self[places + max(-k, 0), places + max(k, 0)] = values[: len(places)] if np.ndim(values) else values
+
+    return lambda args, kwargs: holds_traced(args[1:], kwargs), own
+
+
+def factorizing(name: str, original: Callable[..., Any]) -> Answer:
+    """What gives a factorization, whose right-hand sides may be traced later."""
+    return lambda args, kwargs: users_call(), sparse_by_name(name, original)[1]
+
+
+def operator_of(name: str, original: Callable[..., Any]) -> Answer:
+    """`aslinearoperator` of a traced matrix."""
+
+    def own(A: Any) -> Any:
+        A = _unwrapped(A)
+        by, back = (lambda x: A @ x), (lambda x: np.conj(A.T @ np.conj(x)))
+        made = scipy_function("sparse.linalg.LinearOperator")
+        return made(A.shape, matvec=by, rmatvec=back, matmat=by, rmatmat=back, dtype=A.dtype)
+
+    return lambda args, kwargs: holds_traced(args, kwargs) or is_tracing() and _holds_sparse(args), own
+
+
 def sparse_beside(name: str, original: Callable[..., Any]) -> Answer:
     """What a sparse array of SciPy's does with one that has traced elements."""
     method = name.rpartition(".")[2]
@@ -367,16 +419,31 @@ def sparse_quotient(name: str, original: Callable[..., Any]) -> Answer:
 
 
 def operator_product(name: str, original: Callable[..., Any]) -> Answer:
-    """A LinearOperator times a traced vector, or the columns of a matrix: what the user gave for it, without SciPy's checks."""
+    """A LinearOperator times a vector, or the columns of a matrix: what the user gave for it, without SciPy's checks.
+
+    The array may be traced, or what the user gave closes over traced values.
+    """
     method = name.rpartition(".")[2]
 
     def own(self: Any, x: Any) -> Any:
         rows, columns = self.shape[::-1] if method.startswith("r") else self.shape
         if x.shape[0] != columns or x.ndim > 2 or method.endswith("vec") and x.shape not in ((columns,), (columns, 1)):
             raise ValueError(f"dimension mismatch: a linear operator of shape {self.shape} and an array of shape {x.shape}")
-        return getattr(self, f"_{method}")(x).reshape((rows, *x.shape[1:]))
+        matrix = getattr(self, "A", None)
+        if type(matrix) is np.ndarray:
+            found = (matrix.conj().T if method.startswith("r") else matrix) @ x
+        else:
+            found = getattr(self, f"_{method}")(x)
+        return (found if any_traced([found]) else np.asarray(found)).reshape((rows, *x.shape[1:]))
 
-    return holds_traced, own
+    return lambda args, kwargs: is_tracing() and len(args) == 2 and type(args[1]) in (Tracer, np.ndarray), own
+
+
+def operator_dot(name: str, original: Callable[..., Any]) -> Answer:
+    """`A @ x` and `A.dot(x)` of a LinearOperator and a traced array."""
+    own = lambda self, x: self.matvec(x) if x.ndim == 1 else self.matmat(x)
+    is_for_us = lambda args, kwargs: is_tracing() and type(args[1]) in (Tracer, np.ndarray) and np.ndim(args[1]) in (1, 2)
+    return is_for_us, own
 
 
 def operator_dtype(name: str, original: Callable[..., Any]) -> Answer:
@@ -430,10 +497,28 @@ def _of_backend(name: str) -> Any:
 
 def of_ufuncs(name: str, original: Callable[..., Any]) -> Answer:
     """The method by which families of ufuncs in scipy.special are called, such as sph_harm_y."""
-    short = name.split(".")[-2]
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
-        mine = self is scipy_function(f"special.{short}")
-        return ours(f"scipy.special.{short}")(*args, **kwargs) if mine else original(self, *args, **kwargs)
+        called = next(n for n in _FAMILIES if self is scipy_function(f"special.{n}"))
+        kwargs = {k: v for k, v in kwargs.items() if v}
+        if called == "sph_harm_y":
+            return ours("scipy.special.sph_harm_y")(*args, **kwargs)
+        if called == "legendre_p" and not kwargs:
+            return ours("scipy.special.eval_legendre")(*args)
+        if called == "assoc_legendre_p" and not kwargs:
+            n, m, z = args
+            return ours("scipy.special.lpmv")(m, n, z)
+        how = "".join([f", {k}={v}" for k, v in kwargs.items()])
+        raise TypeError(
+            f"scipy.special.{called}(...{how}) was called with traced values at {user_source()}; funcad has no such function.\n"
+            "Remedy: scipy.special.eval_legendre(n, x), lpmv(m, n, x) or sph_harm_y(n, m, theta, phi) for each degree and "
+            "order, and funcad.jvp for derivatives."
+        )
 
     return holds_traced, own
+
+
+_FAMILIES = (
+    "sph_harm_y legendre_p assoc_legendre_p sph_legendre_p sph_harm_y_all legendre_p_all assoc_legendre_p_all "
+    "sph_legendre_p_all"
+).split()

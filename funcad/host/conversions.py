@@ -386,7 +386,9 @@ def _where() -> str:
 
 def _of_scipy(names: list[str], offers: Callable[[str], bool]) -> str:
     """What to write instead of a function of SciPy's that cannot take traced values."""
-    if names and names[0].endswith(".__init__"):  # of a class whose name is in the user's line
+    if state.scope and state.scope[-1].endswith(" by its own code"):  # whose inner functions nobody called
+        names = [state.scope[-1].removesuffix(" by its own code").removeprefix("scipy.").removesuffix(".__init__")]
+    elif names and names[0].endswith(".__init__"):  # of a class whose name is in the user's line
         names = [names[0].removesuffix("__init__") + users_text()[1].partition("(")[0].rpartition(".")[2], *names[1:]]
     for name in names:
         if offers(f"scipy.{name}"):

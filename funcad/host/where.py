@@ -79,7 +79,7 @@ class _Tracing:
 
     __slots__ = (
         *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "origin", "shown_code"),
-        *("own_code", "own_answer"),
+        *("own_code", "own_answer", "by_own_code"),
     )
 
     def __init__(self) -> None:
@@ -422,8 +422,13 @@ def is_locked(error: BaseException) -> bool:
     return isinstance(error, ValueError) and str(error) in _READ_ONLY
 
 
+_IN_C = (
+    "code in C asked for an array; funcad.scipy.sparse.linalg.splu(A).solve(b) takes traced values, call others in "
+    "funcad.pure_callback."
+)
 FOREIGN = {  # what others say when they get a traced value or an array, and what to do
     "is not JSON serializable": "return the value, and write it outside; or write it in funcad.debug.callback.",
+    **dict.fromkeys(["must be numpy.ndarray, not Tracer", "a bytes-like object is required, not 'Tracer'"], _IN_C),
     "can be converted to Python scalars": "np.sin(x) takes arrays, math.sin(x) one number; and so for the others of math.",
 }
 

@@ -8,8 +8,8 @@ wrong shape, silently). `StackAval(element)` is the opaque run-time list that re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -39,7 +39,6 @@ AnyAval: TypeAlias = "Aval | StackAval"
 Atom: TypeAlias = "Var | Literal"
 Params: TypeAlias = dict[str, Any]  # of an equation: each primitive has its own
 Location: TypeAlias = "Source | None"  # of an equation, where the user wrote it
-Function = TypeVar("Function", bound=Callable[..., Any])  # what a decorator gives back with the signature that it was given
 
 
 # -- abstract values

@@ -121,7 +121,7 @@ class Jaxpr:
         """Does running this program do something besides computing its outputs?"""
         answer = self.memo.get("has_effects")
         if answer is None:
-            answer = self.memo.setdefault("has_effects", any(equation_has_effects(e) for e in self.equations))
+            answer = self.memo.setdefault("has_effects", any(map(equation_has_effects, self.equations)))
         return answer
 
     @property
@@ -135,12 +135,12 @@ class Jaxpr:
     @property
     def axis_names(self) -> frozenset[Any]:
         """Names of the mapped axes that collectives in this program (or in its sub-programs) act on."""
-        return self._united("axis_names", equation_axis_names)
+        return self._united("axis_names", equation_axis_names, "collective")
 
     @property
     def moves(self) -> frozenset[str]:
         """The devices to which equations of this program (or of its sub-programs) move arrays, "cpu" and "cuda"."""
-        return self._united("moves", _equation_moves)
+        return self._united("moves", _equation_moves, "moves")
 
     @property
     def narrow(self) -> bool:
@@ -152,10 +152,11 @@ class Jaxpr:
             found = self.memo.setdefault("narrow", own or any([j.narrow for e in self.equations for j in subjaxprs(e.params)]))
         return bool(found)
 
-    def _united(self, name: str, of_equation: Callable[[Equation], frozenset[Any]]) -> frozenset[Any]:
+    def _united(self, name: str, of_equation: Callable[[Equation], frozenset[Any]], fact: str) -> frozenset[Any]:
         found = self.memo.get(name)
         if found is None:
-            found = self.memo.setdefault(name, frozenset().union(*[of_equation(e) for e in self.equations if e.params]))
+            acts = [e for e in self.equations if e.primitive.multiple or getattr(e.primitive, fact) is not None]
+            found = self.memo.setdefault(name, frozenset().union(*map(of_equation, acts)))
         return found
 
     def __str__(self) -> str:

@@ -136,6 +136,11 @@ class Said(Rules, Code, Facts, total=False):
     """All that may be said of a primitive."""
 
 
+# what holds where nothing is said
+_NO = dict.fromkeys(["turns", "takes_masks", *Facts.__annotations__], False)
+_UNSAID: Any = {**dict.fromkeys(Said.__annotations__), **_NO, "commutes": None, "reduction": None}
+
+
 class Primitive:
     """An operation and all that is said of it, called like a function. `levels` is what its rule does to masks of tangents."""
 
@@ -144,51 +149,52 @@ class Primitive:
     def __init__(self, name: str, impl: Callable[..., Any], abstract_eval: Callable[..., Any], **said: Unpack[Said]):
         if not said.keys() <= Said.__annotations__.keys():
             raise _unknown(name, said.keys() - Said.__annotations__.keys())
+        said = {**_UNSAID, **said}
         self.name = name
         self.impl = impl
         self.abstract_eval = abstract_eval
-        self.jvp = said.get("jvp")
-        self.transpose = said.get("transpose")
-        self.batch = said.get("batch")
-        self.collective = said.get("collective")
-        self.primal_and_jvp = said.get("primal_and_jvp")
-        self.linearize = said.get("linearize")
-        self.partial_eval = said.get("partial_eval")
-        self.split = said.get("split")
-        self.transpose_over = said.get("transpose_over")
-        self.adds = said.get("adds")
-        self.square = said.get("square")
-        self.turns = said.get("turns", False)
-        self.reach = said.get("reach")
-        self.paths = said.get("paths")
-        self.needs = said.get("needs")
-        self.masked = said.get("masked")
-        self.push = said.get("push")
-        self.takes_masks = said.get("takes_masks", False) or self.push is not None
+        self.jvp = said["jvp"]
+        self.transpose = said["transpose"]
+        self.batch = said["batch"]
+        self.collective = said["collective"]
+        self.primal_and_jvp = said["primal_and_jvp"]
+        self.linearize = said["linearize"]
+        self.partial_eval = said["partial_eval"]
+        self.split = said["split"]
+        self.transpose_over = said["transpose_over"]
+        self.adds = said["adds"]
+        self.square = said["square"]
+        self.turns = said["turns"]
+        self.reach = said["reach"]
+        self.paths = said["paths"]
+        self.needs = said["needs"]
+        self.masked = said["masked"]
+        self.push = said["push"]
+        self.takes_masks = said["takes_masks"] or self.push is not None
         self.levels: dict[object, int] = {}
-        self.emit = said.get("emit")
-        self.ufunc = ufunc = said.get("ufunc")
-        self.inplace = said.get("inplace")
-        self.ready = said.get("ready")
-        self.lowering = said.get("lowering")
-        self.over = said.get("over")
-        self.layout = said.get("layout")
-        self.moves = said.get("moves")
-        self.label = said.get("label") or (ufunc and ufunc.__name__) or name
-        self.multiple = said.get("multiple", False)
-        self.effect = said.get("effect", False)
-        self.fresh = said.get("fresh", False)
-        self.asserts = said.get("asserts", False)
-        self.fails = said.get("fails", False) or self.asserts
-        self.barrier = said.get("barrier", False)
-        self.structural = said.get("structural", False)
-        self.silent = said.get("silent", False)
-        self.passive = said.get("passive", False) or not (self.jvp or self.primal_and_jvp or self.linearize)
-        self.calm = said.get("calm", False) or self.structural and self.reach in (None, "pointwise", "sums", "reads")
-        self.commutes = said.get("commutes")
-        self.reduction = said.get("reduction")
-        self.free = said.get("free", False)
-        self.may_share = said.get("may_share", False) or self.free
+        self.emit = said["emit"]
+        self.ufunc = ufunc = said["ufunc"]
+        self.inplace = said["inplace"]
+        self.ready = said["ready"]
+        self.lowering = said["lowering"]
+        self.over = said["over"]
+        self.layout = said["layout"]
+        self.moves = said["moves"]
+        self.label = said["label"] or (ufunc and ufunc.__name__) or name
+        self.multiple = said["multiple"]
+        self.effect = said["effect"]
+        self.fresh = said["fresh"]
+        self.asserts = said["asserts"]
+        self.fails = said["fails"] or self.asserts
+        self.barrier = said["barrier"]
+        self.structural = said["structural"]
+        self.silent = said["silent"]
+        self.passive = said["passive"] or not (self.jvp or self.primal_and_jvp or self.linearize)
+        self.calm = said["calm"] or self.structural and self.reach in (None, "pointwise", "sums", "reads")
+        self.commutes = said["commutes"]
+        self.reduction = said["reduction"]
+        self.free = said["free"]
+        self.may_share = said["may_share"] or self.free
 
     def __repr__(self) -> str:
         return self.name

@@ -158,6 +158,7 @@ class AbstractTrace(Trace):
         self.asked = False  # did somebody ask which of the two?
         self.equations: list[Equation] = []
         self.results: dict[tuple[Any, ...], Any] = {}  # operation without parameters, `id`s of avals: the aval of its result
+        # ... and shape, `id` of dtype, weak: the aval that has these
         self.captured: dict[object, tuple[Var, Value]] = {}
         self.inputs: list[Var] = []
         self.given: Any = None  # what the inputs stand for (unjitted/strides.py), where that can be known
@@ -235,6 +236,8 @@ class AbstractTrace(Trace):
             avals.append(atom.aval)
         if params:
             out = primitive.abstract_eval(*avals, **params)
+            if type(out) is Aval:  # one for all results that are alike
+                out = self.results.setdefault((out.shape, id(out.dtype), out.weak), out)
         else:
             kind = (primitive, *map(id, avals))
             out = self.results.get(kind)

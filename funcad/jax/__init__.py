@@ -8,42 +8,68 @@ NumPy arrays, mutable, float64 by default; `x.at[i].set(v)` is there on traced v
 >>> import funcad.jax as jax
 >>> from funcad.jax import numpy as jnp
 >>> jax.jit(jax.grad(lambda x: jnp.sum(x.at[0].multiply(3.0) ** 2)))(jnp.ones(2))
-array([18.,  2.])
+Array([18.,  2.])
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from funcad.foreign_names import alias as _alias
 from funcad.foreign_names import mirror as _mirror
 from funcad.jax.jax_arrays import Array as Array
 from funcad.jax.jax_arrays import array_modules as _array_modules
-from funcad.jax.jax_top_level import config as config
-from funcad.jax.jax_top_level import default_backend as default_backend
-from funcad.jax.jax_top_level import device_count as device_count
-from funcad.jax.jax_top_level import device_put as device_put
-from funcad.jax.jax_top_level import log_compiles as log_compiles
-from funcad.jax.jax_top_level import named_call as named_call
-from funcad.jax.jax_top_level import pmap as pmap
-from funcad.jax.jax_top_level import typeof as typeof
+
+# isort: off
+from funcad.jax.jax_top_level import (
+    checking_leaks as checking_leaks, config as config, default_backend as default_backend,
+    default_matmul_precision as default_matmul_precision, device_count as device_count, device_put as device_put,
+    enable_checks as enable_checks, enable_x64 as enable_x64, local_device_count as local_device_count,
+    local_devices as local_devices, log_compiles as log_compiles, make_array_from_callback as make_array_from_callback,
+    named_call as named_call, numpy_dtype_promotion as numpy_dtype_promotion,
+    numpy_rank_promotion as numpy_rank_promotion, pmap as pmap, process_count as process_count,
+    process_index as process_index, transfer_guard as transfer_guard, typeof as typeof,
+)  # fmt: skip
+# isort: on
+from funcad.jax.jax_transforms import transforming as _transforming
 from funcad.jax.sharding import PartitionSpec as P
 from funcad.jax.sharding import make_mesh as make_mesh
 from funcad.jax.sharding import set_mesh as set_mesh
 
 __version__ = "0.7.1"  # the release of JAX whose names these are
-__getattr__, __dir__ = _mirror(__name__, "funcad", dress=_array_modules)
+_mirrored, __dir__ = _mirror(__name__, "funcad", dress=_array_modules)
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = _transforming(name, _mirrored(name))
+    return found
+
+
 __all__ = [
     "Array",
     "P",
+    "checking_leaks",
     "config",
     "default_backend",
+    "default_matmul_precision",
     "device_count",
     "device_put",
+    "enable_checks",
+    "enable_x64",
     "install",
+    "local_device_count",
+    "local_devices",
     "log_compiles",
+    "make_array_from_callback",
     "make_mesh",
     "named_call",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
     "pmap",
+    "process_count",
+    "process_index",
     "set_mesh",
+    "transfer_guard",
     "typeof",
 ]
 

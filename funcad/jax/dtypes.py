@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import float0 as float0
-from funcad.host.real_types import dtype_kind, is_narrow
+from funcad.host.real_types import dtype_kind, is_narrow, library
 from funcad.host.real_types import finfo as finfo
 from funcad.numpy import result_type as result_type
 
@@ -53,6 +53,12 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> np.dty
     dtype('int64')
     """
     return np.dtype(dtype)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bfloat16" or name.startswith(("float8_", "int4", "uint4")):
+        return getattr(library(f"jax.dtypes.{name}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:

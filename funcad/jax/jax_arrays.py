@@ -2,8 +2,8 @@
 
 Idea: funcad's arrays are NumPy's, whose type has no `at`. The functions of `funcad.jax.numpy` hand out `Array`, a subclass with
 that one attribute; NumPy keeps it through arithmetic, and every transformation takes it as the NumPy array that it is. For
-`isinstance` every NumPy array, scalar and traced value is an `Array`. Trap: what a transformed function returns (`jit(f)(x)`)
-is a plain array; `funcad.numpy.at(x)[i].set(v)` works on all.
+`isinstance` every NumPy array, scalar and traced value is an `Array`. What `funcad.jit(f)` returns, of funcad's own name, is a
+plain array; `funcad.numpy.at(x)[i].set(v)` works on all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.host.where import others, written_for_others
 from funcad.ir.tracer import Tracer
+from funcad.jax.sharding import Sharding, SingleDeviceSharding
 from funcad.memo import weak_table
 from funcad.numpy import asarray, at
 from funcad.numpy.methods import ARRAY_METHODS
@@ -26,6 +27,7 @@ __all__ = [
     "Array",
     "array_modules",
     "dressed",
+    "placed",
     "with_at",
 ]
 
@@ -55,6 +57,22 @@ class Array(np.ndarray, metaclass=_AnyJaxArray):
 
     def block_until_ready(self) -> Array:
         return self
+
+    is_fully_addressable = is_fully_replicated = committed = True
+
+    @property
+    def sharding(self) -> Sharding:
+        """What `device_put` was told, or one device."""
+        return self.__dict__.get("_sharding") or SingleDeviceSharding()
+
+    def devices(self) -> set[Any]:
+        return self.sharding.device_set
+
+    @property
+    def addressable_shards(self) -> list[Any]:
+        """The whole array, as the one piece that it is in."""
+        (device, *_), index = self.devices(), tuple([slice(None)] * self.ndim)
+        return [types.SimpleNamespace(data=self, device=device, index=index, replica_id=0)]
 
 
 def _unmasked(name: str, method: Callable[..., Any], traced: bool = False) -> Callable[..., Any]:
@@ -105,6 +123,14 @@ def with_at(x: Any) -> Any:
     'Array'
     """
     return x.view(Array) if type(x) is np.ndarray else x
+
+
+def placed(x: Any, sharding: Sharding) -> Any:
+    """x, which says that it lies so."""
+    if type(x) is Array:
+        x = x.view()
+        x._sharding = sharding
+    return x
 
 
 _programs = weak_table("jax.programs", "code: has its module a module of JAX's names?")

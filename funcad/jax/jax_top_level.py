@@ -17,18 +17,31 @@ from funcad.configuration import config as settings
 from funcad.debug import debug_infs, debug_nans
 from funcad.errors import PlacementError
 from funcad.ir.aval import aval_of
-from funcad.jax.jax_arrays import with_at
+from funcad.jax.jax_arrays import placed, with_at
+from funcad.jax.jax_transforms import Handing
 from funcad.jax.sharding import Sharding, SingleDeviceSharding
 from funcad.jitted.jit import disable_jit, jit
 
 __all__ = [
+    "checking_leaks",
     "config",
     "default_backend",
+    "default_matmul_precision",
     "device_count",
     "device_put",
+    "enable_checks",
+    "enable_x64",
+    "local_device_count",
+    "local_devices",
     "log_compiles",
+    "make_array_from_callback",
     "named_call",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
     "pmap",
+    "process_count",
+    "process_index",
+    "transfer_guard",
     "typeof",
 ]
 
@@ -46,9 +59,23 @@ class _Flags:
         "jax_default_matmul_precision": None,
         "jax_enable_custom_prng": False,
         "jax_threefry_partitionable": False,
+        **dict.fromkeys("jax_check_tracer_leaks jax_debug_key_reuse jax_enable_checks jax_legacy_prng_key".split(), False),
+        **dict.fromkeys("jax_compilation_cache_dir jax_default_device jax_transfer_guard".split()),
+        "jax_default_prng_impl": "threefry2x32",
+        "jax_persistent_cache_min_compile_time_secs": 1.0,
+        "jax_persistent_cache_min_entry_size_bytes": 0,
+        "jax_softmax_custom_jvp": True,
+        "jax_traceback_filtering": "auto",
     }
-    _HARMLESS = {"jax_default_matmul_precision", "jax_threefry_partitionable", "jax_platforms", "jax_platform_name"}
-    _OWN = {"jax_debug_nans": debug_nans, "jax_debug_infs": debug_infs, "jax_disable_jit": disable_jit}
+    _HARMLESS = set(  # nobody sees a difference
+        "jax_compilation_cache_dir jax_default_matmul_precision jax_persistent_cache_min_compile_time_secs jax_platforms "
+        "jax_persistent_cache_min_entry_size_bytes jax_platform_name jax_softmax_custom_jvp jax_threefry_partitionable "
+        "jax_transfer_guard".split()
+    )
+    _OWN: dict[str, Callable[[], Any]] = {
+        "jax_debug_nans": debug_nans, "jax_debug_infs": debug_infs, "jax_disable_jit": disable_jit,
+        "jax_log_compiles": lambda: settings.set(explain_cache_misses=True),
+    }  # fmt: skip
 
     def __init__(self) -> None:
         self._on: dict[str, contextlib.ExitStack] = {}
@@ -88,6 +115,28 @@ class _Flags:
 
 
 config = _Flags()
+
+
+def _context(flag: str) -> Callable[..., Any]:
+    """`with enable_x64(value):` and its like: the flag has that value inside, if it may."""
+
+    @contextlib.contextmanager
+    def setting(new_val: Any = True) -> Iterator[None]:
+        before = config.read(flag)
+        config.update(flag, new_val)
+        try:
+            yield
+        finally:
+            config.update(flag, before)
+
+    setting.__name__ = setting.__qualname__ = flag.removeprefix("jax_")
+    setting.__doc__ = f"The flag `{flag}` inside a `with` block; see `config.update`."
+    return setting
+
+
+enable_x64, enable_checks, checking_leaks = map(_context, ("jax_enable_x64", "jax_enable_checks", "jax_check_tracer_leaks"))
+numpy_rank_promotion, numpy_dtype_promotion = map(_context, ("jax_numpy_rank_promotion", "jax_numpy_dtype_promotion"))
+default_matmul_precision, transfer_guard = map(_context, ("jax_default_matmul_precision", "jax_transfer_guard"))
 
 
 class _Type:
@@ -130,9 +179,10 @@ def device_put(x: Any, device: Any = None, **options: Any) -> Any:
     """
     if device is None or isinstance(device, Sharding):
         try:
-            return placement.device_put(x)
+            found = placement.device_put(x)
         except PlacementError:
-            return tree.map(lambda leaf: with_at(fnp.asarray(leaf)), x)
+            found = tree.map(lambda leaf: with_at(fnp.asarray(leaf)), x)
+        return found if device is None else tree.map(lambda leaf: placed(leaf, device), found)
     return placement.device_put(x, device)
 
 
@@ -143,6 +193,37 @@ def device_count(backend: Any = None) -> int:
     True
     """
     return len(placement.devices())
+
+
+local_device_count, local_devices = device_count, placement.devices
+
+
+def process_index(backend: Any = None) -> int:
+    """0: there is one process.
+
+    >>> process_index()
+    0
+    """
+    return 0
+
+
+def process_count(backend: Any = None) -> int:
+    """1: there is one process.
+
+    >>> process_count()
+    1
+    """
+    return 1
+
+
+def make_array_from_callback(shape: Any, sharding: Sharding, data_callback: Callable[[Any], Any]) -> Any:
+    """The array of that shape whose one piece the callback gives, asked for the whole.
+
+    >>> import numpy as np
+    >>> make_array_from_callback((2,), SingleDeviceSharding(), lambda index: np.ones(3)[index][:2])
+    Array([1., 1.])
+    """
+    return device_put(data_callback(tuple([slice(None) for _ in shape])), sharding)
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
@@ -165,10 +246,10 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Call
 
     >>> import numpy as np, funcad.jax as jax
     >>> pmap(lambda x: x / jax.lax.psum(x, "i"), axis_name="i")(np.ones(2))
-    array([0.5, 0.5])
+    Array([0.5, 0.5])
     """
     mapped = {name: options.pop(name) for name in ("in_axes", "out_axes", "axis_size") if name in options}
-    return jit(vmap(fun, axis_name=axis_name, **mapped), **options)
+    return Handing(jit(vmap(fun, axis_name=axis_name, **mapped), **options))
 
 
 @contextlib.contextmanager

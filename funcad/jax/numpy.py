@@ -22,6 +22,7 @@ from funcad.jax.dtypes import issubdtype as issubdtype
 from funcad.jax.dtypes import promote_types as promote_types
 from funcad.jax.jax_arrays import Array as ndarray
 from funcad.jax.jax_arrays import dressed as _dressed
+from funcad.jax.jax_transforms import transforming as _transforming
 from funcad.primitives import sorting as _sorting
 
 __all__ = [
@@ -53,6 +54,8 @@ def __getattr__(name: str) -> _Any:
         found = _of_shapes(_mirrored(name))
     elif name == "bfloat16" or name.startswith("float8_"):
         found = _dressed(getattr(_library(f"jax.numpy.{name}"), name))
+    elif name == "vectorize":
+        found = _transforming(name, _numpy.vectorize)
     else:
         return _mirrored(name)
     globals()[name] = found

@@ -115,8 +115,17 @@ class Sharding:
     def device_set(self) -> set[Any]:
         return set(self.mesh.devices.reshape(-1).tolist() or _devices()[:1])
 
+    addressable_devices = device_set
+
     def shard_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(shape)
+
+    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+        """All that lies on the one device lies alike."""
+        return isinstance(other, Sharding)
+
+    def devices_indices_map(self, shape: tuple[int, ...]) -> dict[Any, tuple[slice, ...]]:
+        return {device: (slice(None),) * len(shape) for device in self.device_set}
 
 
 class SingleDeviceSharding(Sharding):
@@ -144,6 +153,9 @@ class NamedSharding(Sharding):
         unknown = [name for name in self.spec.axes() if name not in mesh.axis_names]
         if unknown:
             raise ValueError(f"NamedSharding: the mesh has the axes {mesh.axis_names}, and no axis {unknown[0]!r}")
+
+    def update(self, **changed: Any) -> NamedSharding:
+        return NamedSharding(**{"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changed})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NamedSharding) and (self.mesh, self.spec) == (other.mesh, other.spec)

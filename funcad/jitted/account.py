@@ -55,17 +55,16 @@ COSTS = {  # seconds of one core, of what is counted, and what else decides
     "of a row": 2.2,  # equations, in most functions; in some three times as many
     "from below": 1.3,  # times that un-jitted calls may take longer than is counted
     "little": 1e-4,  # seconds of a path that may run step by step in any case: un-jitted derivatives hardly take less
-    "steps": 3000,  # equations of such a path, and
-    "hops": 128,  # its questions: longer ones become loops, and have too many parts
     "over": 1.25,  # times that a recording may be longer than was known: one that is given up shortly before its end is lost
     "both sides": 3.0,  # times that a recording is longer in which both sides of choices are computed
+    "choices": 4,  # of which one other question may be asked where they are to be selections
+    "seldom": 8,  # turns, in which a choice that goes the other way once does not so at the same turns of another call
     "of a question": 2,  # equations, in a program that runs past it
     "waits": 2.0,  # times that a program is repaid whose path runs step by step meanwhile: to wait costs little
-    "quick": 0.02,  # seconds of compiling that need not wait until such a path has come again
     "at once": 4,  # such programs, which are compiled as soon as that is repaid; others when running step by step has cost it
     "strange": 6,  # calls in a row along unknown paths, after which what runs step by step rests
+    "of a size": 3,  # calls of a new size that run un-jitted, where sizes share a text: so many cost less than a trace
     "eager": 8,  # segments of one function that are compiled at once, as its first program is
-    "long": 64,  # questions of a path, from which on others share no programs with it: one for each segment is too dear
 }
 MOST_BYTES = 256 << 20  # of what a function's recordings keep, if `config.jit_bytes` says nothing
 EQUATION_BYTES = 1500  # of a recorded equation
@@ -102,7 +101,7 @@ class Account:
     """Of one function; its derivatives and signatures share nothing but this."""
 
     __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "rows", "work", "latest", "idle", "decisions")
-    __slots__ += ("derivative", "selects")
+    __slots__ += ("derivative", "selects", "rest")
 
     def __init__(self) -> None:
         self.calls = 0
@@ -114,6 +113,7 @@ class Account:
         self.latest = 0.0  # the same, of the call that was recorded last
         self.derivative = False  # was it one?
         self.selects = False  # are there both sides of choices in it, of which f computes one?
+        self.rest = 0  # calls of the function itself that come next, as a recording is not repaid before
         self.idle = 0  # recordings since one has come again
         self.decisions: deque[str] = deque(maxlen=SHOWN)
 
@@ -204,9 +204,9 @@ class Account:
         self.compiling += seconds
         self.decided(what)
 
-    def spends(self, seconds: float, what: str) -> bool:
-        """May so much be spent on compiling? Then it is."""
-        if self.affords(seconds):
+    def spends(self, seconds: float, what: str, times: float = 1.0) -> bool:
+        """May so much, so many times over, be spent on compiling? Then it is."""
+        if self.affords(times * seconds):
             self.compiled(seconds, what)
             return True
         return False
@@ -223,9 +223,9 @@ class Account:
         """May a program take over the text of other sizes now?"""
         return self.spends(COSTS["text"], "the text of other sizes taken over")
 
-    def compiles(self, numbers: int, arrays: int) -> bool:
+    def compiles(self, numbers: int, arrays: int, times: float = 1.0) -> bool:
         """Is a program of so many equations of numbers and of arrays, which are left, to be compiled now?"""
-        return self.spends(compile_cost(numbers, arrays), f"{numbers + arrays:,} equations of it compiled")
+        return self.spends(compile_cost(numbers, arrays), f"{numbers + arrays:,} equations of it compiled", times)
 
     def comes_again(self) -> None:
         """What was recorded has been used."""

@@ -35,6 +35,7 @@ from funcad.reads.places import Guards, Place, path_of
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
 from funcad.tree.same import again
+from funcad.tree.treedef import LEAF
 from funcad.unjitted.strides import Given
 
 
@@ -124,6 +125,12 @@ class Attempts:
         found = copy.copy(self)
         found.in_tree = in_tree
         return found
+
+    @property
+    def are_leaves(self) -> bool:
+        """Are the leaves the function's arguments, as they come?"""
+        parts = self.in_tree._children[0]._children
+        return not self.named and not any(self.positions) and all([part is LEAF for part in parts])
 
     def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
         """The static arguments beside the others."""

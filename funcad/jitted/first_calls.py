@@ -1,7 +1,8 @@
 """The first call of a signature is observed: f itself runs, and nothing is traced.
 
 Idea: a trace costs as much as many plain calls, so what is called once never pays for one. The second call of a signature
-traces; it counts as the first that missed. The first one does where programs of other sizes share a text: sizes come again.
+traces; it counts as the first that missed. Where programs of many sizes share a text, a new size traces at its fourth call:
+most sizes of such a function are met once or twice. What is too dear to be traced now is called itself for a while.
 
 Invariant: who calls cannot tell which of the two it was, but by the time: the output is checked as that of a trace, results own
 their memory, and NumPy does not warn. What a trace cannot do, and f could, is a reason to run un-jitted, no error.
@@ -29,7 +30,10 @@ import numpy as np
 from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
 from funcad.host.where import is_internal, noted, open_traces, outside, state, written_for_others
+from funcad.jitted.account import COSTS
 from funcad.jitted.attempts import Attempts
+from funcad.jitted.path_entries import Resting
+from funcad.jitted.paths import LONGEST
 from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
 from funcad.reads.code_reads import content
@@ -46,10 +50,8 @@ def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) ->
         return False
     if not core.cache.account.affords_recording():
         return True
-    if core.cache.shares_texts():  # what is traced runs at once, as fast as it will ever run
-        return False
     small = sum([x.nbytes for x in leaves if type(x) is np.ndarray]) <= LARGE
-    return OBSERVES and small and bool(core.cache.observe(key))
+    return OBSERVES and small and bool(core.cache.observe(key, COSTS["of a size"] if core.cache.shares_texts() else 1))
 
 
 def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
@@ -144,7 +146,12 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
     except BaseException:
         core.cache.forget(key)
         raise
-    core.cache.account.observed(noted.rows - rows)
+    account = core.cache.account
+    account.observed(noted.rows - rows)
     owned = own_memory([x.copy("K") if type(x) is np.ndarray else x for x in outs], leaves)
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
+    plain = not any(written) and _PLAIN.issuperset(map(type, (*args, *kwargs.values())))
+    if plain and not account.affords_recording():
+        account.rest = min(account.until(account.size), LONGEST)
+        Resting(core, account).begin()
     return structure.unflatten([x if was else own for x, own, was in zip(outs, owned, written)])

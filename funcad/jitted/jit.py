@@ -165,8 +165,9 @@ def jit(
     Notes
     -----
     A signature is the structure, the shapes and dtypes, and the static values. Its first call runs f itself, so that
-    what is called once pays for no trace; the second one traces. The first one does so for arrays of more than a
-    megabyte, where sizes share a text, inside other traces, on devices, with `guards=False` and with donated arguments.
+    what is called once pays for no trace; the second one traces. Where sizes share a text, the fourth call of a new one
+    does. The first one traces for arrays of more than a megabyte, inside other traces, on devices, with `guards=False`
+    and with donated arguments.
 
     Where Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*:
     each is found by running f, and compiled when it comes again. Paths that never repeat run un-jitted after a while.

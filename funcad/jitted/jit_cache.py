@@ -217,7 +217,7 @@ class Cache:
         self.ordered = False  # has a path seen the order of keys that its signature's first path had not? See path_entries.py
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
-        self.observed: OrderedDict[Signature, None] = OrderedDict()  # signatures whose first call ran un-jitted
+        self.observed: OrderedDict[Signature, int] = OrderedDict()  # signatures whose first calls ran un-jitted, and how many
         self.unseen: list[Any] = []  # if a run has had a net: the user's codes that ran as they are, see reads/run.py
         self.refused: str | None = None  # why the function is not compiled
         self.refuser: Any = None  # the code that does what cannot be compiled
@@ -308,13 +308,13 @@ class Cache:
         """Have programs of several sizes one text, which those of others take over (backends/sizes.py)?"""
         return any([family.templates for family in self.sizes.values()])
 
-    def observe(self, key: Signature) -> bool:
-        """Is this the first call of a signature? It counts as observed, no longer as a miss."""
+    def observe(self, key: Signature, calls: float) -> bool:
+        """Is this one of the first calls of a signature, which are so many? It counts as observed, no longer as a miss."""
         key = key._replace(orders=None)
         with self.lock:
-            if key in self.observed or key.answers:
+            if self.observed.get(key, 0) >= calls or key.answers:
                 return False
-            self.observed[key] = None
+            self.observed[key] = self.observed.get(key, 0) + 1
             while len(self.observed) > MAX_PROGRAMS:
                 self.observed.popitem(last=False)
             self.misses -= 1
@@ -373,6 +373,7 @@ class Cache:
                 entry.write_at = max(entry.write_at, RUNS_OF_SIZES)
             self.entries[key] = entry
             self.entries.move_to_end(key)
+            self.account.rest = 0  # what there is, is used from now on
             while len(self.entries) > MAX_PROGRAMS:
                 self.entries.popitem(last=False)
             gone = partial(_gone, weakref.ref(self))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from funcad.configuration import config
 from funcad.host.where import for_user, interrupted, open_traces
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.ir.tracer import Tracer
@@ -76,34 +77,38 @@ def successors(cache: Cache, key: Signature, entry: Entry) -> None:
             core.upgrade(entry)
 
     paths.outgrown, paths.depends = outgrown, depends
-    paths.at_rest = lambda core: Resting(core, entry).begin()
+    paths.at_rest = lambda core: Resting(core, paths, entry).begin()
 
 
 class Resting:
-    """Calls of the function itself, as long as its paths do not repeat: nothing is flattened or looked up."""
+    """Calls of the function itself, as long as its paths do not repeat, or a recording is too dear: nothing is flattened."""
 
-    __slots__ = ("core", "entry", "kinds")
+    __slots__ = ("core", "of", "entry", "kinds", "patience")
 
-    def __init__(self, core: Any, entry: Entry):
+    def __init__(self, core: Any, of: Any, entry: Entry | None = None):
         self.core = core
-        self.entry = entry
+        self.of = of  # what has a `rest`: calls that come next
+        self.entry = entry  # which the paths are in
         self.kinds: tuple | None = None  # of its arguments
+        self.patience = config.jit_patience
 
     def begin(self) -> None:
         owner, cache = self.core.owner(), self.core.cache
-        if owner is not None and len(cache.entries) == 1:  # else other signatures would rest, too
+        if owner is not None and len(cache.entries) == (self.entry is not None):  # else other signatures would rest, too
             with cache.lock:
                 cache.users.add(self.core)
                 owner.__call__ = self.call
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
-        paths = self.entry.paths
-        kinds = tuple(map(type, args))
+        of, kinds = self.of, tuple(map(type, args))
         self.kinds = self.kinds or kinds
-        if open_traces or not paths.rest or kinds != self.kinds:
-            self.core.upgrade(self.entry)
+        if open_traces or of.rest <= 0 or kinds != self.kinds or config.jit_patience != self.patience:
+            if self.entry is not None:
+                self.core.upgrade(self.entry)
+            else:
+                self.core.forget_written()
             return self.core.enter(*args, **kwargs)
-        paths.rest -= 1
+        of.rest -= 1
         self.core.cache.account.called()
         try:
             return plainly(self.core, args, kwargs)

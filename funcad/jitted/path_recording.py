@@ -102,10 +102,6 @@ class Differs(BaseException):
     """Leaves a recording that is not like earlier ones with the same answers: nothing has happened, and f itself runs."""
 
 
-MANY = 4  # choices, of which one other question may be asked where they are to be selections
-SELDOM = 8  # a choice that goes the other way once in so many turns does not so at the same turns of another call
-
-
 class Recorder:
     """One run of the user's function with values behind its trace."""
 
@@ -374,9 +370,9 @@ class Recorder:
         ways = self.ways.setdefault(source, [0, 0])
         ways[key is True] += 1
         asked, seldom = sum(map(sum, self.ways.values())), min(ways)
-        if MANY * (self._place - asked) > asked:  # other questions make paths in any case
+        if COSTS["choices"] * (self._place - asked) > asked:  # other questions make paths in any case
             return False
-        return self._node is None and bool(node.children) or seldom > 1 and seldom * SELDOM > sum(ways)
+        return self._node is None and bool(node.children) or seldom > 1 and seldom * COSTS["seldom"] > sum(ways)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: Params) -> Any:
         """Record an operation that may fail: inside a `try` it is a segment of its own, whose end says whether it did."""

@@ -28,7 +28,7 @@ from funcad.tree.same import same_key
 class Leaf:
     """How a path ends: the function's results, what it writes, or that it raises."""
 
-    __slots__ = ("outputs", "out_tree", "written", "returned", "visits", "raises", "consts", "whole", "stores", "price")
+    __slots__ = ("outputs", "out_tree", "written", "returned", "visits", "raises", "consts", "whole", "stores")
 
     def __init__(self, outputs: Sequence[Any], raises: str = ""):
         self.outputs = outputs
@@ -39,7 +39,6 @@ class Leaf:
         self.visits = 1
         self.raises = raises  # the name of the error, if it raises
         self.consts: list[Any] = []
-        self.price: float | None = None  # seconds that it takes to let the path be one program
         self.whole: Any = None  # the path as one program, for derivatives
 
     def without_stores(self) -> Leaf:

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import name_of, own_memory, unaliased
-from funcad.backends.cost import Extent
 from funcad.backends.engines import EngineProgram, program_of
 from funcad.backends.interpreter import counters
 from funcad.configuration import config
@@ -63,7 +62,7 @@ class Paths:
     """The paths of one signature."""
 
     __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends", "hits", "unknown", "at_rest", "rest")
-    __slots__ += ("programs", "candidate", "waiting", "past", "longest", "tiny", "rested", "missed", "tried", "ordered", "anew")
+    __slots__ += ("programs", "candidate", "waiting", "past", "tiny", "rested", "missed", "tried", "ordered", "anew")
     __slots__ += ("by_steps", "strange", "rounded")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool, ordered: bool):
@@ -85,7 +84,6 @@ class Paths:
         self.past: bool | None = None  # may all paths so far run past their questions?
         self.by_steps = False  # do paths run equation by equation until they are compiled? un-jitted derivatives take longer
         self.strange = 0  # calls in a row along paths that are not known
-        self.longest = 0  # questions of the longest of them
         self.rounded = False  # has a program another answer than NumPy, whose numbers it rounds otherwise?
         self.anew = 0  # times that the paths were forgotten, as a recording was not like them
         self.tiny = 0  # recordings in a row of calls that take less than one of a program
@@ -97,10 +95,15 @@ class Paths:
     def program(self, core: Any, in_tree: Any) -> Any:
         """What a written call runs, see jit_call.py. The paths, which are in the function's cache, must not hold that."""
         trie, run, nothing, attempt = self.trie, self.run, frozenset[int](), self.attempt.ordered_as(in_tree)
+        plain, account = attempt.are_leaves, core.cache.account
 
         def consume(leaves: list[Any]) -> list[Any]:
             """Its one output is the function's result."""
-            if self.rest or trie.written:
+            if self.rest and not trie.written:
+                self.rest -= 1
+                account.called()
+                return [plainly(core, leaves, {}) if plain else plainly(core, *attempt.arguments(leaves))]
+            if trie.written:
                 return [self.call(core, leaves, *attempt.arguments(leaves), nothing, in_tree)]
             return [run(core, leaves, nothing, trie.on_device, attempt)]  # a written call is not taken under debug_nans
 
@@ -135,7 +138,7 @@ class Paths:
                 return self._result(core, found[0], found[1], leaves, donated)
         together = self.past and not self.rounded and not self.by_steps  # no step is taken alone
         trie.segments.whole = free and self.by_steps
-        if free and (trie.full or together and (not self.programs or self.longest > COSTS["long"])):
+        if free and (trie.full or together):
             return self._recorded_or_plain(core, leaves, (), None, attempt)
         step = trie.first
         if step is None or trie.engine is not config.engine:
@@ -196,15 +199,13 @@ class Paths:
 
     def _repaid(self, account: Account, node: Node) -> bool:
         """Is the path that ends here to be one program now?"""
+        cost = self._dearness(node)
         if not self.by_steps:
-            return account.affords(self._dearness(node))
-        leaf: Any = node.leaf
-        if leaf.price is None:
-            found = Extent([e for n in nodes_to(node) for e in n.equations])
-            leaf.price = self._dearness(node) + compile_cost(found.numbers, found.arrays)
-        if leaf.visits == 1 and leaf.price > COSTS["quick"] or not account.affords(COSTS["waits"] * leaf.price):
+            return account.affords(cost)
+        price, leaf = cost + compile_cost(self.trie.extent(node)[0], 0), node.leaf
+        if leaf.visits == 1 or not account.affords(cost):  # type: ignore[union-attr]
             return False
-        return len(self.programs) < COSTS["at once"] or leaf.visits * self._steps(node) >= leaf.price
+        return len(self.programs) < COSTS["at once"] or leaf.visits * self._steps(node) >= price  # type: ignore[union-attr]
 
     def _steps(self, node: Node) -> float:
         """Seconds of a call that goes along this path equation by equation."""
@@ -218,14 +219,14 @@ class Paths:
     def _compile(self, account: Account) -> None:
         """Let the path that ends in the candidate be one program, when all of it is repaid."""
         with self.trie.lock, many_objects():
-            if self.candidate is not None:
+            if self.waiting is None and self.candidate is not None:
                 self.waiting = path_program(self.candidate, self.trie.inputs, self.trie.segments.memo)
                 self.candidate = None
             waiting = self.waiting
             if waiting is None:  # another thread was here
                 return
             program = program_of(waiting.jaxpr)
-            if not isinstance(program, EngineProgram) or program.may_compile(account):
+            if not isinstance(program, EngineProgram) or program.may_compile(account, COSTS["waits"] if self.by_steps else 1.0):
                 self.programs, self.waiting = (waiting, *self.programs[: MOST_PROGRAMS - 1]), None
                 self.missed = 0
 
@@ -467,19 +468,18 @@ class Paths:
         elif node is not None:
             self.tiny = self.tiny + 1 if account.latest < COSTS["call"] else 0
             mine = node is self.trie.root or node.parent is not None  # else another thread has come by
-            if mine and (known or not self.programs or self.longest > COSTS["long"]):  # else when it comes again
+            if mine:
                 self._proposes(node)
 
     def _proposes(self, node: Node) -> None:
         """The path that ends here is to be one program, if it may run past its questions."""
         if node.past is None:
             node.past = runs_past(nodes_to(node))
-            account, (n, questions) = self.trie.segments.account, self.trie.extent(node)
+            account = self.trie.segments.account
             most = max(COSTS["from below"] * account.latest, COSTS["little"])
-            fast = account.derivative and n <= COSTS["steps"] and questions <= COSTS["hops"] and self._steps(node) <= most
+            fast = account.derivative and self._steps(node) <= most
             self.by_steps = node.past and fast and (self.by_steps or self.past is None)
             self.past = node.past and self.past is not False
-            self.longest = max(self.longest, questions)
         if not node.past or self.waiting is not None and self.waiting.node is node:
             return
         known = next((p for p in self.programs if p.node is node), None)

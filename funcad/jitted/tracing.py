@@ -21,6 +21,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
+from funcad.jitted.captured_arrays import gathered
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_entries import entry_with_paths
 from funcad.jitted.path_recording import Recorder
@@ -156,6 +157,8 @@ class Tracing:
                 core.refused(refusal)  # this call is done, and what it stored is written
         core.cache.proven |= numbers
         if entry.paths is None:
+            read = entry.watched.inputs if entry.watched is not None else 0
+            entry.jaxpr, entry.consts = gathered(entry.jaxpr, entry.consts, read)
             entry.let_go()
         return entry
 

@@ -20,7 +20,7 @@ from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDerivativeWarning
 from funcad.host.where import outside, setting, state
 from funcad.ir.tracer import Tracer
-from funcad.lifting.own_code import as_of_library, current, library_of, public_name
+from funcad.lifting.own_code import as_of_library, current, library_of, lifted_object, public_name
 from funcad.memo import remembers, table
 from funcad.writes.plain import PLAIN, lent
 
@@ -43,7 +43,7 @@ scipy.special: assoc_laguerre diric
 scipy.interpolate: approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange pade
     pchip_interpolate
 scipy.optimize: rosen rosen_der rosen_hess rosen_hess_prod
-scipy.ndimage: center_of_mass maximum mean median percentile_filter standard_deviation sum_labels variance
+scipy.ndimage: center_of_mass maximum mean median standard_deviation sum_labels variance
 scipy.cluster.vq: whiten
 scipy.fft: fht
 numpy.lib.stride_tricks: as_strided sliding_window_view
@@ -141,29 +141,48 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
                 tuple(through(label, list(args))),
                 {k: through(label, a) for k, a in kwargs.items()},
             )
-        try:
-            with setting(scope=(*state.scope, f"{label} by its own code")):
-                if label not in _lending:
-                    try:
-                        return _plain(run(*args, **kwargs))
-                    except TracerArrayConversionError:
-                        if not any([type(a) is np.ndarray for a in (*args, *kwargs.values())]):
-                            raise
-                out = run(
-                    *map(_handle, args),
-                    **{k: _handle(a) for k, a in kwargs.items()},
-                )
-            _lending.put(label, True)
-            return _plain(out)
-        except FuncadError as error:
-            if not getattr(error, "_by_own_code", False):
-                error._by_own_code = True  # type: ignore[attr-defined]
-                error.add_note(f"funcad: {label} runs by its own code, on traced values.")
-            raise
+        return _noted(label, _run, label, run, args, kwargs)
 
     functools.update_wrapper(
         by_own_code, f, assigned=("__name__", "__qualname__", "__doc__"), updated=()
     )
+    return by_own_code
+
+
+def _run(label: str, run: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    if label not in _lending:
+        try:
+            return _plain(run(*args, **kwargs))
+        except TracerArrayConversionError:
+            if not any([_holds_arrays(a) for a in (*args, *kwargs.values())]):
+                raise
+    out = run(*map(_handle, args), **{k: _handle(a) for k, a in kwargs.items()})
+    _lending.put(label, True)
+    return _plain(out)
+
+
+def _noted(label: str, run: Callable[..., Any], *args: Any) -> Any:
+    """run(*args), whose errors and operations name the function that runs by its own code."""
+    try:
+        with setting(scope=(*state.scope, f"{label} by its own code")):
+            return run(*args)
+    except FuncadError as error:
+        if not getattr(error, "_by_own_code", False):
+            error._by_own_code = True  # type: ignore[attr-defined]
+            error.add_note(f"funcad: {label} runs by its own code, on traced values.")
+        raise
+
+
+def own_method(f: types.FunctionType, name: str) -> Callable[..., Any]:
+    """What answers for a method of a class of SciPy's: its own code, of the object with lifted methods."""
+
+    def by_own_code(self: Any, *args: Any, **kwargs: Any) -> Any:
+        twin, run = lifted_object(self), current(f)
+        if twin is self and "__class__" in f.__code__.co_freevars:  # it asks for super(), which knows no other class
+            return f(self, *args, **kwargs)
+        out = _noted(name, functools.partial(run, **kwargs), twin, *map(lifted_object, args))
+        return self if out is twin else _plain(out)
+
     return by_own_code
 
 
@@ -174,7 +193,13 @@ def through(name: str, x: Any) -> Any:
     return type(x)([through(name, v) for v in x]) if type(x) in (list, tuple) else x
 
 
+def _holds_arrays(x: Any) -> bool:
+    return type(x) is np.ndarray or type(x) in (list, tuple) and any(map(_holds_arrays, x))
+
+
 def _handle(x: Any) -> Any:
+    if type(x) in (list, tuple):
+        return type(x)(map(_handle, x))
     return lent(x) if type(x) is np.ndarray and x.dtype.kind in "fc" else x
 
 

@@ -9,8 +9,7 @@ it meets a traced value. What makes an array gives one that can be written with 
 What stands in for makers of arrays, for Python's number types and for helpers that look at memory: `np.zeros(n)` gives an array
 that takes traced values when it is written. `float(x)` of a traced x is x; `float` stays a class, equal to Python's, of which
 Python's floats are instances, so that `isinstance` and `dtype=float` hold. SciPy's helpers that pick elements by a mask and put
-them back are told elementwise: of a mask without a value nobody knows how many elements it picks, and an unselected branch
-reaches no derivative.
+them back have stand-ins of their own (stand_ins.py).
 
 Invariants: nothing of the libraries is copied, changed or stored on disk; a lifted function stores nothing in a module's
 globals (refused when it is lifted); it is kept by the function and its code, so that a patched or upgraded one is lifted anew.
@@ -25,6 +24,7 @@ from __future__ import annotations
 import abc
 import ast
 import builtins
+import cmath
 import functools
 import inspect
 import math
@@ -32,20 +32,20 @@ import sys
 import textwrap
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dis import get_instructions
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
 from funcad.host.where import outside, tracing
 from funcad.ir.tracer import Tracer
-from funcad.memo import table, weak_table
+from funcad.lifting.stand_ins import HELPERS, array_behind
+from funcad.memo import remembers, table, weak_table
 from funcad.numpy.dispatch import TABLE, is_traced, where_am_i
-from funcad.writes.plain import PLAIN, buffer, lent
+from funcad.writes.plain import buffer, lent
 
 # -- numbers and types
 
@@ -135,186 +135,6 @@ def maker(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def array_behind(x: Any) -> Any:
-    """The array, of one that was made here and has nothing traced in it; everything else as it is."""
-    return PLAIN.value(x) if type(x) is Tracer and x.owner is PLAIN else x
-
-
-# -- helpers
-
-
-def quietly(f: Callable[..., Any], *args: Any) -> Any:
-    """The function's value, without NumPy's warnings of elements that are not selected."""
-    token = suppress_warnings()
-    try:
-        with np.errstate(all="ignore"):
-            return f(*args)
-    finally:
-        restore_warnings(token)
-
-
-def _apply_where(
-    cond: Any,
-    args: Any,
-    f1: Any,
-    f2: Any = None,
-    /,
-    *,
-    fill_value: Any = None,
-    xp: Any = None,
-    **options: Any,
-) -> Any:
-    """`xpx.apply_where`: both functions of all elements, and the selection of their results."""
-    operands = args if isinstance(args, tuple) else (args,)
-    if not is_traced(operands) and not is_traced((cond,)):  # a closure may hold what is traced
-        held = np.broadcast_arrays(cond, *operands)
-        if held[0].all() and held[0].size:
-            return f1(*held[1:])
-        if not held[0].any() and f2 is not None and held[0].size:
-            return f2(*held[1:])
-    fnp = Tracer.namespace.numpy
-    cond, *operands = fnp.broadcast_arrays(cond, *operands)
-    first = of_elements(f1, operands)
-    other = fill_value if f2 is None else of_elements(f2, operands)
-    return fnp.where(cond, first, other)
-
-
-def of_elements(f: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    """f of arrays that have an axis at least, as those are that a mask picks."""
-    out = quietly(f, *[x if np.ndim(x) else np.reshape(x, (1,)) for x in operands])
-    return out if np.ndim(operands[0]) or not np.ndim(out) else np.reshape(out, ())
-
-
-def _lazyselect(
-    condlist: Sequence[Any],
-    choicelist: Sequence[Any],
-    arrays: Any,
-    default: Any = 0,
-) -> Any:
-    """`_lazyselect`: of conditions that overlap the last one holds."""
-    fnp = Tracer.namespace.numpy
-    arrays = fnp.broadcast_arrays(*arrays)
-    out = fnp.full(np.shape(arrays[0]), default, dtype=np.result_type(*arrays, np.float32))
-    for cond, f in zip(condlist, choicelist):
-        out = fnp.where(cond, of_elements(f, arrays), out)
-    return out
-
-
-class _IndexedCopy:
-    """`xpx.at(x, i).set(y)`: gives a new array, whatever x is."""
-
-    def __init__(self, x: Any, index: Any = None, /):
-        self.x, self.index = x, index
-
-    def __getitem__(self, index: Any) -> _IndexedCopy:
-        return _IndexedCopy(self.x, index)
-
-    def set(self, y: Any, /, copy: Any = None, xp: Any = None) -> Any:
-        fnp = Tracer.namespace.numpy
-        if is_traced((self.x, self.index, y)):
-            return fnp.at(fnp.asarray(self.x))[self.index].set(y)
-        out = np.array(self.x)
-        out[self.index] = y
-        return out
-
-    def _updated(ufunc: np.ufunc) -> Callable[..., Any]:  # type: ignore[misc]
-        def update(self: _IndexedCopy, y: Any, /, copy: Any = None, xp: Any = None) -> Any:
-            return self.set(ufunc(Tracer.namespace.numpy.asarray(self.x)[self.index], y))
-
-        return update
-
-    add, subtract, multiply = (
-        _updated(np.add),
-        _updated(np.subtract),
-        _updated(np.multiply),
-    )
-    divide, power, min, max = (
-        _updated(np.divide),
-        _updated(np.power),
-        _updated(np.minimum),
-        _updated(np.maximum),
-    )
-
-
-def _trimseq(seq: Any) -> Any:
-    """`trimseq` of polynomials: of traced coefficients none goes, since one that is zero now has a derivative all the same."""
-    if type(seq) is Tracer or not len(seq):
-        return seq
-    return seq[: max(np.flatnonzero(seq), default=0) + 1]
-
-
-def _as_strided(
-    x: Any,
-    shape: Any = None,
-    strides: Any = None,
-    subok: bool = False,
-    writeable: bool = True,
-    **options: Any,
-) -> Any:
-    """`as_strided` of a traced array: its elements, by where they lie in memory. The result is a copy, which is not written."""
-    if type(x) is not Tracer:
-        return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable, **options)
-    own, size = x.strides, x.itemsize
-    held, asked = [
-        _offsets(s, t) // size
-        for s, t in (
-            (x.shape, own),
-            (x.shape if shape is None else shape, strides or own),
-        )
-    ]
-    places = np.full(held.max() - held.min() + 1, -1)
-    places[held - held.min()] = np.arange(held.size).reshape(held.shape)
-    asked = asked - held.min()
-    if asked.size and (asked.min() < 0 or asked.max() >= places.size or (places[asked] < 0).any()):
-        raise ValueError(
-            f"as_strided{where_am_i()} reaches beyond the memory of a traced array of shape {x.shape}"
-        )
-    return np.take(np.reshape(x, (-1,)), places[asked])
-
-
-def _sliding_window_view(
-    x: Any,
-    window_shape: Any,
-    axis: Any = None,
-    *,
-    subok: bool = False,
-    writeable: bool = False,
-) -> Any:
-    """`sliding_window_view` of a traced array, by its elements' places."""
-    places = np.arange(x.size).reshape(x.shape)
-    windows = np.lib.stride_tricks.sliding_window_view(places, window_shape, axis)
-    if type(x) is not Tracer or writeable:
-        return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis, subok=subok, writeable=writeable)
-    return np.take(np.reshape(x, (-1,)), windows)
-
-
-def _nearest(obs: Any, code_book: Any) -> tuple[Any, Any]:
-    """`_vq.vq`: the nearest row of the code book to each row, and its distance."""
-    fnp = Tracer.namespace.numpy
-    apart = fnp.expand_dims(obs, 1) - code_book
-    square = fnp.sum((apart * apart).reshape(*apart.shape[:2], -1), axis=-1)
-    code = fnp.argmin(square, axis=1)
-    return code, fnp.sqrt(fnp.take_along_axis(square, code[:, None], 1)[:, 0])
-
-
-def _offsets(shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """How far each element is from the first one, in bytes."""
-    steps = [np.arange(n) * s for n, s in zip(shape, strides)]
-    return np.asarray(sum(np.ix_(*steps)) if steps else 0)
-
-
-# name -> where the library has it, and what stands in
-HELPERS: dict[str, tuple[str, Any]] = {
-    "apply_where": ("scipy._", _apply_where),
-    "_lazyselect": ("scipy._", _lazyselect),
-    "at": ("scipy._", _IndexedCopy),
-    "trimseq": ("numpy.polynomial.", _trimseq),
-    "vq": ("scipy.cluster._vq", _nearest),
-    "as_strided": ("numpy.lib.", _as_strided),
-    "sliding_window_view": ("numpy.lib.", _sliding_window_view),
-}
-
-
 # -- where things come from
 
 LIBRARIES = ("numpy", "scipy")
@@ -386,8 +206,8 @@ def module_seen(origin: types.ModuleType) -> Any:
         found = _modules[origin.__name__] = _SeenModule(origin)
         if origin is warnings:
             found.__dict__["warn"] = _warn
-        elif origin is math:
-            found.__dict__.update({name: _math(name) for name in dir(math) if callable(getattr(math, name))})
+        elif origin in (math, cmath):
+            found.__dict__.update({name: _math(f) for name, f in vars(origin).items() if callable(f) and name[0] != "_"})
     return found
 
 
@@ -402,14 +222,15 @@ def _warn(
     warnings.warn(message, category, outside(1), source, **options)
 
 
-def _math(name: str) -> Callable[..., Any]:
-    """math's function, which takes traced values where its door does."""
+@remembers(256)
+def _math(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of math or cmath, which takes traced values where its door does."""
 
     def call(*args: Any) -> Any:
-        f = getattr(math, name)
+        args = tuple(map(array_behind, args))
         return (tracing.door_of(f) if is_traced(args) else f)(*args)
 
-    call.__name__ = name
+    call.__name__ = f.__name__
     return call
 
 
@@ -547,6 +368,8 @@ def _function(f: types.FunctionType, code: types.CodeType, names: _Names) -> Cal
     for name, value in vars(f).items():
         if name not in ("__wrapped__", "_implementation"):
             run.__dict__[name] = value
+    if "__wrapped__" in vars(f):
+        run.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]  # of what it wraps
     loop = _iterates(f, code)
     return run if loop is None else _once_only(f, run, loop)
 
@@ -671,6 +494,13 @@ _SLOTS = (
 )  # that a class makes for itself
 
 
+class _SeenClass(abc.ABCMeta):
+    """Of classes with lifted methods: the library's objects are theirs, too."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return type.__instancecheck__(cls, x) or cls in _kinds and isinstance(x, _kinds[cls])
+
+
 def lifted_class(kind: type) -> type:
     """The class with lifted methods and bases; the class itself where it only holds values. See `as_of_library`."""
     if not _can_lift(kind):
@@ -680,11 +510,13 @@ def lifted_class(kind: type) -> type:
         plain = {
             k: v for k, v in vars(kind).items() if _member(v, False) is _SAME and not isinstance(v, _SLOTS)
         }
-        found = _classes[kind] = type(kind)(kind.__name__, tuple(map(lifted_class, kind.__bases__)), plain)
+        found = _classes[kind] = _SeenClass(kind.__name__, tuple(map(lifted_class, kind.__bases__)), plain)
         for name, member in vars(kind).items():
             new = _member(member)
             if new is not _SAME:
                 setattr(found, name, new)
+                if isinstance(new, functools.cached_property):
+                    new.__set_name__(found, name)
         abc.update_abstractmethods(found)
         _kinds[found] = kind
     return found
@@ -706,14 +538,16 @@ def _can_lift(kind: type) -> bool:
 
 def _member(member: Any, now: bool = True) -> Any:
     """A method, property or the like, lifted if that is to be `now`; `_SAME` of everything else."""
-    functions = (types.FunctionType, classmethod, staticmethod, property)
+    functions = (types.FunctionType, classmethod, staticmethod, property, functools.cached_property)
     if not now:
         return _SAME if not isinstance(member, functions) else None
     if isinstance(member, types.FunctionType):
-        has_door = tracing.own_code(member) is not member.__code__  # for which somebody answers
-        return member if has_door else lifted(member)
+        has_door = tracing.own_code(member) is not member.__code__ and not tracing.by_own_code(member)
+        return member if has_door else lifted(member)  # where there is one, somebody answers
     if isinstance(member, (classmethod, staticmethod)):
         return type(member)(stand_in(member.__func__))
+    if isinstance(member, functools.cached_property):
+        return functools.cached_property(stand_in(member.func))
     if type(member) is property:
         parts = [m if m is None else stand_in(m) for m in (member.fget, member.fset, member.fdel)]
         return property(*parts, doc=member.__doc__)
@@ -729,14 +563,16 @@ _objects = weak_table(
 
 def lifted_object(x: Any) -> Any:
     """An object with the attributes of x, the same dict, whose methods are lifted."""
-    kind = lifted_class(type(x))
+    kind = lifted_class(type(x)) if type(x) is not Tracer else Tracer
     if kind is type(x) or not hasattr(x, "__dict__") or "__weakref__" not in dir(type(x)):
         return x
-    found = _objects.get(x)
-    if found is None:
-        new = object.__new__(kind)
-        object.__setattr__(new, "__dict__", x.__dict__)
-        found = _objects.setdefault(x, new)
+    kept = type(x).__hash__ is not None
+    found = _objects.get(x) if kept else None
+    if found is None or type(found) is not kind:
+        found = object.__new__(kind)
+        object.__setattr__(found, "__dict__", x.__dict__)
+        if kept:
+            _objects[x] = found
     return found
 
 
@@ -868,6 +704,8 @@ def stand_in(x: Any) -> Any:
         return HELPERS[name][1]
     if isinstance(x, functools.partial):
         return functools.partial(stand_in(x.func), *x.args, **x.keywords)
+    if isinstance(x, types.BuiltinFunctionType) and library_of(x) in ("math", "cmath"):
+        return _math(x)
     if library_of(x) not in LIBRARIES and library_of(type(x)) not in LIBRARIES:
         return x
     if x is np.nditer:  # which would read memory that is not there

@@ -34,16 +34,19 @@ if _TYPE_CHECKING:
         meshgrid, ones, ones_like, tri, zeros, zeros_like,
     )  # fmt: skip
     from funcad.numpy.elementwise import (
-        absolute, add, allclose, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, array_equal,
-        array_equiv, bitwise_and, bitwise_or, bitwise_xor, can_cast, cbrt, ceil, choose, clip, common_type,
-        conjugate, copysign, cos, cosh, deg2rad, degrees, divide, divmod_ as divmod, equal, exp, exp2, expm1,
-        fabs, fix, float_power, floor, floor_divide, fmax, fmin, fmod, frexp, greater, greater_equal, heaviside,
-        hypot, imag, invert, isclose, iscomplex, iscomplexobj, isfinite, isinf, isnan, isneginf, isposinf,
-        isreal, isrealobj, isscalar, ldexp, left_shift, less, less_equal, log, log10, log1p, log2, logaddexp,
-        logaddexp2, logical_and, logical_not, logical_or, logical_xor, maximum, minimum, modf, multiply,
-        nan_to_num, ndim, negative, nextafter, not_equal, piecewise, positive, power, rad2deg, radians, real,
-        real_if_close, reciprocal, remainder, result_type, right_shift, rint, round_ as round, select, shape,
-        sign, signbit, sin, sinc, sinh, size, sqrt, square, subtract, tan, tanh, trunc,
+        allclose, angle, array_equal, array_equiv, can_cast, choose, clip, common_type, divmod_ as divmod, fix,
+        frexp, imag, isclose, iscomplex, iscomplexobj, isneginf, isposinf, isreal, isrealobj, isscalar, ldexp,
+        modf, nan_to_num, ndim, piecewise, real, real_if_close, result_type, round_ as round, select, shape,
+        sinc, size,
+    )  # fmt: skip
+    from funcad.numpy.ufuncs import (
+        absolute, add, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, bitwise_and, bitwise_or,
+        bitwise_xor, cbrt, ceil, conjugate, copysign, cos, cosh, deg2rad, degrees, divide, equal, exp, exp2,
+        expm1, fabs, float_power, floor, floor_divide, fmax, fmin, fmod, greater, greater_equal, heaviside,
+        hypot, invert, isfinite, isinf, isnan, left_shift, less, less_equal, log, log10, log1p, log2,
+        logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor, maximum, minimum, multiply,
+        negative, nextafter, not_equal, positive, power, rad2deg, radians, reciprocal, remainder, right_shift,
+        rint, sign, signbit, sin, sinh, sqrt, square, subtract, tan, tanh, trunc,
     )  # fmt: skip
     from funcad.numpy.linear import (
         cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
@@ -116,7 +119,7 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module(f"funcad.numpy.{name}")
     if name == "special":  # where SciPy looks for functions of the arrays of a namespace, with SCIPY_ARRAY_API=1
         return _Tracer.namespace.scipy.special
-    module = "elementwise" if name in _OTHER_NAMES else _LATER_NAMES.get(name)
+    module = _LATER_NAMES.get(name) or _LATER_NAMES.get(_OTHER_NAMES.get(name, name))
     if module is None:
         raise AttributeError(f"module 'funcad.numpy' has no attribute {name!r}")
     value = getattr(_importlib.import_module(f"funcad.numpy.{module}"), _OTHER_NAMES.get(name, name))

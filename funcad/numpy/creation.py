@@ -30,6 +30,9 @@ from funcad.numpy.promote import (  # isort: skip
 )
 
 
+_WEAK = aval_of(1j)
+
+
 def _flat(x: Any) -> list[Any]:
     """What stands in nested lists and tuples."""
     return [w for v in x for w in _flat(v)] if isinstance(x, (list, tuple)) else [x]
@@ -93,7 +96,11 @@ def array(
         made = xp.array(object, dtype=dtype) if copy else xp.asarray(object, dtype=dtype)
         return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin > made.ndim else made
     x = _array_of_lists(object)
-    x = x if dtype is None else convert(x, np.dtype(dtype))
+    if dtype is not None:
+        dtype = np.dtype(dtype)
+        if dtype.kind in "fiu" and aval_of(x).dtype.kind == "c" and any([aval_of(v) == _WEAK for v in _flat((object,))]):
+            np.array(1j, dtype)  # NumPy's TypeError: it makes no real number of Python's complex ones
+        x = convert(x, dtype)
     order = order_of(order, "CFAK", "K")
     if copy or order in "CF":
         made = laid_out(x, order)

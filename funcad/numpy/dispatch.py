@@ -9,23 +9,23 @@ hand over raises, naming the user's line and the remedy; it never becomes a sile
 
 from __future__ import annotations
 
-import functools
 import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from inspect import cleandoc
 from typing import Any
 
 import numpy as np
 
-from funcad.configuration import REST, NamedTuple, OnDemand
+from funcad.configuration import REST, Function, NamedTuple, OnDemand, named_as
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import contiguous, memory_axes, of_copy
 from funcad.host.where import tracing, user_source
-from funcad.ir.aval import SCALAR_AVALS, Function, aval_of
+from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
 from funcad.numpy.promote import aliased, as_array, overrides, promote_for, same_aval, strong, with_integer
@@ -207,7 +207,8 @@ def refuse(name: str, **arguments: Any) -> None:
                 f"written into an array.\nRemedy: use the result, y = {name}(x); instead of a += x write a = a + x."
             )
         raise TypeError(
-            f"{name} does not support {argument}={value!r:.40} with traced values{where_am_i()}; leave the argument out."
+            f"{name} does not support {argument}={value!r:.40} with traced values{where_am_i()}.\n"
+            "Remedy: leave the argument out."
         )
 
 
@@ -225,12 +226,11 @@ def _lookup(name: str) -> Any:
 def lifted(implementation: Callable[..., Any]) -> Callable[..., Any]:
     """An implementation whose array arguments are read by reference where they meet abstract ones."""
 
-    @functools.wraps(implementation)
     def with_references(*args: Any, **kwargs: Any) -> Any:
         values = capture_as_inputs([*args, *kwargs.values()], [*args, *kwargs.values()])
         return implementation(*values[: len(args)], **dict(zip(kwargs, values[len(args) :])))
 
-    return with_references
+    return named_as(with_references, implementation)
 
 
 def public_function(
@@ -243,7 +243,6 @@ def public_function(
 
     traced = with_out(implementation, name)
 
-    @functools.wraps(implementation)
     def public(*args: Any, **kwargs: Any) -> Any:
         if kwargs and kwargs.get("where", True) is None:  # no mask, as in JAX; NumPy takes it for False
             del kwargs["where"]
@@ -256,6 +255,7 @@ def public_function(
                 return implementation(*args, **kwargs) if theirs is None else theirs(*args, **kwargs)
         return original(*args, **kwargs)
 
+    named_as(public, implementation)
     public.__name__ = public.__qualname__ = name.rpartition(".")[2]
     return public
 
@@ -319,6 +319,9 @@ def _whole_numbers(operands: list[Any]) -> list[Any]:
     return [strong(x) for x in operands]
 
 
+_UFUNC_METHODS = ("reduce", "accumulate", "outer", "at", "reduceat")
+
+
 def elementwise_ufunc(
     name: str, bound: Callable[..., Any], kinds: str = "fc", *, reduce: Any = None, accumulate: Any = None, by_kind: bool = True
 ) -> Callable[..., Any]:
@@ -356,7 +359,7 @@ def elementwise_ufunc(
 
     implementation.__name__ = name
     implementation.__doc__ = documented(f"numpy.{name}", None)
-    if by_kind and not all([loop.endswith("?") for loop in ufunc.types]):  # truths are not traced
+    if by_kind:
         implementation = remembered(implementation, numbers=True)
     TABLE[ufunc] = implementation
     if reduce is not None:
@@ -364,7 +367,6 @@ def elementwise_ufunc(
     if accumulate is not None:
         _METHODS[ufunc, "accumulate"] = accumulate
 
-    @functools.wraps(implementation)
     def public(*args: Any, **kwargs: Any) -> Any:
         for a in args:
             kind = type(a)
@@ -383,10 +385,11 @@ def elementwise_ufunc(
                 return implementation(*args, **kwargs) if theirs is None else theirs(*args, **kwargs)
         return ufunc(*args, **kwargs)
 
-    for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
-        setattr(public, method, functools.partial(_ufunc_method, ufunc, method))
-    public.numpy_function = ufunc  # type: ignore[attr-defined]
-    return public
+    made = public.__dict__
+    for method in _UFUNC_METHODS:
+        made[method] = partial(_ufunc_method, ufunc, method)
+    made["numpy_function"] = ufunc
+    return named_as(public, implementation)
 
 
 def _ufunc_method(ufunc: np.ufunc, method: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -421,7 +424,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
         if ufunc.nin != 2 or ufunc.nout != 1:
             raise ValueError(f"{method} only supported for binary functions")
         own = "reduce" if method == "reduceat" else method
-        implementation = _METHODS.get((ufunc, own)) or functools.partial(_one_after_another, ufunc, own)
+        implementation = _METHODS.get((ufunc, own)) or partial(_one_after_another, ufunc, own)
     run = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat}[method]
     out, args, kwargs = out_given(run, (ufunc, implementation, *inputs), kwargs)
     result = run(*args, **kwargs)
@@ -644,16 +647,10 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
             linspace logspace meshgrid ones ones_like tri zeros zeros_like
         """,
         "elementwise": """
-            absolute add allclose angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh around
-            array_equal array_equiv bitwise_and bitwise_or bitwise_xor can_cast cbrt ceil choose clip
-            common_type conjugate copysign cos cosh deg2rad degrees divide divmod equal exp exp2 expm1
-            fabs fix float_power floor floor_divide fmax fmin fmod frexp greater greater_equal heaviside
-            hypot imag invert isclose iscomplex iscomplexobj isfinite isinf isnan isneginf isposinf
-            isreal isrealobj isscalar ldexp left_shift less less_equal log log10 log1p log2 logaddexp
-            logaddexp2 logical_and logical_not logical_or logical_xor maximum min_scalar_type minimum
-            modf multiply nan_to_num ndim negative nextafter not_equal piecewise positive power rad2deg
-            radians real real_if_close reciprocal remainder result_type right_shift rint round select
-            shape sign signbit sin sinc sinh size sqrt square subtract tan tanh trunc
+            allclose angle around array_equal array_equiv can_cast choose clip common_type divmod fix
+            frexp imag isclose iscomplex iscomplexobj isneginf isposinf isreal isrealobj isscalar ldexp
+            min_scalar_type modf nan_to_num ndim piecewise real real_if_close result_type round select
+            shape sinc size
         """,
         "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
         "joining": """
@@ -682,6 +679,15 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
             expand_dims fill_diagonal flip fliplr flipud matrix_transpose moveaxis permute_dims ravel
             reshape rollaxis rot90 squeeze swapaxes trace transpose tril triu
         """,
+        "ufuncs": """
+            absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or
+            bitwise_xor cbrt ceil conjugate copysign cos cosh deg2rad degrees divide equal exp exp2
+            expm1 fabs float_power floor floor_divide fmax fmin fmod greater greater_equal heaviside
+            hypot invert isfinite isinf isnan left_shift less less_equal log log10 log1p log2 logaddexp
+            logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum multiply negative
+            nextafter not_equal positive power rad2deg radians reciprocal remainder right_shift rint
+            sign signbit sin sinh sqrt square subtract tan tanh trunc
+        """,
         "statistics": """
             average corrcoef cov median nanargmax nanargmin nancumprod nancumsum nanmax nanmean
             nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar percentile quantile
@@ -697,6 +703,9 @@ def whole_table() -> dict[Any, Callable[..., Any]]:
     """The table, when all modules are there that have a part of it."""
     for name in LATER:
         importlib.import_module(name)
+    ufuncs = importlib.import_module("funcad.numpy.ufuncs")
+    for name in ufuncs.UFUNCS:
+        getattr(ufuncs, name)
     return TABLE
 
 
@@ -707,7 +716,8 @@ def _of_later_modules(function: Any) -> Callable[..., Any] | None:
     for name in sorted(LATER, key=lambda name: name != likely):
         if function in TABLE:
             break
-        importlib.import_module(name)  # costs nothing the second time, and waits for another thread that is at it
+        module = importlib.import_module(name)  # costs nothing the second time, and waits for another thread that is at it
+        getattr(module, function.__name__, None)  # a ufunc is made when it is asked for
     return TABLE.get(function)
 
 

@@ -1,13 +1,7 @@
-"""NumPy's elementwise functions: arithmetic, transcendental functions, rounding, comparison, logic and bits, choices.
-
-A function's result is strong (`np.multiply(x, 2.0)` is a np.float64) where an operator's between Python scalars is weak; which
-dtype an operand is converted to is NumPy's own table of loops (`promote_for`).
-"""
+"""NumPy's elementwise functions that are no ufuncs: rounding, parts of complex numbers, tests of values, choices."""
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,130 +14,24 @@ from funcad.host.real_types import FLOAT32, NARROW, finfo, is_a, is_narrow
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
-from funcad.numpy.dispatch import TABLE, checked_options, elementwise_ufunc, implements, laid_out, refuse, where_am_i
+from funcad.numpy.dispatch import checked_options, implements, refuse, where_am_i
 from funcad.numpy.reductions import truth
 from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.remembered import remembered
 
+from funcad.numpy.ufuncs import (  # isort: skip
+    arctan2, equal, floor_divide, isinf, isnan, logical_and, logical_not, logical_or, maximum, minimum, not_equal, rad2deg,
+    remainder, rint, signbit, trunc,
+)
+
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, as_array, as_array_of_rank_0, as_number, broadcast, fresh, library, numbers, promote,
+    apart, array_of, arrays, as_array, as_array_of_rank_0, broadcast, fresh, library, numbers, promote,
     promote_dtype, promote_for, result_dtype, same_aval, strong,
 )
 
 strides = OnDemand("funcad.unjitted.strides")
-ARITHMETIC = "iufc"
-REAL = "iuf"
-FLOAT = "f"
-
-add = elementwise_ufunc("add", arithmetic.add, ARITHMETIC, reduce=reductions.sum_, accumulate=reductions.cumsum)
-subtract = elementwise_ufunc("subtract", arithmetic.sub, ARITHMETIC)
-multiply = elementwise_ufunc("multiply", arithmetic.product, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod)
-divide = elementwise_ufunc("divide", arithmetic.div)
-negative = elementwise_ufunc("negative", arithmetic.neg, ARITHMETIC)
-positive = elementwise_ufunc("positive", lambda x: as_number(fresh(laid_out(x, "K"))), ARITHMETIC)
-floor_divide = elementwise_ufunc("floor_divide", arithmetic.floor_divide, REAL)
-remainder = elementwise_ufunc("remainder", arithmetic.mod, REAL)
-fmod = elementwise_ufunc("fmod", arithmetic.fmod, REAL)
-absolute = elementwise_ufunc("absolute", arithmetic.abs_, ARITHMETIC)
-fabs = elementwise_ufunc("fabs", arithmetic.abs_, FLOAT)
-sign = elementwise_ufunc("sign", arithmetic.sign, ARITHMETIC, by_kind=False)
-square = elementwise_ufunc("square", arithmetic.square, ARITHMETIC)
-sqrt = elementwise_ufunc("sqrt", arithmetic.sqrt)
-cbrt = elementwise_ufunc("cbrt", arithmetic.cbrt, FLOAT)
-reciprocal = elementwise_ufunc("reciprocal", arithmetic.reciprocal, ARITHMETIC)
-floor = elementwise_ufunc("floor", arithmetic.floor, FLOAT, by_kind=False)
-ceil = elementwise_ufunc("ceil", arithmetic.ceil, FLOAT, by_kind=False)
-trunc = elementwise_ufunc("trunc", arithmetic.trunc, FLOAT, by_kind=False)
-rint = elementwise_ufunc("rint", arithmetic.rint, by_kind=False)
-maximum = elementwise_ufunc("maximum", arithmetic.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax)
-minimum = elementwise_ufunc("minimum", arithmetic.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin)
-fmax = elementwise_ufunc("fmax", arithmetic.fmax, ARITHMETIC)
-fmin = elementwise_ufunc("fmin", arithmetic.fmin, ARITHMETIC)
-copysign = elementwise_ufunc("copysign", arithmetic.copysign, FLOAT)
-nextafter = elementwise_ufunc("nextafter", arithmetic.nextafter, FLOAT)
-hypot = elementwise_ufunc("hypot", arithmetic.hypot, FLOAT)
-heaviside = elementwise_ufunc("heaviside", arithmetic.heaviside, FLOAT)
-conjugate = elementwise_ufunc("conjugate", lambda x: conj_(x), ARITHMETIC)
-
-exp = elementwise_ufunc("exp", transcendental.exp)
-exp2 = elementwise_ufunc("exp2", transcendental.exp2)
-expm1 = elementwise_ufunc("expm1", transcendental.expm1)
-log = elementwise_ufunc("log", transcendental.log)
-log2 = elementwise_ufunc("log2", transcendental.log2)
-log10 = elementwise_ufunc("log10", transcendental.log10)
-log1p = elementwise_ufunc("log1p", transcendental.log1p)
-sin = elementwise_ufunc("sin", transcendental.sin)
-cos = elementwise_ufunc("cos", transcendental.cos)
-tan = elementwise_ufunc("tan", transcendental.tan)
-arcsin = elementwise_ufunc("arcsin", transcendental.arcsin)
-arccos = elementwise_ufunc("arccos", transcendental.arccos)
-arctan = elementwise_ufunc("arctan", transcendental.arctan)
-arctan2 = elementwise_ufunc("arctan2", transcendental.arctan2, FLOAT)
-sinh = elementwise_ufunc("sinh", transcendental.sinh)
-cosh = elementwise_ufunc("cosh", transcendental.cosh)
-tanh = elementwise_ufunc("tanh", transcendental.tanh)
-arcsinh = elementwise_ufunc("arcsinh", transcendental.arcsinh)
-arccosh = elementwise_ufunc("arccosh", transcendental.arccosh)
-arctanh = elementwise_ufunc("arctanh", transcendental.arctanh)
-logaddexp = elementwise_ufunc("logaddexp", transcendental.logaddexp, FLOAT)
-logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
-
-
-def _to_radians(x: Any) -> Any:
-    return arithmetic.mul(x, np.deg2rad(aval_of(x).dtype.type(1)))
-
-
-def _to_degrees(x: Any) -> Any:
-    return arithmetic.mul(x, np.rad2deg(aval_of(x).dtype.type(1)))
-
-
-deg2rad = elementwise_ufunc("deg2rad", _to_radians, FLOAT)
-rad2deg = elementwise_ufunc("rad2deg", _to_degrees, FLOAT)
-radians = elementwise_ufunc("radians", _to_radians, FLOAT)
-degrees = elementwise_ufunc("degrees", _to_degrees, FLOAT)
-
-
-def conj_(x: Any) -> Any:
-    return conversion.conj(x) if aval_of(x).dtype.kind == "c" else fresh(laid_out(x, "K"))
-
-
-# -- powers
-
-
-def exponent_of(y: Any) -> Any:
-    """The exponent as a Python number if it is a plain scalar, else None."""
-    kind = type(y)
-    if kind is int or kind is float:
-        return y
-    if is_a(y, (np.floating, np.integer)) and not is_a(y, np.longdouble):
-        return y.item()
-    return None
-
-
-def power_of(x: Any, y: Any) -> Any:
-    """x ** y for operands of one dtype and one shape; constant exponents go to the cheap primitives."""
-    n = exponent_of(y)
-    kind = aval_of(x).dtype.kind
-    if n is None or kind == "b":
-        return transcendental.pow(x, y)
-    if kind in "iu":
-        if n < 0:
-            raise ValueError("Integers to negative integer powers are not allowed.")
-        return arithmetic.square(x) if n == 2 else arithmetic.integer_pow(x, int(n))
-    if n == 2:
-        return arithmetic.square(x)
-    if n == 0.5:
-        return arithmetic.sqrt(x)
-    if n == int(n) if math.isfinite(n) and abs(n) < 2**31 else False:
-        return arithmetic.integer_pow(x, int(n))
-    return transcendental.pow(x, y)
-
-
-power = elementwise_ufunc("power", power_of, ARITHMETIC, by_kind=False)
-float_power = elementwise_ufunc("float_power", power_of, "", by_kind=False)
-
 
 # -- not ufuncs
 
@@ -292,62 +180,7 @@ def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
     return arithmetic.ldexp(x, n)
 
 
-# -- comparison, logic, bits and tests of values: bool or integer results, which carry no derivative
-
-
-ANY = "biufc"
-INTEGER = "biu"
-
-
-def compare(bound: Callable[..., Any], python: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-    """A comparison in which a Python integer may lie outside the other operand's dtype, as NumPy allows."""
-    try:
-        operands = promote(x, y)
-    except OverflowError:
-        answer = python(x if type(x) is int else 0, y if type(y) is int else 0)
-        other = aval_of(y if type(x) is int else x)
-        return broadcast_to(np.bool_(answer), other.shape) if other.shape else np.bool_(answer)
-    return bound(*operands)
-
-
-def _comparison(name: str, bound: Callable[..., Any], python: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    public = elementwise_ufunc(name, bound, ANY)
-    fast = TABLE[getattr(np, name)]
-
-    def implementation(x: Any, y: Any, *, dtype: Any = None) -> Any:
-        if dtype is not None and np.dtype(dtype) != np.dtype(bool):
-            refuse(f"np.{name}", dtype=dtype)
-        if type(x) is int or type(y) is int:
-            return strong(compare(bound, python, x, y))
-        return fast(x, y)
-
-    TABLE[getattr(np, name)] = implementation
-    return public
-
-
-equal = _comparison("equal", comparison.eq, operator.eq)
-not_equal = _comparison("not_equal", comparison.ne, operator.ne)
-less = _comparison("less", comparison.lt, operator.lt)
-less_equal = _comparison("less_equal", comparison.le, operator.le)
-greater = _comparison("greater", comparison.gt, operator.gt)
-greater_equal = _comparison("greater_equal", comparison.ge, operator.ge)
-
-logical_and = elementwise_ufunc("logical_and", comparison.logical_and, ANY, reduce=reductions.all_)
-logical_or = elementwise_ufunc("logical_or", comparison.logical_or, ANY, reduce=reductions.any_)
-logical_xor = elementwise_ufunc("logical_xor", comparison.logical_xor, ANY)
-logical_not = elementwise_ufunc("logical_not", comparison.logical_not, ANY)
-
-bitwise_and = elementwise_ufunc("bitwise_and", comparison.and_, INTEGER)
-bitwise_or = elementwise_ufunc("bitwise_or", comparison.or_, INTEGER)
-bitwise_xor = elementwise_ufunc("bitwise_xor", comparison.xor, INTEGER)
-invert = elementwise_ufunc("invert", comparison.not_, INTEGER)
-left_shift = elementwise_ufunc("left_shift", comparison.shift_left, "iu")
-right_shift = elementwise_ufunc("right_shift", comparison.shift_right, "iu")
-
-isnan = elementwise_ufunc("isnan", comparison.isnan, ANY)
-isinf = elementwise_ufunc("isinf", comparison.isinf, ANY)
-isfinite = elementwise_ufunc("isfinite", comparison.isfinite, ANY)
-signbit = elementwise_ufunc("signbit", comparison.signbit, "f")
+# -- tests of values: bool results, which carry no derivative
 
 
 @implements("isposinf")

@@ -629,7 +629,9 @@ class Selected:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"what a traced mask selects has no attribute {name!r}")
+            raise AttributeError(
+                f"what a traced mask selects has no attribute {name!r}.\nRemedy: np.where(mask, x, 0.0), which keeps the shape."
+            )
         return getattr(self.closed_up(), name)
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.promote import aliased, as_array, beside, strong
 from funcad.primitives.arithmetic import add, div, maximum, minimum, mul, neg
-from funcad.primitives.basic_indexing import are_apart, basic_index_p, gather
+from funcad.primitives.basic_indexing import are_apart, basic_index_p, basic_shape, basic_update, gather
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import capture_as_inputs, on_device_of
@@ -196,7 +196,13 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
                 if box is not None:
                     refresh(x, view, basic)
                 return
-    write(x, at(snapshot(x))[index].set(value), view)
+    start = snapshot(x)
+    basic = index_plan.simple_index(x.shape, index) if type(value) is Tracer and type(index) is tuple else None
+    aval = None if basic is None else aval_of(value)
+    if aval is not None and not aval.weak and aval.dtype == x.dtype and aval.shape == basic_shape(basic):  # as most are
+        write(x, basic_update(start, value, basic), view)
+        return
+    write(x, at(start)[index].set(value), view)
 
 
 def _fits(x: Tracer, basic: tuple, value: Any) -> bool:

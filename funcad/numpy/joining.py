@@ -372,7 +372,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         return x
     if mode not in ("constant", "empty"):
         if callable(mode):
-            raise TypeError("np.pad does not support a function as mode with traced values: it writes into an array.")
+            raise TypeError(
+                "np.pad does not support a function as mode with traced values: it writes into an array.\n"
+                "Remedy: np.concatenate of the parts."
+            )
         raise ValueError(f"mode '{mode}' is not supported")
     values = kwargs.pop("constant_values", 0)
     _no_more(mode, kwargs)
@@ -428,7 +431,9 @@ def _reflected(x: Any, axis: int, low: int, high: int, skip: int) -> Any:
 def _no_more(mode: str, kwargs: dict[str, Any]) -> None:
     for name, value in kwargs.items():
         if value is not None:
-            raise TypeError(f"np.pad with mode={mode!r} does not support {name}= with traced values; leave the argument out.")
+            raise TypeError(
+                f"np.pad(mode={mode!r}) does not support {name}= with traced values.\nRemedy: leave the argument out."
+            )
 
 
 def _beside(x: Any, value: Any, n: int, axis: int) -> list[Any]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.linalg import LinAlgError
 
-from funcad.configuration import public_names
+from funcad.configuration import OnDemand, public_names
 from funcad.host.devices import NAMESPACES, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a, is_narrow
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
@@ -34,19 +34,20 @@ from funcad.numpy.promote import array_of, convert_in, expand, permute
 from funcad.numpy.shaping import linalg_diagonal as diagonal
 from funcad.numpy.shaping import linalg_trace as trace
 from funcad.numpy.shaping import matrix_transpose
-from funcad.primitives import eigen, factorizations, linear_systems, norms
 from funcad.primitives.arithmetic import abs_, div, mul
 from funcad.primitives.arithmetic import square as squared
 from funcad.primitives.comparison import and_, ge, gt, isnan, ne, not_, select
 from funcad.primitives.contraction import matmul as _matmul
 from funcad.primitives.conversion import convert, imag, real, stop_gradient
 from funcad.primitives.families import REAL
-from funcad.primitives.linear_systems import square_aval
-from funcad.primitives.matrix_functions import symmetric_function
 from funcad.primitives.reduction import reduce_any, reduce_max, reduce_min, reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, full, reshape
 from funcad.primitives.transcendental import pow
 from funcad.unjitted.following import follow
+
+eigen, factorizations = OnDemand("funcad.primitives.eigen"), OnDemand("funcad.primitives.factorizations")
+linear_systems, norms = OnDemand("funcad.primitives.linear_systems"), OnDemand("funcad.primitives.norms")
+matrix_functions = OnDemand("funcad.primitives.matrix_functions")
 
 __all__ = [
     "LinAlgError",
@@ -652,7 +653,7 @@ def _check(f: Callable[..., Any], argument: str, dtype: np.dtype) -> None:
     if any(type(c) is Tracer for c in captured):
         raise TypeError(
             f"funm_sym: {argument} uses a value that is being traced, whose derivative would be lost.\n"
-            "Let the matrix carry it (exp(c * x) of a is exp of c * a), or take funcad.stop_gradient of the value."
+            "Remedy: let the matrix carry it (exp(c * x) of a is exp of c * a), or take funcad.stop_gradient of the value."
         )
     shape = jaxpr.out_avals[0].shape
     if shape != (2,):
@@ -677,9 +678,9 @@ def funm_sym(a: Any, func: Callable[..., Any], dfunc: Callable[..., Any] | None 
     a = array_of(a)
     if dtype_of(a).kind not in "fc":
         a = convert(a, np.dtype(np.float64))
-    square_aval("funm_sym", Aval(shape_of(a), dtype_of(a)))
+    linear_systems.square_aval("funm_sym", Aval(shape_of(a), dtype_of(a)))
     dtype = np.dtype(np.float32) if dtype_of(a).itemsize == (8 if dtype_of(a).kind == "c" else 4) else np.dtype(np.float64)
     _check(func, "func", dtype)
     if dfunc is not None:
         _check(dfunc, "dfunc", dtype)
-    return symmetric_function(a, _Derivatives(func, dfunc))
+    return matrix_functions.symmetric_function(a, _Derivatives(func, dfunc))

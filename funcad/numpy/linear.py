@@ -275,7 +275,10 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     x, y = _same_dtype(a, b)
     x, y = [move(v, axis_of(i, len(shape_of(v))), len(shape_of(v)) - 1) for v, i in ((x, axisa), (y, axisb))]
     if shape_of(x)[-1] != 3 or shape_of(y)[-1] != 3:
-        raise ValueError(f"np.cross of traced values takes vectors of 3 components, got {shape_of(x)} and {shape_of(y)}")
+        raise ValueError(
+            f"np.cross of traced values takes vectors of 3 components, got {shape_of(x)} and {shape_of(y)}.\n"
+            "Remedy: x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0] for vectors of 2."
+        )
     shape = np.broadcast_shapes(shape_of(x), shape_of(y))
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     x0, x1, x2 = [x[..., i] for i in range(3)]

@@ -181,7 +181,9 @@ class _Joiner:
             at += n
         order = self._numpys[tuple(places)]
         if is_a(order, np.matrix):
-            raise TypeError("r_['r', ...] and r_['c', ...] make matrices, which cannot be traced; leave the letter out")
+            raise TypeError(
+                "np.r_['r', ...] and np.r_['c', ...] make matrices, which cannot be traced.\nRemedy: leave the letter out."
+            )
         dtype = result_dtype(parts)[0]
         shaped = next((p for p in parts if shape_of(p) and namespace_of([concrete_value(p)]) is not np), None)
         flat = [reshape(convert(array_of(p), dtype), shape=(aval_of(p).size,)) for p in parts]

@@ -28,7 +28,7 @@ from funcad.memo import remembers
 from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import QUICK, function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
 from funcad.numpy.indexing import getitem, setitem, stored_by
-from funcad.numpy.views import with_out, write_result
+from funcad.numpy.views import added_by, with_out, write_result
 from funcad.primitives import arithmetic, comparison, transcendental
 from funcad.primitives.arithmetic import add as add_p
 from funcad.primitives.arithmetic import div
@@ -45,7 +45,7 @@ from funcad.numpy.promote import (  # isort: skip
 )
 
 array_writes = OnDemand("funcad.numpy.array_writes")
-elementwise = OnDemand("funcad.numpy.elementwise")
+elementwise, ufuncs = OnDemand("funcad.numpy.elementwise"), OnDemand("funcad.numpy.ufuncs")
 linear = OnDemand("funcad.numpy.linear")
 python_numbers = OnDemand("funcad.primitives.python_numbers")
 shaping = OnDemand("funcad.numpy.shaping")
@@ -89,7 +89,7 @@ def _copy(x: Any, order: str = "C") -> Any:
 @aliased("same")
 def _conjugate(x: Any) -> Any:
     """Of real numbers, where NumPy's function makes a copy, the method gives the array itself."""
-    return elementwise.conjugate(x) if x.dtype.kind == "c" else x
+    return ufuncs.conjugate(x) if x.dtype.kind == "c" else x
 
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +140,10 @@ def _block_until_ready(x: Any) -> Any:
 @aliased("same")
 def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
     if stream is not None:
-        raise ValueError("x.to_device of a traced value takes no stream: it is moved when the program runs")
+        raise ValueError(
+            "x.to_device of a traced value takes no stream: it is moved when the program runs.\n"
+            "Remedy: leave stream out."
+        )
     name, _, number = str(device).partition(":")
     if name not in ("cpu", "cuda", "gpu", "cupy") or number and not number.isdigit():
         raise ValueError(f"Unsupported device: {device!r}; use 'cpu', 'cuda' or 'cuda:0'")
@@ -628,7 +631,7 @@ def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:
     elif (pair := with_integer(x, y)) is not None:
         out = function(*pair)
     elif is_operand(x) and is_operand(y):
-        out = elementwise.compare(function, python, x, y)
+        out = ufuncs.compare(function, python, x, y)
     else:
         return NotImplemented
     return as_truth(out) if state.identities else out
@@ -826,7 +829,7 @@ def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, 
             return out
         if not is_array(x) or written_for_others():
             return out
-        if x.box is not None and stored_by(x, out):
+        if x.box is not None and (stored_by(x, out) or added_by(x, out, ufunc, y)):
             return x
         write_result(x, out, ufunc, (x, y))
         return x

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from funcad.configuration import Function, named_as
 from funcad.host.conversions import own_meaning, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
 from funcad.host.real_types import KINDS, NARROW, dtype_kind, is_a, is_narrow, native_dtype
 from funcad.host.where import state, tracing, user_source
-from funcad.ir.aval import SCALAR_AVALS, Function, aval_of, shape_of
+from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import table
@@ -510,11 +511,10 @@ def as_array_of_rank_0(x: Any) -> Any:
 def arrays(implementation: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate an implementation of what gives arrays in NumPy, and never numbers: of rank 0 they can be written, too."""
 
-    @functools.wraps(implementation)
     def call(*args: Any, **kwargs: Any) -> Any:
         return as_array_of_rank_0(implementation(*args, **kwargs))
 
-    return call
+    return named_as(call, implementation)
 
 
 def as_number(x: Any) -> Any:
@@ -532,12 +532,11 @@ def as_number(x: Any) -> Any:
 def numbers(implementation: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate an implementation of what gives numbers in NumPy, and never arrays of rank 0."""
 
-    @functools.wraps(implementation)
     def call(*args: Any, **kwargs: Any) -> Any:
         return as_number(implementation(*args, **kwargs))
 
     call.of_numbers = True  # type: ignore[attr-defined]
-    return call
+    return named_as(call, implementation)
 
 
 def _among(x: Any, values: Iterable[Any]) -> bool:
@@ -556,11 +555,10 @@ def apart(implementation: Callable[..., Any]) -> Callable[..., Any]:
             return fresh(x) if _among(x, args) or kwargs and _among(x, kwargs.values()) else x
         return kind([other(v, args, kwargs) for v in x]) if kind is list or kind is tuple else x
 
-    @functools.wraps(implementation)
     def call(*args: Any, **kwargs: Any) -> Any:
         return other(implementation(*args, **kwargs), args, kwargs)
 
-    return call
+    return named_as(call, implementation)
 
 
 def aliased(alias: str) -> Callable[[Function], Function]:

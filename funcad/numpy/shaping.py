@@ -367,7 +367,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     shape = shape_of(x)
     if wrap and len(shape) == 2 and shape[0] > shape[1] and shape_of(array_of(val)):
         raise TypeError(
-            "fill_diagonal: wrap=True goes with one value on traced arrays; use funcad.numpy.at(a)[i, j].set(values)"
+            "np.fill_diagonal(wrap=True) of a traced array takes one value.\nRemedy: funcad.numpy.at(a)[i, j].set(values)."
         )
     if len(set(shape)) != 1 and len(shape) != 2:
         raise ValueError("All dimensions of input must be of equal length")

@@ -231,11 +231,11 @@ def _pick(ordered: Any, index: Any) -> Any:
 
 
 @remembers(512)
-def _quantile_dtype(dtype: np.dtype, of_q: np.dtype, weak: bool, method: str, scale: float) -> np.dtype:
-    """What NumPy gives for arrays of these dtypes; versions differ."""
+def _quantile_dtype(dtype: np.dtype, of_q: np.dtype, kind: str, method: str, scale: float) -> np.dtype:
+    """What NumPy gives for an array and a q of these dtypes, which is "weak", a "number" or an "array"; versions differ."""
     if method == "(median)":
         return np.median(np.zeros(2, dtype)).dtype
-    q = of_q.type(0).item() if weak else of_q.type(0)
+    q = np.zeros(1, of_q) if kind == "array" else of_q.type(0).item() if kind == "weak" else of_q.type(0)
     return (np.quantile if scale == 1.0 else np.percentile)(np.zeros(2, dtype), q, method=method).dtype  # type: ignore[call-overload]
 
 
@@ -246,8 +246,8 @@ def _quantile(
     dtype = aval_of(x).dtype
     if dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
-    weak = type(q) in (int, float) or type(q) is Tracer and q.aval.weak
-    own = _quantile_dtype(dtype, aval_of(array_of(q)).dtype, weak, method, scale)
+    kind = "weak" if type(q) in (int, float) or type(q) is Tracer and q.aval.weak else "array" if np.ndim(q) else "number"
+    own = _quantile_dtype(dtype, aval_of(array_of(q)).dtype, kind, method, scale)
     if method not in _PICKED:
         x = convert(x, float_of(dtype))
     if type(q) in (int, float) or type(q) is Tracer and q.aval.weak and q.aval.dtype.kind != "b":

@@ -12,6 +12,7 @@ np.memmap), are refused by their name.
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from abc import ABCMeta
 from collections.abc import Callable
@@ -35,11 +36,16 @@ _PLAIN_RESULTS = frozenset(
 
 def behind(x: Any) -> Any:
     """The traced array, of what stands for an object of a subclass; also in lists, tuples and dicts."""
-    if isinstance(type(x), type) and issubclass(type(x), Viewed):
+    kind = type(x)
+    if isinstance(kind, type) and issubclass(kind, Viewed):
         return x.array
-    if type(x) in (list, tuple):
-        return type(x)(map(behind, x))
-    return {k: behind(v) for k, v in x.items()} if type(x) is dict else x
+    if kind not in (list, tuple, dict):
+        return x
+    parts = x.values() if kind is dict else x
+    found = list(map(behind, parts))
+    if all(map(operator.is_, found, parts)):
+        return x
+    return dict(zip(x, found)) if kind is dict else kind(found)
 
 
 class Viewed:

@@ -7,16 +7,14 @@ are their places. Places that are a lattice of the base (transposes, flips, piec
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from funcad.configuration import OnDemand
+from funcad.configuration import OnDemand, named_as
 from funcad.errors import BufferNeeded, WriteError
 from funcad.host.conversions import missed
 from funcad.host.devices import deliver, restore_warnings, warn_at_user_line
@@ -25,12 +23,15 @@ from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers
-from funcad.numpy.indexing import at, getitem
+from funcad.numpy.indexing import Index, at, getitem
 from funcad.numpy.promote import array_of
+from funcad.primitives.arithmetic import neg
+from funcad.primitives.basic_indexing import basic_add_p
 from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape, transpose
-from funcad.writes.boxes import ViewStep, assign, is_array, linked
+from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked, rebind, refresh, write
 
+index_plan = OnDemand("funcad.numpy.index_plan")
 strides = OnDemand("funcad.unjitted.strides")
 
 # -- where results are written: the destinations of `out=`, of in-place operators and of `ufunc.at`, traced arrays
@@ -92,6 +93,26 @@ def write_result(x: Tracer, out: Any, ufunc: Any, operands: Sequence[Any], casti
         given = [np.empty(0, aval_of(array_of(a)).dtype) for a in operands]
         ufunc(*given, out=(empty, *[None] * (ufunc.nout - 1)), casting=casting)  # NumPy's TypeError
     assign(x, fitted(x, out))
+
+
+def added_by(view: Tracer, out: Any, ufunc: Any, y: Any) -> bool:
+    """`x[i] += y` and `x[i] -= y`, of whose result `out` the view of x is: an addition to x, if arrays of floats are recorded.
+
+    The same bits as x with the sum written into it; its derivative hands cotangents on, where that takes them out and gives
+    them back.
+    """
+    base, step, own = view.box.base, view.box.step, aval_of(view)
+    if ufunc not in (np.add, np.subtract) or type(base) is not Tracer or type(step) is not Index or not base.owner.level:
+        return False
+    basic = index_plan.canonical_basic(base.shape, step.index) if type(base.primal) is not np.ndarray else None
+    if basic is None or own.dtype.kind not in "fc" or aval_of(out).dtype != own.dtype or shape_of(out) != own.shape:
+        return False
+    check_write(view)
+    y = fitted(view, y)
+    write(base, basic_add_p(snapshot(base), neg(y) if ufunc is np.subtract else y, index=basic), view)
+    rebind(view, out)
+    refresh(view, None)
+    return True
 
 
 def _check_core(own: tuple, shape: tuple, ufunc: Any, operands: Sequence[Any]) -> None:
@@ -195,6 +216,7 @@ def add_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
     assign(x, getattr(updater, method)(*given))
 
 
+_VARARGS = 0x04  # a flag of a code object, as `inspect` has it
 _MOST_TURNS = 64  # of an index that is repeated
 
 
@@ -223,10 +245,17 @@ def _at_in_turn(ufunc: np.ufunc, x: Any, index: Any, values: Any, own: np.dtype)
         assign(x, at(now)[where].set(convert(ufunc(getitem(now, where), flat[chosen]), own)))
 
 
+def _own_code(f: Any) -> CodeType:
+    """The code behind all that was wrapped around it."""
+    while hasattr(f, "__wrapped__"):
+        f = f.__wrapped__
+    return f.__code__  # type: ignore[no-any-return]
+
+
 @remembers()
 def _place_of_out(implementation: Callable[..., Any]) -> int:
     """Which positional argument is `out`; a large number if there is none."""
-    code = inspect.unwrap(implementation).__code__
+    code = _own_code(implementation)
     names = () if code.co_posonlyargcount else code.co_varnames[: code.co_argcount]
     return names.index("out") if "out" in names else 1000
 
@@ -237,7 +266,6 @@ def with_out(implementation: Callable[..., Any], name: str) -> Callable[..., Any
     if place == 1000:
         return implementation
 
-    @functools.wraps(implementation)
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) <= place and "out" not in kwargs:
             return implementation(*args, **kwargs)
@@ -245,7 +273,7 @@ def with_out(implementation: Callable[..., Any], name: str) -> Callable[..., Any
         result = implementation(*args, **kwargs)
         return result if out is None else function_out(name, out, result)
 
-    return call
+    return named_as(call, implementation)
 
 
 def out_given(implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence, dict]:
@@ -356,7 +384,7 @@ class Reshaped(Selection):
 def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Callable[..., Any]:
     """The implementation of a function of NumPy's whose traced results may be views of an argument."""
     step = Reshaped if function in (np.reshape, np.ravel) else Selection
-    several = bool(inspect.unwrap(implementation).__code__.co_flags & inspect.CO_VARARGS)  # has it *args?
+    several = bool(_own_code(implementation).co_flags & _VARARGS)  # has it *args?
 
     def one(found: Any, args: Sequence[Any], kwargs: dict[str, Any], part: int | None) -> Any:
         places = [i for i, a in enumerate(args) if type(a) is Tracer]
@@ -386,7 +414,6 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
         like = function(*given, **kwargs)
         return type(like[part or 0] if type(like) is tuple or type(like) is list else like) is not np.ndarray
 
-    @functools.wraps(implementation)
     def view(*args: Any, **kwargs: Any) -> Any:
         found = implementation(*args, **kwargs)
         kind = type(found)
@@ -396,7 +423,7 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
             return kind([one(x, (a,), kwargs, None) for x, a in zip(found, args)])
         return kind([one(x, args, kwargs, i) for i, x in enumerate(found)])
 
-    return view
+    return named_as(view, implementation)
 
 
 def _placed(base: Any, places: np.ndarray, value: Any) -> Any:

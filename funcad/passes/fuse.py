@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
+from funcad.ir.primitive import may_share
 from funcad.passes.subprograms import kind_of, with_subprograms
 from funcad.primitives.atoms import ELEMENTARY, atoms_of, fold_of
 from funcad.primitives.contraction import dot_general_p
@@ -218,6 +219,7 @@ class _Fusion:
         self.placed: list[tuple[_Space, Member] | None] = []  # for each equation
         self.effects = 0  # level of the last effect
         self.matrices = matrices(jaxpr)
+        self.lasting = set(jaxpr.inputs)  # what is there to the end in any case: arguments and parts of them
 
     # -- levels
 
@@ -227,6 +229,8 @@ class _Fusion:
             primitive = equation.primitive
             if primitive is broadcast_in_dim and type(equation.inputs[0]) is Var:
                 self.views[equation.outputs[0]] = equation
+            if not primitive.multiple and self.lasting.intersection(equation.inputs[:1]) and may_share(equation):
+                self.lasting.add(equation.outputs[0])
             if not primitive.effect and not primitive.multiple:
                 if primitive.emit is not None:
                     place = self.element(i, equation)
@@ -374,7 +378,7 @@ class _Fusion:
         if not places or any([p is None or p[0].level <= space.level or p[0].shape != space.shape for p in places]):
             return place
         target = min([p[0] for p in places], key=lambda s: s.level)
-        full = {a for a in equation.inputs if type(a) is Var and a not in self.views}
+        full = {a for a in equation.inputs if type(a) is Var and a not in self.views and a not in self.lasting}
         if sum([last.get(a, -1) < target.level for a in full]) > 1:
             return place  # its operands would have to be kept in its place
         space.group.members.remove(member)

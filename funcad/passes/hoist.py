@@ -485,7 +485,7 @@ def _is_stack(v: Any) -> bool:
 
 def _suits(equation: Equation) -> bool:
     """Is this a loop that may be taken apart?"""
-    if kind_of(equation) != "scan" or not equation.params["loop"].length:
+    if kind_of(equation) != "loop" or not equation.params["loop"].length:
         return False
     body = equation.params["loop"].body
     return not body.has_effects and not any([_is_stack(v) for v in (*body.inputs, *body.outputs)])
@@ -566,7 +566,7 @@ def recompute(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _is_scan(equation: Equation) -> bool:
-    return equation.primitive.name == "scan" and equation.params["loop"].length is not None
+    return equation.primitive.name == "loop" and equation.params["loop"].length is not None
 
 
 def _bytes(v: Any) -> int:

@@ -176,9 +176,9 @@ def _start_of(equation: Equation, output: Var) -> tuple[Any, bool] | None:
         program, operands = inside
         base, repeated = _base({v: e for e in program.equations for v in e.outputs}, program.outputs[position])
         return (operands[program.inputs.index(base)], repeated) if base in program.inputs else None
-    if kind_of(equation) != "scan" or position >= equation.params["loop"].n_carry:
+    loop: Loop | None = equation.params["loop"] if kind_of(equation) == "loop" else None
+    if loop is None or loop.cond is not None or position >= loop.n_carry:
         return None
-    loop: Loop = equation.params["loop"]
     first, body, operands = loop.n_consts, loop.body, loop.counted(equation.inputs)[1]
     given = body.outputs[position]
     if loop.length == 0 or given is body.inputs[first + position]:
@@ -196,9 +196,9 @@ def _hands_through(equation: Equation, output: Var) -> bool:
     inside = called(equation)
     if inside is not None:
         return _borrowed(inside[0], position)
-    if kind_of(equation) != "scan":
+    loop: Loop | None = equation.params["loop"] if kind_of(equation) == "loop" else None
+    if loop is None or loop.cond is not None:
         return True
-    loop: Loop = equation.params["loop"]
     return position < loop.n_carry and _borrowed(loop.body, position)  # others are arrays of all steps
 
 

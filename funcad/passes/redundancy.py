@@ -337,7 +337,7 @@ class _Cutter:
         return found
 
 
-_CUTS = {"call": _Cutter.call, "cond": _Cutter.cond, "scan": _Cutter.loop, "while": _Cutter.loop}
+_CUTS = {"call": _Cutter.call, "cond": _Cutter.cond, "loop": _Cutter.loop}
 
 
 def _chosen(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
@@ -573,4 +573,4 @@ def _common(equation: Equation, programs: tuple[Jaxpr, ...], operands: Sequence[
     return tuple(new), [operands[i] for i in kept], tuple([equation.outputs[j] for j in outs]), results
 
 
-_FORWARDS = {"scan": _loop, "while": _loop, "cond": _cond, "call": _call}
+_FORWARDS = {"loop": _loop, "cond": _cond, "call": _call}

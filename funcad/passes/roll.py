@@ -31,6 +31,7 @@ from funcad.memo import remembers
 from funcad.passes.ragged import pad
 from funcad.passes.subprograms import program_key
 from funcad.passes.turns import LEAST, SLOTS, TURNS, Known, Made, OutsideOperand, Turns, consistent, index_of, looks, stretches
+from funcad.passes.windows import settled
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.computed_slices import dynamic_add_p, dynamic_slice_p, dynamic_update_slice_p
@@ -222,12 +223,15 @@ class Rolled:
         self.pending: list[tuple[Any, Slot, tuple]] = []  # carries, with what they hold in the next turns
         self.counter: Var | None = None
         self.body: list[Equation] = []
+        self.within: set[Var] = set()  # what is written here: slices have the starts of known indices
         self.inside = {
             (q, k): Var(v.aval) for q in range(turns.period) for k, v in enumerate(turns.equation(q).outputs)
         }
         for q in range(turns.period):
-            if q in self.constant:
-                equation = turns.equation(q)
+            equation = turns.equation(q)
+            if equation.primitive is broadcast_in_dim and type(equation.inputs[0]) is Literal and compiles_numbers():
+                self.body.append(equation._replace(outputs=(self.inside[(q, 0)],)))  # a number, where it is read
+            elif q in self.constant:
                 roller.equations.append(equation._replace(inputs=tuple(map(roller.value, equation.inputs))))
                 for k, v in enumerate(equation.outputs):
                     roller.names[v] = v
@@ -269,7 +273,7 @@ class Rolled:
         carry = [(key, *pair) for key, pair in self.carry.items()]
         inputs = (*self.consts.values(), *[v for _, v, _ in carry], *[v for _, v in self.xs.values()])
         outputs = (*[self.following[key] for key, _, _ in carry], *y_atoms)
-        body = self._shared(Jaxpr(inputs, tuple(self.body), outputs))
+        body = self._shared(settled(Jaxpr(inputs, tuple(self.body), outputs), self.within))
         loop = Loop(body, len(self.consts), len(carry), turns.count, self.reverse)
         results = [Var(v.aval) for _, v, _ in carry]
         operands = (*self.consts, *[a for _, _, a in carry], *[a for a, _ in self.xs.values()])
@@ -358,6 +362,7 @@ class Rolled:
     def _put(self, primitive: Any, inputs: list[Any], **params: Any) -> Var:
         output = Var(primitive.abstract_eval(*[a.aval for a in inputs], **params))
         self.body.append(Equation(primitive, tuple(inputs), params, (output,), self.source))
+        self.within.add(output)
         return output
 
     def _equation(self, q: int) -> None:
@@ -611,7 +616,11 @@ class _Roller:
             self.find_readers()
             cuts = {cut for loop in self.loops for cut in loop.rarely_read()}
             if not cuts:
-                return self.program() if self.loops else None
+                program = self.program() if self.loops else None
+                self.loops.clear()  # or Python would have to look for the circle, with all of the old program in it
+                self.starts.clear()
+                self.owners.clear()
+                return program
             self.cuts |= cuts
         return None
 
@@ -718,11 +727,11 @@ class _Roller:
 
     def find_readers(self) -> None:
         """Tell the loops which of their values are read outside."""
-        for i, equation in enumerate(self.jaxpr.equations):
-            own = self.owners[i]
+        makers, owners = self.known.makers, self.owners
+        for own, equation in zip(owners, self.jaxpr.equations):
             for a in equation.inputs:
-                row = self.row(a)
-                if row is not None and row.loop is not own:
+                made = makers.get(a, -1) if type(a) is Var else -1
+                if made >= 0 and owners[made >> SLOTS] is not own and (row := self.row(a)) is not None:
                     row.loop.read.setdefault((row.slot, row.k), set()).add(row.turn)
         for o in self.jaxpr.outputs:
             row = self.row(o)

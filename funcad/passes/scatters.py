@@ -31,7 +31,7 @@ from funcad.primitives.computed_slices import (  # isort: skip
     checked_index_p, dynamic_add_p, dynamic_slice_p, dynamic_update_slice_p, positions_p,
 )
 
-RELEVANT = frozenset([basic_place_p, dynamic_slice_p, dynamic_update_slice_p, dynamic_add_p, gather_p, scatter_p])
+RELEVANT = frozenset([basic_place_p, basic_add_p, dynamic_slice_p, dynamic_update_slice_p, dynamic_add_p, gather_p, scatter_p])
 
 
 def scatters(jaxpr: Jaxpr) -> Jaxpr:
@@ -156,8 +156,26 @@ def _scatter(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
     return None if index is None else work.add(primitive, [x, u], {"index": index}, equation.source)
 
 
+def _given_back(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    """x with a part set to zero, to which the part is added, as `x[part] -= v` leaves it backwards: zero is added to the part.
+
+    That is x, but for a -0.0 in the part, which becomes 0.0.
+    """
+    (x, part), index = equation.inputs, equation.params["index"]
+    update, read = work.definition(x, basic_update_p), work.definition(part, basic_index_p)
+    if update is None or read is None or update.params["index"] != index or read.params["index"] != index:
+        return None
+    zeros = update.inputs[1]
+    made = zeros if type(zeros) is Literal else work.definition(zeros, broadcast_in_dim)
+    zero = made if type(made) is Literal else made.inputs[0] if made is not None else None
+    if update.inputs[0] is not read.inputs[0] or type(zero) is not Literal or any(np.asarray(zero.value).tobytes()):
+        return None
+    return work.add(basic_add_p, [update.inputs[0], zeros], equation.params, equation.source)
+
+
 _RULES: dict[Any, Any] = {
     add: _add,
+    basic_add_p: _given_back,
     dynamic_slice_p: _slice,
     dynamic_update_slice_p: _update,
     dynamic_add_p: _update,
@@ -248,12 +266,12 @@ def _in_shape(work: Work, x: Any, shape: tuple, source: Any) -> Any:
 
 # -- writes to most of an array as whole arrays, for engines that read arrays in pieces (native/program_pieces.py)
 #
-# `u.at[1:-1, 1:-1].set(v)` is v in a frame of u, a concatenation; `basic_add` to most of an array is an addition of the part in
-# a frame of negative zeros, which change nothing; several placements are added up as arrays in frames of zeros. So a step of a
-# stencil, and of its derivative, is element operations on index maps: one loop, whose result may be a loop's other buffer. A
-# cheap formula of one array is computed where it is read, at each place, so that nobody need write it: maps move in front of
-# it. Traps: what writes only some elements stays in place, which is cheaper by far; a frame may move in front of a formula only
-# if the formula gives what the frame holds, to the bit, for one of the two zeros.
+# `u.at[1:-1, 1:-1].set(v)` is v in a frame of u, a concatenation, and so is a sum where one part alone is added to; of several
+# additions each is one of an array in a frame of negative zeros, which change nothing; several placements are added up as
+# arrays in frames of zeros. So a step of a stencil, and of its derivative, is element operations on index maps: one loop, whose
+# result may be a loop's other buffer. A cheap formula of one array is computed where it is read, at each place, so that nobody
+# need write it: maps move in front of it. Traps: what writes only some elements stays in place, which is cheaper by far; a
+# frame may move in front of a formula only if the formula gives what the frame holds, to the bit, for one of the two zeros.
 
 
 WIDE = 16  # elements of a row of the part, at least
@@ -268,12 +286,20 @@ def framing(jaxpr: Jaxpr) -> Jaxpr:
     """The program with such writes as whole arrays, in the programs inside, too."""
     found: Jaxpr | None = jaxpr.memo.get("framing")
     if found is None:
-        found = jaxpr.memo.setdefault("framing", prune(rewrite(jaxpr, _step)))
+        alone = _alone(jaxpr)
+        found = jaxpr.memo.setdefault("framing", prune(rewrite(jaxpr, lambda work, e: _step(work, e, alone))))
         found.memo["framing"] = found
     return found
 
 
-def _step(work: Work, equation: Equation) -> list[Any] | None:
+def _alone(jaxpr: Jaxpr) -> set[Any]:
+    """The results of additions to a part of an array to which no other is added before or after."""
+    additions = [e for e in jaxpr.equations if e.primitive is basic_add_p]
+    targets, results = {e.inputs[0] for e in additions}, {e.outputs[0] for e in additions}
+    return {e.outputs[0] for e in additions if e.inputs[0] not in results and e.outputs[0] not in targets}
+
+
+def _step(work: Work, equation: Equation, alone: set[Any]) -> list[Any] | None:
     primitive, params, source = equation.primitive, equation.params, equation.source
     if primitive.multiple and kind_of(equation) is not None:
         new = with_subprograms(equation, framing)
@@ -285,7 +311,9 @@ def _step(work: Work, equation: Equation) -> list[Any] | None:
         box = _box(params["index"])
         if box is None or 2 * prod([b - a for a, b in box]) < prod(x.aval.shape):
             return None
-        if primitive is basic_update_p:
+        if primitive is basic_add_p and equation.outputs[0] in alone:
+            u = work.add(add, (work.add(basic_index_p, (x,), params, source), u), {}, source)
+        if primitive is basic_update_p or equation.outputs[0] in alone:
             rest = lambda part: work.add(basic_index_p, (x,), {"index": tuple([(a, b - a, 1) for a, b in part])}, source)
             return [_framed(work, u, box, x.aval.shape, rest, source)]
         place = _placed_box(work, u, box, x.aval.shape, -0.0 if x.aval.dtype.kind in "fc" else 0, source)

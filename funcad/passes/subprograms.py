@@ -13,6 +13,7 @@ from typing import Any
 
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, params_key, split
+from funcad.primitives.loop import LOOPS
 from funcad.tree.same import same_key
 
 _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
@@ -23,15 +24,13 @@ _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
     "custom_vmap_call": ("custom", frozenset(["jaxpr", "rule", "n_consts"])),
     "linear_solve": ("solve", frozenset(["matvec", "solve", "transpose_solve", "n_consts"])),
     "root": ("solve", frozenset(["f", "solve", "tangent_solve", "n_consts"])),
-    "scan": ("scan", frozenset(["loop"])),
-    "rolled": ("scan", frozenset(["loop"])),
-    "while_loop": ("while", frozenset(["loop"])),
+    **dict.fromkeys(LOOPS, ("loop", frozenset(["loop"]))),
     "cond": ("cond", frozenset(["branches"])),
 }
 
 
 def kind_of(equation: Equation) -> str | None:
-    """ "call", "custom", "solve", "scan", "while", "cond", or None for an equation whose programs (if any) are not known."""
+    """ "call", "custom", "solve", "loop", "cond", or None for an equation whose programs (if any) are not known."""
     primitive = equation.primitive
     if not primitive.multiple:
         return None
@@ -57,8 +56,7 @@ _RUN = {
     "call": ("jaxpr",),
     "custom": ("jaxpr",),
     "solve": ("solve",),
-    "scan": ("loop",),
-    "while": ("loop",),
+    "loop": ("loop",),
     "cond": ("branches",),
 }
 

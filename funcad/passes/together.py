@@ -274,7 +274,7 @@ def _sequence_of(equation: Equation) -> Any:
     kind, params = kind_of(equation), equation.params
     if kind == "call" or kind == "custom":
         return _sequence_in(params["jaxpr"])
-    if kind != "scan" or params["loop"].length is None:
+    if kind != "loop" or params["loop"].length is None:
         return _UNKNOWN
     found, turns = _sequence_in(params["loop"].body), params["loop"].length
     if found is None or not turns:

@@ -18,7 +18,7 @@ import numpy as np
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key
 from funcad.passes.subprograms import program_key
-from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
+from funcad.primitives import basic_indexing
 from funcad.primitives.shape import slice_p
 from funcad.tree.same import same_key
 
@@ -84,7 +84,7 @@ def stretches(words: Sequence[int]) -> list[Stretch]:
 # -- whether the turns of a stretch are those of a loop, and what each operand is in it
 
 
-INDEXED = frozenset([basic_index_p, basic_place_p, basic_update_p, basic_add_p, slice_p])  # bounds may differ from turn to turn
+INDEXED = basic_indexing.INDEXED | {slice_p}  # bounds may differ from turn to turn
 _PLAIN = frozenset([np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum])
 _PLAIN |= {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 SLOTS = 16  # bits of the number of a result of an equation
@@ -111,10 +111,9 @@ class Known:
     def __init__(self, jaxpr: Jaxpr, programs: dict[Any, int]):
         self.jaxpr = jaxpr
         self.equations = jaxpr.equations
-        self.makers: dict[Var, int] = {}  # the number of the equation, and of the result
-        for i, equation in enumerate(self.equations):
-            for k, v in enumerate(equation.outputs):
-                self.makers[v] = i << SLOTS | k
+        self.makers: dict[Var, int] = {  # the number of the equation, and of the result
+            v: i << SLOTS | k for i, equation in enumerate(self.equations) for k, v in enumerate(equation.outputs)
+        }
         self.alias: dict[Var, Var] = {}  # values that are the same in all turns of a loop -> that of the first
         self.programs = programs  # keys of programs -> numbers
         self.numbers: dict[int, int] = {}  # by id of a program
@@ -160,12 +159,28 @@ class Known:
                 if type(a) is Literal and not _same(a.value, b.value):  # type: ignore[union-attr]
                     if not (_may_vary(one) and _may_vary(other)):
                         return False
-        return one.params is other.params or bool(self.key(one) == self.key(other))
+        if one.params is other.params:
+            return True
+        if one.primitive in INDEXED and one.primitive is not slice_p:
+            return _as_long(one.params["index"], other.params["index"]) and one.params.get("shape") == other.params.get("shape")
+        return bool(self.key(one) == self.key(other))
+
+
+def _as_long(index: tuple, other: tuple) -> bool:
+    """Are two indices the same, but for where they begin?"""
+    if len(index) != len(other):
+        return False
+    for e, o in zip(index, other):
+        if type(e) is not type(o) or type(e) is tuple and e[1:] != o[1:]:
+            return False
+    return True
 
 
 def _same(x: Any, y: Any) -> bool:
     """Are two numbers the same, type and bits?"""
-    return x is y or type(x) is type(y) and bool(x == y != 0) or same_key(x) == same_key(y)
+    if x is y or type(x) is type(y) and bool(x == y != 0):
+        return True
+    return type(x) is type(y) is float and x == y and str(x) == str(y) or same_key(x) == same_key(y)
 
 
 def _may_vary(equation: Equation) -> bool:
@@ -203,41 +218,44 @@ def consistent(
 ) -> Iterator[tuple[int, int, Distances]]:
     """Parts of the stretch, none across `cuts`, in which equations are alike and operands made alike, with the distances."""
     equations, makers, alias = known.equations, known.makers, known.alias
-    first, i = start, start
+    first, i, q = start, start, 0
     distances: Distances = []
     varies: dict[tuple[int, int], bool] = {}  # what comes from outside: does it differ from turn to turn?
     while i < end:
-        equation = equations[i]
-        found: list[int] | None = []
-        before = distances[(i - first) % period] if i >= first + period else [0] * len(equation.inputs)
-        if i in cuts and i > first or i >= first + period and not known.alike(equations[i - period], equation):
-            found = None
-        else:
-            for j, a in enumerate(equation.inputs):
-                made = makers.get(a, -1) if type(a) is Var else -1
-                distance = (i << SLOTS) - made if made >> SLOTS >= first and made >= 0 else 0
-                if distance != before[j] and (before[j] or i - period - _back(distance) >= first):
-                    found = None
-                    break
-                if not distance and i >= first + period and type(a) is Var:
-                    b: Any = equations[i - period].inputs[j]
-                    other = a is not b and alias.get(a, a) is not alias.get(b, b)
-                    if varies.setdefault(((i - first) % period, j), other) != other:
-                        found = None
+        inputs, shift, least = equations[i].inputs, i << SLOTS, first << SLOTS
+        if len(distances) < period:  # the first turn
+            fits = i not in cuts or i == first
+            if fits:
+                made = [makers.get(a, -1) if type(a) is Var else -1 for a in inputs]
+                distances.append([shift - m if m >= least else 0 for m in made])
+        elif fits := i not in cuts and known.alike(before := equations[i - period], equations[i]):
+            row = found = distances[q]
+            for j, a in enumerate(inputs):
+                m = makers.get(a, -1) if type(a) is Var else -1
+                distance = shift - m if m >= least else 0
+                if distance != row[j]:
+                    if row[j] or i - period - _back(distance) >= first:
+                        fits = False
                         break
-                found.append(distance)  # type: ignore[union-attr]
-        if found is None:
+                    found = found if found is not row else row.copy()
+                    found[j] = distance
+                if not distance and type(a) is Var:
+                    b: Any = before.inputs[j]
+                    other = a is not b and alias.get(a, a) is not alias.get(b, b)
+                    if varies.setdefault((q, j), other) != other:
+                        fits = False
+                        break
+            if fits:
+                distances[q] = found
+        if not fits:
             if i > first:
                 yield first, i, distances
-            first, distances, varies = i, [], {}
+            first, q, distances, varies = i, 0, [], {}
             if end - i < TURNS * period:
                 return
             continue
-        if i < first + period:
-            distances.append(found)
-        else:
-            distances[(i - first) % period] = found
         i += 1
+        q = q + 1 if q < period - 1 else 0
     yield first, end, distances
 
 

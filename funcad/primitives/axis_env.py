@@ -84,7 +84,9 @@ def bound_names(axis_name: Any, what: str) -> tuple:
 def single(axis_name: Any, what: str) -> tuple[Any, int]:
     names = bound_names(axis_name, what)
     if len(names) != 1:
-        raise NotImplementedError(f"{what} takes one axis name, got {axis_name!r}; apply it to one axis after the other")
+        raise NotImplementedError(
+            f"{what} takes one axis name, got {axis_name!r}.\nRemedy: apply it to one axis after the other."
+        )
     return names[0], bound(names[0], what)[0]
 
 

@@ -42,7 +42,7 @@ from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, constan
 
 _UFUNCS = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 _INDEX = np.dtype(np.int64)
-_MANY = 8192  # updates
+_MANY = 4096  # updates
 
 
 def _size(shape: tuple) -> int:
@@ -198,8 +198,8 @@ def _scatter_over(xp: Any, out: Any, u: Any, *indices: Any, mode: str, batch_dim
     elif xp is np and out.ndim == 1:  # flat: NumPy 2's ufunc.at mistakes the strides of indices with several axes
         _UFUNCS[mode].at(out, np.reshape(index[0], -1), np.reshape(u, -1))
     elif xp is np and mode == "add" and _pays_as_product(out, u, len(index)):
-        dims, rest = out.shape[: len(index)], out.shape[len(index) :]
-        out.reshape(_size(dims), _size(rest))[...] = _row_sums(_rows(np, index, dims).reshape(-1), u, _size(dims))
+        dims = out.shape[: len(index)]
+        _add_rows(out, _rows(np, index, dims).reshape(-1), u, _size(dims))
     elif not out.flags.c_contiguous:  # what follows writes in a flat view
         out[...] = _scatter_over(xp, xp.array(out, order="C"), u, *indices, mode=mode, batch_dims=batch_dims, unique=unique)
     else:
@@ -216,20 +216,21 @@ def _scatter_over(xp: Any, out: Any, u: Any, *indices: Any, mode: str, batch_dim
 
 
 def _pays_as_product(out: np.ndarray, u: np.ndarray, n: int) -> bool:
-    """Are these many rows of several numbers, added to zeros? Then a sparse product is four times as quick as `add.at`."""
-    if u.size < _MANY or _size(out.shape[n:]) == 1 or out.dtype.char not in "fdFD" or not out.flags.c_contiguous:
-        return False
-    return not out.reshape(-1).view(np.uint32).any()  # 0.0, never -0.0: in the same order the sums are the same, bit for bit
+    """Are these many rows of several numbers? Then a sparse product is four times as quick as `add.at`."""
+    return u.size >= _MANY and _size(out.shape[n:]) > 1 and out.dtype.char in "fdFD" and out.flags.c_contiguous
 
 
-def _row_sums(rows: np.ndarray, u: np.ndarray, n: int) -> np.ndarray:
-    """The sums of the updates of each of n rows: the product with a matrix that has a 1 in each column, at the update's row."""
-    small = np.int32 if max(n, rows.size) < 2**31 else np.int64  # what SciPy would look for
-    parts = np.ascontiguousarray(u).reshape(rows.size, -1)
-    real = parts.view(np.finfo(u.dtype).dtype)  # a product of complex numbers would make NaN of infinities
-    places = (rows.astype(small, copy=False), np.arange(rows.size + 1, dtype=small))
-    choice = importlib.import_module("scipy.sparse").csc_array((np.ones(rows.size, real.dtype), *places), shape=(n, rows.size))
-    return (choice @ real).view(u.dtype)  # type: ignore[no-any-return]
+def _add_rows(out: np.ndarray, rows: np.ndarray, u: np.ndarray, n: int) -> None:
+    """Add the updates of each of n rows, in their order: the product with a matrix that has a 1 in each column, at its row.
+
+    SciPy's kernel adds to what is there; building the matrix and calling its product would take as long again.
+    """
+    small = np.int32 if max(n, rows.size) < 2**31 else np.int64
+    kind = np.finfo(out.dtype).dtype  # a product of complex numbers would make NaN of infinities
+    parts, sums = [np.ascontiguousarray(x).reshape(-1).view(kind) for x in (u, out)]
+    add = importlib.import_module("scipy.sparse._sparsetools").csc_matvecs
+    places = np.arange(rows.size + 1, dtype=small), rows.astype(small, copy=False)
+    add(n, rows.size, sums.size // max(n, 1), *places, np.ones(rows.size, kind), parts, sums)
 
 
 def _scatter_segments(xp: Any, mode: str, out: Any, rows: Any, u: Any) -> None:
@@ -545,7 +546,7 @@ basic_place_p = structural(  # zeros of a shape, with x at the index
 
 
 @remembers(512)
-def _common_index(indices: tuple, shape: tuple) -> tuple | None:
+def common_index(indices: tuple, shape: tuple) -> tuple | None:
     """The elements that all canonical indices address, as NumPy takes them; None if there are none."""
     result = []
     for axis, n in enumerate(shape):
@@ -564,7 +565,7 @@ def _common_index(indices: tuple, shape: tuple) -> tuple | None:
 def _place_sum_impl(xp: Any, *xs: Any, indices: tuple, shape: tuple) -> Any:
     dtype = xs[0].dtype
     out = xp.zeros(shape, dtype)
-    common = _common_index(indices, shape) if dtype.kind in "fcV" else None  # V: bfloat16
+    common = common_index(indices, shape) if dtype.kind in "fcV" else None  # V: bfloat16
     if common is not None:  # elsewhere some term adds a zero, so that -0.0 becomes 0.0; here none does
         out[common] = complex(-0.0, -0.0) if dtype.kind == "c" else -0.0
     for x, index in zip(xs, indices):
@@ -744,6 +745,9 @@ basic_add_p = Primitive(  # x with u added to the elements at a basic index
     reach="picks",
     over=_add_over,
 )
+
+
+INDEXED = frozenset([basic_index_p, basic_place_p, basic_update_p, basic_add_p])  # whose rules look at no start of an index
 
 
 def _slice_adds(ct: Any, x: Any, *, start: tuple, limit: tuple, strides: tuple | None) -> tuple:

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from funcad.configuration import NamedTuple
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families

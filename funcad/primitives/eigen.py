@@ -187,12 +187,41 @@ def differences(w: Any, shape: tuple) -> Any:
 # -- Hermitian matrices
 
 
-def _eigh_abstract(a: Aval, *, lower: bool) -> list:
+def _eigh_impl(xp: Any, a: Any, *, lower: bool, by: tuple) -> list:
+    if not by or xp is not np or not a.size or not np.isfinite(a).all():
+        return list(xp.linalg.eigh(a, "L" if lower else "U"))
+    w, v = np.empty(a.shape[:-1], REAL(a.dtype)), np.empty(a.shape, a.dtype)
+    for place in np.ndindex(a.shape[:-2]):
+        w[place], v[place] = _eigh_of_scipy(a[place], lower, *by)
+    return [w, v]
+
+
+def _eigh_of_scipy(a: np.ndarray, lower: bool, name: str, detail: Any, part: tuple[int, int] | None) -> Any:
+    """Eigenvalues and eigenvectors by SciPy's function of that name; those of a part by themselves, as it finds them."""
+    theirs = linalg_of(np, name)
+    chosen = {} if part is None else {"select": "i", "select_range": part}
+    if name == "eigh":
+        arguments, options, chosen = (a,), {"lower": lower, "driver": detail}, {} if part is None else {"subset_by_index": part}
+    elif name == "eig_banded":
+        band = np.zeros((detail + 1, len(a)), a.dtype)
+        for k in range(detail + 1):
+            band[k, : len(a) - k] = np.diagonal(a, -k)
+        arguments, options = (band,), {"lower": True}
+    else:
+        arguments, options = (np.diagonal(a).real.copy(), np.diagonal(a, -1).real.copy()), {}
+    w, v = theirs(*arguments, **options)
+    if part is not None:
+        inside = slice(part[0], part[1] + 1)
+        w[inside], v[:, inside] = theirs(*arguments, **options, **chosen)
+    return w, v
+
+
+def _eigh_abstract(a: Aval, *, lower: bool, by: tuple = ()) -> list:
     square_aval("eigh", a)
     return [Aval(a.shape[:-1], REAL(a.dtype)), a]
 
 
-def _eigh_jvp(tangents: Any, out: Any, a: Any, *, lower: bool) -> list:
+def _eigh_jvp(tangents: Any, out: Any, a: Any, *, lower: bool, by: tuple) -> list:
     w, v = out
     t = hermitian_part(tangents[0])
     change = real(inner_diagonal(conj(v), t, v))
@@ -202,16 +231,20 @@ def _eigh_jvp(tangents: Any, out: Any, a: Any, *, lower: bool) -> list:
 
 eigh_p = stacked(
     "eigh",
-    lambda xp, a, *, lower: list(xp.linalg.eigh(a, "L" if lower else "U")),
+    _eigh_impl,
     _eigh_abstract,
     _eigh_jvp,
     multiple=2,
 )
 
 
-def eigh(a: Any, *, lower: bool = True) -> list[Any]:
-    """[eigenvalues in ascending order, eigenvectors as columns] of Hermitian matrices, of which one triangle is read."""
-    return eigh_p(a, lower=lower)
+def eigh(a: Any, *, lower: bool = True, by: tuple = ()) -> list[Any]:
+    """[eigenvalues in ascending order, eigenvectors as columns] of Hermitian matrices, of which one triangle is read.
+
+    `by`: the function of SciPy's whose choice of signs it is ("eigh", "eig_banded", "eigh_tridiagonal"), its driver or the
+    width of its band, and the first and the last index of a part that it finds by itself; NumPy's if that is empty.
+    """
+    return eigh_p(a, lower=lower, by=by)
 
 
 def _eigvalsh_jvp(tangents: Any, out: Any, a: Any, *, lower: bool) -> Any:

@@ -181,18 +181,48 @@ class _Parameter:
     __hash__ = object.__hash__
 
 
+class _Computing:
+    """A writer that writes nothing: its atoms compute, by Python's operators where there are some."""
+
+    def __init__(self, xp: Any):
+        self.xp, self.pow, self.select = xp, partial(power, xp), partial(choose, xp)
+        self.const = lambda value: value
+        self.integer_pow = lambda x, n: integer_power(xp, x, n=n)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in UFUNCS:
+            what = f"{name}, no atom that others are composed of" if name in SCIPY else f"{name!r}, which is no atom"
+            raise AttributeError(f"an `emit` asks for {what}")
+        found = getattr(operator, name) if name in TEXTS else getattr(self.xp, UFUNCS[name].__name__)
+        setattr(self, name, found)
+        return found
+
+
+_computing = remembers(8, None)(_Computing)
+_FIRST = 100  # calls before an implementation is compiled, which takes what these save
+
+
 class Composed:
-    """`impl(xp, *operands, **params)` of the operation whose element `emit` says; compiled when it is first called."""
+    """`impl(xp, *operands, **params)` of the operation whose element `emit` says.
+
+    The first calls compute atom by atom; `function` is compiled when calls are many, or arrays large.
+    """
 
     def __init__(self, emit: Callable[..., Any]):
         self.formula = emit
+        self.calls = 0
 
     @cached_property
     def function(self) -> Callable[..., Any]:
+        self.calls = _FIRST
         return implementation(self.formula)
 
     def __call__(self, xp: Any, *operands: Any, **params: Any) -> Any:
-        return self.function(xp, *operands, **params)
+        x = operands[0]
+        if self.calls >= _FIRST or type(x) is np.ndarray and x.size > MANY:
+            return self.function(xp, *operands, **params)
+        self.calls += 1
+        return self.formula(_computing(xp), *operands, **params)
 
 
 def implementation(emit: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives import contraction
 from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.contraction import matmul, permute
-from funcad.primitives.conversion import conj, make_complex, real
-from funcad.primitives.conversion import imag as imag_part
+from funcad.primitives.conversion import conj, imag, make_complex, real
 from funcad.primitives.families import REAL, avals_text, structural, sum_tangents
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, concatenate, pad, reshape, transpose
@@ -120,8 +121,12 @@ def stacked(
     transpose: Callable[..., Any] | None = None,
     multiple: int = 0,
     batch: Callable[..., Any] | None = None,
+    kernel: str = "",
 ) -> Primitive:
-    """A primitive on stacks of matrices whose leading axes are equal; `multiple` is its number of outputs, if several."""
+    """A primitive on stacks of matrices whose leading axes are equal; `multiple` is its number of outputs, if several.
+
+    `kernel`: what np.linalg calls for it.
+    """
 
     def batch_rule(size: int, args: Sequence[Any], batched: Sequence[bool], **params: Any) -> Any:
         found = batch(size, args, batched, **params) if batch is not None else None
@@ -139,8 +144,37 @@ def stacked(
         batch=batch_rule,
         multiple=bool(multiple),
         fails=True,
+        ready=_ready(kernel, impl) if kernel else None,
     )
     return primitive
+
+
+def _ready(name: str, impl: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's kernel alone for one matrix: what its function does around that takes longer than a small matrix.
+
+    Where the function raises, the kernel gives NaN: upon NaN the function is called, which raises or gives the same.
+    """
+    kernel = getattr(importlib.import_module("numpy.linalg._umath_linalg"), name, None)
+
+    def ready(*avals: Aval, **params: Any) -> Callable[..., Any]:
+        single = [len(a.shape) == 2 and a.size and a.dtype.char in "dD" for a in avals]
+        if kernel is None or not all(single):
+            return partial(impl, np, **params)
+
+        def run(*matrices: Any) -> Any:
+            token = suppress_warnings()  # the function tells of them, where it has to
+            try:
+                found = kernel(*matrices)
+            finally:
+                restore_warnings(token)
+            if type(found) is tuple:
+                return list(found)
+            first = found.item(0)
+            return found if first == first else impl(np, *matrices, **params)
+
+        return run
+
+    return ready
 
 
 # -- triangles
@@ -249,6 +283,7 @@ solve = stacked(
     _solve_jvp,
     transpose=_solve_transpose,
     batch=_solve_batch,
+    kernel="solve",
 )
 
 
@@ -278,6 +313,7 @@ inv_p = stacked(
     lambda xp, a, *, strict: xp.linalg.inv(a) if strict else _quiet_inverse(xp, a),
     _square("inv"),
     lambda tangents, out, a, *, strict: neg(mm(out, mm(tangents[0], out))),
+    kernel="inv",
 )
 
 
@@ -406,7 +442,7 @@ def _slogdet_jvp(tangents: Any, out: Any, a: Any) -> list:
     change = inner_product(mT(inv(a, strict=False)), tangents[0])
     if dtype_of(a).kind != "c":
         return [None, change]
-    return [mul(out[0], make_complex(0.0, imag_part(change))), real(change)]
+    return [mul(out[0], make_complex(0.0, imag(change))), real(change)]
 
 
 # [sign, log(abs(det))]; the derivative at a singular matrix is NaN.
@@ -416,6 +452,7 @@ slogdet = stacked(
     lambda a: square_aval("slogdet", a) or [Aval(a.shape[:-2], a.dtype), Aval(a.shape[:-2], REAL(a.dtype))],
     _slogdet_jvp,
     multiple=2,
+    kernel="slogdet",
 )
 log_abs_det_p = stacked(  # of real matrices: what an un-jitted gradient records of `slogdet`, whose sign has no derivative
     "log_abs_det",
@@ -435,7 +472,9 @@ def _cholesky_jvp(tangents: Any, out: Any, a: Any) -> Any:
 
 
 # The lower Cholesky factor of the Hermitian matrix whose lower triangle is that of x.
-cholesky = stacked("cholesky", lambda xp, a: xp.linalg.cholesky(a), _square("cholesky"), _cholesky_jvp)
+cholesky = stacked(
+    "cholesky", lambda xp, a: xp.linalg.cholesky(a), _square("cholesky"), _cholesky_jvp, kernel="cholesky_lo"
+)
 
 
 # -- how SciPy's matrix functions are called: the door to scipy.linalg, stacks in a loop, NaN instead of a call that would hang

@@ -23,7 +23,7 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.arithmetic import add
 from funcad.primitives.shape import broadcast_leading, zeros
 
-LOOPS = frozenset(["scan", "rolled", "while_loop"])  # names of the primitives with the parameter `loop`
+LOOPS = frozenset(["loop", "rolled"])  # names of the primitives with the parameter `loop`
 
 
 class Loop(NamedTuple):
@@ -43,6 +43,11 @@ class Loop(NamedTuple):
     unroll: int = 1
     budget: int | None = None
     cond: Jaxpr | None = None
+
+    @property
+    def name(self) -> str:
+        """What users know it as."""
+        return "scan" if self.cond is None else "while_loop"
 
     @property
     def n_ys(self) -> int:

@@ -21,7 +21,7 @@ transpose_p = shape.transpose
 
 
 def _eigvalsh_1(xp: Any, x: Any) -> Any:
-    v0_0, v0_1 = eigh_p.impl(xp, x, lower=True)
+    v0_0, v0_1 = eigh_p.impl(xp, x, lower=True, by=())
     return v0_1
 
 
@@ -37,7 +37,7 @@ def _eigvalsh_3(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
 
 
 def _eigvalsh_4(xp: Any, x: Any) -> Any:
-    v0_0, v0_1 = eigh_p.impl(xp, x, lower=True)
+    v0_0, v0_1 = eigh_p.impl(xp, x, lower=True, by=())
     return conj_p.impl(xp, v0_1), v0_1
 
 

@@ -478,7 +478,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n": (lambda xp, x: digamma_p.impl(xp, x), lambda xp, ct, k0: k0 * ct),
     },
     digamma_p: {
-        "0 n": (lambda xp, x: polygamma_p.impl(xp, x, n=1), lambda xp, ct, k0: k0 * ct),
+        "0 f": (lambda xp, x: polygamma_p.impl(xp, x, n=1), lambda xp, ct, k0: k0 * ct),
     },
     rgamma_p: {
         "0 n": (_rgamma_1, _rgamma_2),

@@ -22,7 +22,7 @@ import numpy as np
 from funcad.host.devices import namespace_of
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
-from funcad.primitives.families import elementwise, exact_square
+from funcad.primitives.families import broadcast_in_dim, elementwise, exact_square, structural
 from funcad.primitives.shape import broadcast_leading
 
 
@@ -91,3 +91,19 @@ def _round_impl(xp: Any, x: Any, *, digits: int) -> Any:
 
 # Python's `round(x, digits)`, the float nearest to the decimal number, where np.round multiplies, rounds and divides
 round_p = elementwise("python_round", _round_impl, [None], weak=True)
+
+
+def _fsum_impl(xp: Any, x: Any) -> Any:
+    host = x if xp is np else x.get()
+    rows = host.reshape(-1, host.shape[-1]).tolist()
+    return xp.asarray([math.fsum(row) for row in rows], x.dtype).reshape(x.shape[:-1])[()]
+
+
+# `math.fsum` along the last axis: the double nearest to the exact sum, where np.sum rounds each of its sums
+fsum_p = structural(
+    "python_fsum",
+    _fsum_impl,
+    lambda x: Aval(x.shape[:-1], x.dtype),
+    lambda ct, x: broadcast_in_dim(ct, shape=x.shape, axes=tuple(range(len(x.shape) - 1))),
+    lambda size, x: fsum_p(x),
+)

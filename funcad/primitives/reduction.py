@@ -167,15 +167,12 @@ def linear_recurrence(b: Any, a: Any, axis: int, reverse: bool = False) -> Any:
 
 def _accumulate(ufunc: np.ufunc) -> Callable[..., Any]:
     name = ufunc.__name__
-    keeps_dtype = name in ("add", "multiply")  # their accumulate would widen small integers
+    keeps_dtype = name in ("add", "multiply")
 
     def impl(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         if xp is np:
-            given = {"dtype": x.dtype.type} if keeps_dtype else {}
-            if not reverse:
-                return ufunc.accumulate(x, axis=axis, **given)
             out = np.empty(x.shape, x.dtype)  # not itself reversed: its readers would copy it
-            ufunc.accumulate(_flipped(x, axis, True), axis=axis, out=_flipped(out, axis, True), **given)
+            accumulate_into(ufunc, _flipped(x, axis, reverse), axis, _flipped(out, axis, reverse))
             return out
         x = _flipped(x, axis, reverse)
         if keeps_dtype:
@@ -185,6 +182,29 @@ def _accumulate(ufunc: np.ufunc) -> Callable[..., Any]:
         return _flipped(out, axis, reverse)
 
     return impl
+
+
+AT_ONCE = 512  # rows of a matrix that are accumulated at once: they stay in the cache
+
+
+def accumulate_into(ufunc: np.ufunc, x: Any, axis: int, out: Any) -> None:
+    """`ufunc.accumulate` in the dtype of x; of many short rows a column at a time, where no sum waits for the one before it.
+
+    >>> out = np.empty((2, 3))
+    >>> accumulate_into(np.add, np.ones((2, 3)), 1, out)
+    >>> out.tolist()
+    [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
+    """
+    many = x.ndim == 2 and axis == 1 and len(x) >= AT_ONCE and 2 < x.shape[1] < AT_ONCE
+    if not many or x.dtype.char not in "fdFD":
+        widens = ufunc in (np.add, np.multiply)  # small integers
+        ufunc.accumulate(x, axis, x.dtype.type if widens else None, out)
+        return
+    for i in range(0, len(x), AT_ONCE):
+        columns = np.array(x[i : i + AT_ONCE].T, order="C")
+        for before, column in zip(columns, columns[1:]):
+            ufunc(before, column, out=column)
+        out[i : i + AT_ONCE] = columns.T
 
 
 def accumulate_by_doubling(f: Callable[..., Any], x: Any, axis: int) -> Any:

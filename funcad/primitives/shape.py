@@ -209,11 +209,14 @@ def move_axis(x: Any, source: int, destination: int) -> Any:
 
 
 def _pad_impl(xp: Any, x: Any, *, low: tuple, high: tuple, interior: tuple) -> Any:
-    shape = _padded_shape(x.shape, low, high, interior)
-    out = xp.zeros(shape, x.dtype)
-    target = tuple([slice(a, a + (n - 1) * (k + 1) + 1 if n else a, k + 1) for a, n, k in zip(low, x.shape, interior)])
-    out[target] = x
+    out = xp.zeros(_padded_shape(x.shape, low, high, interior), x.dtype)
+    out[pad_index(x.shape, low, high, interior)] = x
     return out
+
+
+def pad_index(shape: tuple, low: tuple, high: tuple, interior: tuple) -> tuple:
+    """Where the elements go."""
+    return tuple([slice(a, a + (n - 1) * (k + 1) + 1 if n else a, k + 1) for a, n, k in zip(low, shape, interior)])
 
 
 def _padded_shape(shape: tuple, low: tuple, high: tuple, interior: tuple) -> tuple:

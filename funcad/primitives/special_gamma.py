@@ -22,6 +22,16 @@ from funcad.primitives.special_rules import TINY, function_of, gauss, numerical,
 from funcad.primitives.special_table import kernel, numeric
 from funcad.primitives.transcendental import cos, exp, log, log1p, logistic, pow, sin
 
+
+def _trigamma(x: Any) -> Any:
+    if dtype_of(x).kind == "c":
+        raise TypeError(
+            "the derivative of scipy.special.psi is known for real arguments only, got a complex one.\n"
+            "Remedy: a funcad.custom_jvp function around it that says the derivative."
+        )
+    return polygamma(1, x)
+
+
 gamma = ufunc("gamma", lambda t, out, x: mul(mul(out, digamma(x)), t))
 # log(|gamma(x)|).
 gammaln = ufunc("gammaln", lambda t, out, x: mul(digamma(x), t))
@@ -29,7 +39,7 @@ gammaln = ufunc("gammaln", lambda t, out, x: mul(digamma(x), t))
 loggamma = ufunc("loggamma", lambda t, out, x: mul(digamma(x), t))
 # The sign of gamma; derivative 0.
 gammasgn = ufunc("gammasgn", None, device=placement.gammasgn)
-digamma = ufunc("digamma", lambda t, out, x: mul(polygamma(1, x), t))
+digamma = ufunc("digamma", lambda t, out, x: mul(_trigamma(x), t))
 
 
 def _rgamma_slope(out: Any, x: Any) -> Any:
@@ -254,7 +264,10 @@ ndtri_exp = ufunc("ndtri_exp", lambda t, out, x: div(t, ndtr_ratio(out)))
 
 def _ndtr_ratio_impl(xp: Any, x: Any) -> Any:
     if dtype_of(x).kind == "c":
-        raise TypeError("the derivative of log_ndtr is known for real arguments only, got a complex one")
+        raise TypeError(
+            "the derivative of scipy.special.log_ndtr is known for real arguments only, got a complex one.\n"
+            "Remedy: a funcad.custom_jvp function around it that says the derivative."
+        )
     out = _sqrt(2 / pi) / function_of(xp, "erfcx")(x * -_sqrt(0.5))
     return out.astype(np.float16) if getattr(x, "dtype", None) == np.float16 else out
 

@@ -36,11 +36,11 @@ def ufunc_behind(function: Any) -> Any:
 def function_of(xp: Any, name: str) -> Any:
     found = ufunc_behind(getattr(special_of(xp), name, None))
     if found is None and xp is np:
-        raise NotImplementedError(f"{name}: this version of scipy.special has no such function; a newer one has it.")
+        raise NotImplementedError(f"{name}: this version of scipy.special has no such function.\nRemedy: a newer SciPy has it.")
     if found is None:
         raise NotImplementedError(
             f"{name}: cupyx.scipy.special has no such function.\n"
-            f"Compute it on the CPU: funcad.device_get(x), then funcad.device_put of the result."
+            f"Remedy: compute it on the CPU: funcad.device_get(x), then funcad.device_put of the result."
         )
     return found
 

@@ -180,9 +180,9 @@ def through(observer: Observer, at: Place, name: str, function: Any) -> None:
     place = observer.place(at, "attribute", name, at.label)
     if type(function) is types.FunctionType:
         observer.guard(place, "code", function.__code__)
-        observer.known_as(function, place)
     else:
         observer.guard(place, *reference(function))
+    observer.known_as(function, place)
 
 
 def passed(observer: Observer, classes: Sequence[type], base: type | None, name: str) -> None:
@@ -232,6 +232,9 @@ def _in_class(observer: Observer, x: type, name: str) -> Any:
         return raw
     if type(raw) in (staticmethod, classmethod) or hasattr(type(raw), "__get__"):
         observer.guard(at, *reference(raw))
+        observer.known_as(raw, at)
+        if type(raw) in (staticmethod, classmethod):
+            through(observer, at, "__func__", raw.__func__)
         return getattr(x, name)
     return observer.read(at.parent, "raw", name, at.label, raw)
 
@@ -267,6 +270,10 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
         return MISSING
     if way is types.FunctionType:
         observer.guard(at, "code", raw.__code__)
+        observer.known_as(raw, at)
+        return types.MethodType(raw, x)
+    if way is functools._lru_cache_wrapper:
+        observer.guard(at, *reference(raw))
         observer.known_as(raw, at)
         return types.MethodType(raw, x)
     if way is staticmethod or way is classmethod:

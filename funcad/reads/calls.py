@@ -47,7 +47,7 @@ from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.later import Later, LaterMethod, all_now, is_live, now, text
 from funcad.reads.lending import call_lending
 from funcad.reads.observer import CONTAINERS, Observer, how_computed, how_printed
-from funcad.reads.places import is_scalar, reference
+from funcad.reads.places import call_key, is_scalar, reference, shown
 from funcad.reads.refusals import constant
 from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
@@ -303,8 +303,9 @@ class LibraryCall:
             found = answer(observer, args, kwargs)
             if found is not MISSING:
                 return found
-        if type(f) is functools._lru_cache_wrapper and is_users_function(f.__wrapped__):
-            return _remembered(observer, f, args, kwargs)
+        cached = f.__func__ if type(f) is types.MethodType else f
+        if type(cached) is functools._lru_cache_wrapper and is_users_function(cached.__wrapped__):
+            return _remembered(observer, cached, args if cached is f else (owner, *args), kwargs)
         if type(f) is weakref.ref:
             place = observer.origin.get(id(f))
             return f() if place is None else observer.read(place, "call", None, f"{place.label}()", f())
@@ -429,16 +430,28 @@ _WRITERS = frozenset([np.copyto, np.put, np.place, np.putmask, np.fill_diagonal,
 
 
 def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
-    """A function of the user's that has a cache: it runs, once for each set of arguments, so that what it reads is seen."""
-    place = observer.origin.get(id(f))
-    if place is not None:
-        observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
-    twin = twin_of(f.__wrapped__)
-    if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
-        return twin(*args, **kwargs)
-    key = (id(f), functools._make_key(args, kwargs, True))
+    """A function of the user's that has a cache, which is asked at each call, as in plain Python.
+
+    A cache that the function has just made is not kept: it runs, once for each set of arguments, so that what it reads is seen.
+    """
+    place, given = observer.origin.get(id(f)), (*args, *kwargs.values())
+    key = None if any(map(_is_traced, given)) else (id(f), functools._make_key(args, kwargs, True))
+    call = None if key is None or place is None else call_key(args, kwargs)
+    if call is not None and place is not None:
+        for at, x in [(observer.origin[id(x)], x) for x in given if id(x) in observer.origin]:
+            observer.guard(at, *reference(x))  # the cache goes by it
+        with unseen():
+            found = f(*args, **kwargs)
+        said = ", ".join([*map(shown, args), *[f"{k}={shown(x)}" for k, x in kwargs.items()]])
+        call = observer.results.setdefault(key, (f.cache_info().misses, *call))
+        return observer.read(place, "called", call, f"{place.label}({said})", found)
     if key not in observer.results:
-        observer.results[key] = twin(*args, **kwargs)
+        if place is not None:
+            observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
+        found = twin_of(f.__wrapped__)(*args, **kwargs)
+        if key is None:
+            return found
+        observer.results[key] = found
     return observer.results[key]
 
 

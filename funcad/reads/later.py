@@ -104,8 +104,13 @@ def now(x: Any) -> Any:
     return x.now() if type(x) is Later else x
 
 
+_SIMPLE = frozenset([int, slice, type(None), type(...), Tracer])  # of which indices are made
+
+
 def all_now(x: Any) -> Any:
     """The same of the items of lists, tuples and dicts."""
+    if type(x) is tuple and _SIMPLE.issuperset(map(type, x)):
+        return x
     if type(x) in (list, tuple, dict) and Later in map(type, tree.leaves(x)):
         return tree.map(now, x)
     return now(x)

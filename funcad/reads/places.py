@@ -125,6 +125,28 @@ def own(x: Any, name: str) -> Any:
     return dict_of(x).get(name, MISSING)
 
 
+def call_key(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The arguments of a call that is made again at each comparison, objects held weakly; None where they cannot be kept so."""
+    key = [" ".join(kwargs)]
+    for x in (*args, *kwargs.values()):
+        if not (is_scalar(x) or type(x) is tuple and all(map(is_scalar, x))):
+            x = weakly(x)
+            if type(x) is not Weakly:
+                return None
+        key.append(x)
+    return tuple(key)
+
+
+def _called(f: Any, key: tuple[Any, ...]) -> Any:
+    """The call, made again. A cache that has forgotten is not filled: this path may not be the one that is taken."""
+    misses, names = key[0], key[1].split()
+    args = [x.ref() if type(x) is Weakly else x for x in key[2:]]
+    if f.cache_info().misses < misses or any([x is None and type(kept) is Weakly for x, kept in zip(args, key[2:])]):
+        raise LookupError("the cache was cleared, or an argument is gone")
+    n = len(args) - len(names)
+    return f(*args[:n], **dict(zip(names, args[n:])))
+
+
 # name -> (does it hold?, the same as text)
 CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "is": (lambda x, known: x is known, "{x} is {k}"),
@@ -184,6 +206,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "names": (lambda x, key: " ".join(dir(x)), "' '.join(dir({p}))"),
     "memory": (lambda x, key: memoryview(x).tobytes(), "memoryview({p}).tobytes()"),
     "call": (lambda x, key: x(), "{p}()"),
+    "called": (_called, "_called({p}, {c})"),  # of a function with a cache, see `call_key`
     "set": (lambda x, key: x.get(MISSING), "{p}.get(_M)"),  # of a context variable
     "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere
 }
@@ -308,7 +331,7 @@ def written_out(watches: Sequence[Place], handed: Sequence[Place]) -> Callable[[
     """`holds(f)`: is everything as it was found? The inputs are returned, and then what is at the places that are `handed`."""
     scope: dict[str, Any] = {"_same": same, "_same_elements": same_elements, "_M": MISSING}
     scope.update(_content=content, _hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
-    scope.update(_nd=np.ndarray, _keys_of=keys_of, _same_each=same_each)
+    scope.update(_nd=np.ndarray, _keys_of=keys_of, _same_each=same_each, _called=_called)
     names: dict[int, str] = {}
     lines = ["def _holds(f):", "    try:"]
     for i, w in enumerate(watches):

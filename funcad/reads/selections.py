@@ -30,7 +30,6 @@ from funcad.primitives.conversion import convert_p
 from funcad.reads.code_reads import MISSING
 
 NOTHING: Any = object()  # no number: Python is to compute it
-MOST = 64  # numbers of which one is chosen
 _NUMBERS = frozenset([Tracer, float, int, np.float64, np.int64])
 _FLOAT = np.dtype(np.float64)
 _SURE = (abs, max, min)
@@ -67,7 +66,7 @@ def _aval(x: Any) -> Any:
 
 def _common(numbers: Any) -> Any:
     """The dtype of numbers of which one may be selected; None where Python is to choose."""
-    if not 1 < len(numbers) <= MOST or not all([type(x) in _NUMBERS for x in numbers]):
+    if len(numbers) < 2 or not all([type(x) in _NUMBERS for x in numbers]):
         return None
     avals = [_aval(x) for x in numbers]
     dtypes = {getattr(a, "dtype", None) for a in avals}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-from funcad.ir.aval import Function
+from funcad.configuration import Function
 from funcad.memo import remembers
 from funcad.numpy.dispatch import documented, find, lifted, public_function
 from funcad.primitives.special_rules import ufunc_behind

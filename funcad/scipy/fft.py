@@ -48,7 +48,9 @@ def _single(x: Any) -> Any:
 
 def _no_plan(plan: Any) -> None:
     if plan is not None:
-        raise NotImplementedError("plan is not supported: it has no meaning for SciPy's own transforms; leave it out")
+        raise NotImplementedError(
+            "plan of scipy.fft is not supported: it has no meaning for SciPy's own transforms.\nRemedy: leave it out."
+        )
 
 
 def _one(kind: str) -> Any:

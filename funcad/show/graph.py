@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from funcad.show.pretty import Names, described
+from funcad.show.pretty import Names, described, shown_as
 
 # -- pictures: SVG text that notebooks show and `save` writes, and the axes of matplotlib where curves are asked for
 
@@ -135,7 +135,7 @@ def _equation(equation: Any, page: _Page, depth: int) -> str:
     plain, programs = described(equation.params)
     outputs = " ".join(map(page.typed, equation.outputs)) or "_"
     params = f'<span style="{_QUIET}">[{escape(" ".join(plain))}]</span>' if plain else ""
-    name = f'<span style="{_PRIMITIVE}">{escape(equation.primitive.name)}</span>'
+    name = f'<span style="{_PRIMITIVE}">{escape(shown_as(equation))}</span>'
     inputs = " ".join(map(page, equation.inputs))
     line = f'<span title="{escape(source_text(equation.source))}">{outputs} = {name}{params} {inputs}</span>'
     if not programs:
@@ -212,8 +212,8 @@ def _boxes(jaxpr: Any) -> list[_Box]:
     for equation in jaxpr.equations:
         reads = list({id(b): b for a in equation.inputs if (b := makers.get(a)) is not None}.values())
         avals = " ".join([v.aval.short for v in equation.outputs])
-        title = f"{equation.primitive.name} -> {avals}\n{source_text(equation.source)}"
-        box = _Box(equation.primitive.name, avals, title, "#e6ecf7", reads)
+        title = f"{shown_as(equation)} -> {avals}\n{source_text(equation.source)}"
+        box = _Box(shown_as(equation), avals, title, "#e6ecf7", reads)
         boxes.append(box)
         makers.update(dict.fromkeys(equation.outputs, box))
     for i, o in enumerate(jaxpr.outputs):

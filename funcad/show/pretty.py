@@ -35,11 +35,8 @@ def mirrors(functions: Iterable[Any], library: str) -> None:
 
 def named_after(namespace: dict[str, Any], library: str) -> list[Any]:
     """The functions of a module whose docstrings begin with the name that they have in the library."""
-    return [f for f in namespace.values() if (getattr(f, "__doc__", None) or "").startswith(f"`{library}.{_name(f)}`")]
-
-
-def _name(function: object) -> str:
-    return getattr(function, "__name__", "")
+    begins = lambda f: f"`{library}.{getattr(f, '__name__', '')}`"
+    return [f for f in namespace.values() if (getattr(f, "__doc__", None) or "").startswith(begins(f))]
 
 
 # -- printing programs
@@ -106,11 +103,16 @@ def described(params: dict[str, Any]) -> tuple[list[str], list[tuple[str, Any]]]
     return plain, programs
 
 
+def shown_as(equation: Any) -> str:
+    """What users know an operation as; of a loop, the function that makes such ones."""
+    return str(equation.params["loop"].name if equation.primitive.name == "loop" else equation.primitive.name)
+
+
 def _equation_lines(equation: Any, names: Names, indent: str, source: bool) -> Iterator[str]:
     plain, programs = described(equation.params)
     params = f"[{' '.join(plain)}]" if plain else ""
     outputs = " ".join(map(names.typed, equation.outputs)) or "_"
-    line = f"{indent}{outputs} = {equation.primitive.name}{params} {' '.join(map(names, equation.inputs))}".rstrip()
+    line = f"{indent}{outputs} = {shown_as(equation)}{params} {' '.join(map(names, equation.inputs))}".rstrip()
     if source and equation.source is not None:
         line += f"  # {equation.source.short()}"
     yield line

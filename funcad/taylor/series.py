@@ -27,7 +27,7 @@ import numpy as np
 from funcad.control.call import call_p
 from funcad.control.checkpoint import checkpoint_p
 from funcad.control.cond import cond_p
-from funcad.control.loop_rules import scan_p, while_p
+from funcad.control.loop_rules import loop_p
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import note_source, state
 from funcad.ir.aval import Aval, Params, StackAval, aval_of, is_inexact
@@ -470,18 +470,18 @@ def _loop(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
     carried = _PackedSeries(avals[1], _inexact(avals[1]), run.order)
     emitted = _PackedSeries(outs[loop.n_carry :], _inexact(outs[loop.n_carry :]), run.order)
     body, captured = _program(run, loop.body, [groups[0], carried, groups[1]], [carried, emitted])
-    near, counting, cond = [x[0] for x in operands], [x[0] for x in count], None
+    counting, cond = [x[0] for x in count], None
     if loop.cond is not None:
 
         def test(*values: Any) -> list[Any]:
             return eval_jaxpr(loop.cond, values[: len(count) + carried.n])
 
         cond, more = trace_function(test, [*map(strong, loop.cond.in_avals[: len(count)]), *carried.avals], name="jet")
-        counting = [*on_device_of(more, near), *counting]
-    given = [*on_device_of(captured, near), *groups[0].pack(consts)]
+        counting = [*more, *counting]
+    given = [*captured, *groups[0].pack(consts)]
     first = carried.pack(carry)
     new = loop.with_body(body, len(given), len(first), cond)
-    found = (scan_p if cond is None else while_p)(*counting, *given, *first, *groups[1].pack(xs), loop=new)
+    found = loop_p(*counting, *given, *first, *groups[1].pack(xs), loop=new)
     turns, carry_out, ys = split(found, loop.first, len(first))
     return [*map(Series, turns), *carried.unpack(carry_out), *emitted.unpack(ys)]
 
@@ -498,7 +498,7 @@ def _cond(run: Taylor, operands: list[Series], params: Params) -> list[Series]:
     for jaxpr, consts in found:
         made.append(_with_others(jaxpr, start, len(consts), [*map(aval_of, captured), *given.avals], len(captured)))
         start += len(consts)
-    values = [*on_device_of(captured, [x[0] for x in operands]), *given.pack(rest)]
+    values = [*captured, *given.pack(rest)]
     return results.unpack(cond_p(index[0], *values, branches=tuple(made)))
 
 
@@ -514,7 +514,6 @@ def _with_others(jaxpr: Jaxpr, start: int, n: int, avals: Sequence[Any], n_captu
 
 
 series_rules: dict[Primitive, Callable[[Taylor, list[Series], Params], list[Series]]] = {
-    scan_p: _loop,
-    while_p: _loop,
+    loop_p: _loop,
     cond_p: _cond,
 }

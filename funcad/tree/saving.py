@@ -271,8 +271,10 @@ def _encoded(ending: str, manifest: str, arrays: list[np.ndarray]) -> bytes:
     seal = hashlib.sha256(manifest.encode()).hexdigest()
     if ending == ".npz":
         buffer = io.BytesIO()
-        texts = {"manifest": np.frombuffer(manifest.encode(), np.uint8), "sha256": np.frombuffer(seal.encode(), np.uint8)}
-        np.savez(buffer, allow_pickle=False, **texts, **{f"leaf_{i}": a for i, a in enumerate(arrays)})
+        texts = [("manifest", manifest), ("sha256", seal)]
+        files: dict[str, Any] = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts}
+        files.update({f"leaf_{i}": a for i, a in enumerate(arrays)})
+        np.savez(buffer, **files)
         return buffer.getvalue()
     written = [
         {"dtype": a.dtype.str, "shape": a.shape, "base64": base64.b64encode(a.tobytes()).decode()} for a in arrays

@@ -15,7 +15,7 @@ import ast
 import copy
 from typing import Any
 
-MOST = 80  # nodes of the two sides: what is longer is worth a question
+DEEP = 8  # choices in one another: so many times a line is written at most; a longer chain of `elif` begins with questions
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _SIGNS = (ast.USub, ast.UAdd)
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
@@ -51,9 +51,7 @@ def choice(r: Any, test: ast.expr, body: ast.expr | list[ast.stmt], orelse: ast.
     sides: list[ast.expr] = []
     for branch in (one, other):
         sides += [branch.get(x) or ast.Name(x, ast.Load()) for x in names]
-    if sum(map(_size, sides)) > MOST:
-        return None
-    if not all([is_sure(r, x) for x in (*sides, *more)]):
+    if any([_is_deeper(x, DEEP - 1) for x in sides]) or not all([is_sure(r, x) for x in (*sides, *more)]):
         return None
     given = [sure(r, _copied(x, test)) for x in sides]
     conditions = [sure(r, copy.deepcopy(x)) for x in more]
@@ -80,8 +78,10 @@ def _copied(node: ast.expr, place: ast.expr) -> ast.expr:
     return _at(copy.deepcopy(node), place)
 
 
-def _size(node: ast.AST) -> int:
-    return sum([1 for _ in ast.walk(node)])
+def _is_deeper(node: ast.AST, levels: int) -> bool:
+    """Are there more choices in one another than so many?"""
+    levels -= isinstance(node, ast.IfExp)
+    return levels < 0 or any(_is_deeper(x, levels) for x in ast.iter_child_nodes(node))
 
 
 def _branch(side: ast.expr | list[ast.stmt]) -> _Branch | None:
@@ -91,7 +91,8 @@ def _branch(side: ast.expr | list[ast.stmt]) -> _Branch | None:
     found: _Branch = {}
     for statement in side:
         pairs = _assigned(statement)
-        read = {n.id for _, value in pairs or () for n in ast.walk(value) if isinstance(n, ast.Name)}
+        values = [value for _, value in pairs or ()] if found else []  # nothing is assigned before the first
+        read = {n.id for value in values for n in ast.walk(value) if isinstance(n, ast.Name)}
         if pairs is None or not read.isdisjoint(found) or any([name in found for name, _ in pairs]):
             return None
         found.update(pairs)

@@ -41,11 +41,6 @@ def input_of(trace: AbstractTrace, aval: Any) -> Tracer:
     return Tracer(trace, variable)
 
 
-def input_like(trace: AbstractTrace, value: Any) -> Tracer:
-    """An input that stands for a value."""
-    return input_of(trace, aval_of(value))
-
-
 class DerivedPull(Pull):
     """A pull by the rule; `rest` is its linear part."""
 
@@ -328,6 +323,9 @@ class _RulePart:
         return eval_jaxpr(self.program.jaxpr, values) if outer else self.program.consume(values)
 
 
+compared_by[_RulePart] = lambda part: (part.program.jaxpr, part.reads)
+
+
 class LinearTrace(TangentTrace):
     """Captures values of the backward program as they are: a scalar may stand beside shaped operands there too."""
 
@@ -361,7 +359,7 @@ class _Deciding(AbstractTrace):
 
 def derived(
     answers: Sequence[tuple[bool, int]],
-    rule: tuple,
+    use: tuple,
     wide: bool,
     reads: tuple[int, ...] | None = None,
 ) -> Any:
@@ -369,7 +367,7 @@ def derived(
     outer, inner = _Deciding(answers), LinearTrace("linearize")
     saved, state.source = state.source, state.source or user_source()  # what is derived has no lines
     try:
-        return _cut(outer, inner, answers, wide, rule, reads)
+        return _cut(outer, inner, answers, wide, use, reads)
     except Exception:  # whatever it is, it happens again where the operation stands
         return False
     finally:
@@ -383,23 +381,23 @@ def _cut(
     inner: LinearTrace,
     answers: Sequence[tuple[bool, int]],
     wide: bool,
-    rule: tuple,
+    use: tuple,
     reads: tuple[int, ...] | None,
 ) -> Any:
     """The part of a rule after what has been computed for its answers."""
-    primitive, primals, rows, outs, params, shape = rule
+    primitive, avals, alike, rows, outs, params, shape = use
     n_known = answers[-1][1] if answers else 0
     values: dict[int, Tracer] = {}
     tangents: dict[int, Tracer] = {}
-    for p, row in zip(primals, rows):  # rules look whether two are one
-        if id(p) not in values:
-            values[id(p)] = input_like(outer, p)
+    for i, aval, row in zip(alike, avals, rows):  # rules look whether two are one
+        if i not in values:
+            values[i] = input_of(outer, aval)
         if row is not None and row not in tangents:
-            tangents[row] = inner.new_input(aval_of(p).update())
-    like = [input_like(outer, o) for o in outs]
+            tangents[row] = inner.new_input(aval.update())
+    like = [input_of(outer, o) for o in outs]
     given = [None if row is None else tangents[row] for row in rows]
     results: list[Any] = []
-    operands = [values[id(p)] for p in primals]
+    operands = [values[i] for i in alike]
     try:
         found = rule_of(primitive, operands, given, like if primitive.multiple else like[0], params, shape)
         results = found if primitive.multiple else [found]
@@ -408,7 +406,7 @@ def _cut(
     numbers: Any = {}
     for i, x in enumerate([*operands, *like]):
         numbers.setdefault(x.atom, i)
-    start, number = 0, len(primals) + len(outs)
+    start, number = 0, len(avals) + len(outs)
     while number < n_known:  # computed by the parts before
         for v in outer.equations[start].outputs:
             numbers[v] = number
@@ -422,7 +420,7 @@ def _cut(
         question.free = _by_elements(equations)
         return question
     for t, o in zip(results, outs):
-        if t is not None and (type(t) is not Tracer or t.owner is not inner or t.aval != aval_of(o).update()):
+        if t is not None and (type(t) is not Tracer or t.owner is not inner or t.aval != o.update()):
             return False
     there = tuple([i for i, t in enumerate(results) if t is not None])
     if not there:
@@ -435,10 +433,10 @@ def _cut(
     part = _RulePart(outer, equations, fresh, numbers) if fresh else None
     # what is computed of values that are kept anyway, or element by element of no larger ones, may wait until the way back
     if part is not None and reads is None and not answers:
-        avals = {n: a.aval for a, n in numbers.items()}
+        of_numbers = {n: a.aval for a, n in numbers.items()}
         others = [numbers[a] for a in atoms if a in numbers]
         more = [n for n in part.reads if n not in others]
-        read = sum([avals[n].dtype.itemsize for n in more])
+        read = sum([of_numbers[n].dtype.itemsize for n in more])
         computed = sum([a.aval.dtype.itemsize for a in fresh])
         late = part.reads and not more or not equations
         if late or _by_elements(equations) and not part.consts and read <= computed:

@@ -23,7 +23,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Var, used_inputs
 from funcad.ir.primitive import CALM, Primitive
 from funcad.masks.masks import reach_of
 from funcad.unjitted.derived_pulls import DerivedPull, derived
-from funcad.unjitted.kinds import RuleQuestion, example
+from funcad.unjitted.kinds import RuleQuestion
 from funcad.unjitted.pulls import FIRST, LETTERS, Traced, Unprintable, is_elementwise, number, plain
 
 MANY = 1009  # cotangents at once, in the place of any number of them
@@ -69,16 +69,14 @@ def text_of_pull(
 
     `columns`: the cotangent is many, along a leading axis; `free` are the parameters that the text may name and must not hold.
     """
-    operands: list[Any] = []
-    for i, aval in zip(traced, avals):  # rules look whether two are one
-        alike = i is not None and i < len(operands) and avals[i] == aval
-        operands.append(operands[i] if alike else example(aval))  # type: ignore[index]
+    # rules look whether two are one
+    alike = [n if i is None or avals[i] != aval else i for n, (i, aval) in enumerate(zip(traced, avals))]
     out = primitive.abstract_eval(*avals, **params)
-    rule = primitive, operands, traced, [example(out)], params, None
-    pull, question = derived([], rule, False), None
+    use = primitive, avals, alike, traced, [out], params, None
+    pull, question = derived([], use, False), None
     if type(pull) is RuleQuestion:  # mostly the answer is yes; what is to be done if it is not, the rule says
         question, asked = pull.part, len(avals) + len(pull.part.program.jaxpr.outputs)
-        pull = derived([(True, asked + 1)], rule, False) if pull.number == asked else None
+        pull = derived([(True, asked + 1)], use, False) if pull.number == asked else None
         if not isinstance(pull, DerivedPull) or pull.part is not None:
             raise Unprintable("the rule asks for more than one value")
     if pull is None:

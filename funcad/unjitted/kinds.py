@@ -20,7 +20,7 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import GENERATED, state
-from funcad.ir.aval import SCALAR_AVALS, LiteralAval, StackAval, aval_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import CALM
 from funcad.ir.tracer import Tracer, concrete_value
@@ -201,9 +201,9 @@ class WrittenPull(Pull):
 
     __slots__ = ("function", "bound", "rule", "kind", "recorded", "by_rule", "answers")
 
-    def __init__(self, found: WrittenAhead, rule: tuple, pattern: tuple, avals: list, ones: tuple, m: int, wide: bool):
-        primitive, primals, rows, outs, params, _ = rule
-        n, values = len(primals), [r for r in found.reads if type(r) is int]
+    def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple, m: int, wide: bool):
+        primitive, avals, _, _, _, params, _ = use
+        n, values = len(avals), [r for r in found.reads if type(r) is int]
         bound = {"shapes": tuple([a.shape for a in avals]), "params": params}
         part = None if found.first is None else _WrittenPart(found.first, n, bound)
         sources = [n + 1 + r - FIRST if r >= FIRST else r if r >= 0 else n + ~r for r in values]
@@ -212,8 +212,7 @@ class WrittenPull(Pull):
         self.begins, self.free = found.begins, whole and primitive.emit is not None
         self.function: Any = found.function
         self.bound: Any = tuple([bound[r] for r in found.reads if type(r) is str])
-        ids = list(map(id, primals))
-        self.rule: Any = primitive, [ids.index(i) for i in ids], avals, rows, [aval_of(o) for o in outs], params
+        self.rule: Any = use
         self.kind: Any = pattern, ones, found.reads
         self.recorded: Any = None
         self.by_rule: Any = None
@@ -241,12 +240,8 @@ class WrittenPull(Pull):
     def linear(self) -> Any:
         """The pull by the rule, which reads the same."""
         if self.by_rule is None:
-            primitive, alike, avals, rows, outs, params = self.rule
-            like = [example(a) for a in avals]
-            examples = [like[i] for i in alike]  # rules look whether two are one
-            rule = primitive, examples, rows, [example(a) for a in outs], params, None
             keeps = None if self.part else self.sources
-            found = self.by_rule = derived_pulls.derived(self.answers, rule, self.wide, keeps)
+            found = self.by_rule = derived_pulls.derived(self.answers, self.rule, self.wide, keeps)
             found.free = self.free
         return self.by_rule
 
@@ -268,7 +263,7 @@ class WrittenPull(Pull):
             pattern, ones, reads = self.kind
             found = None
             if "no columns" not in self.derived:
-                found = written_ahead(self.rule[0], pattern, self.rule[2], self.rule[-1], ones, True)
+                found = written_ahead(self.rule[0], pattern, self.rule[1], self.rule[5], ones, True)
             function = found.function if found is not None and found.reads == reads else None
         if function is None:
             self.derived["no columns"] = True
@@ -289,15 +284,16 @@ class LinearPull(WrittenPull):
 
     __slots__ = ()
 
-    def __init__(self, rule: tuple, pattern: tuple, avals: list):
-        primitive, params, x = rule[0], rule[4], Var(avals[0])
+    def __init__(self, use: tuple, pattern: tuple):
+        primitive, avals, _, _, _, params, _ = use
+        x = Var(avals[0])
         begins = primitive.reach not in CALM or primitive.needs is not None
 
         def transposed(xp: Any, ct: Any, *others: Any) -> Any:
             return primitive.transpose(ct, x, *others, **params)[0]
 
         found = WrittenAhead(transposed, tuple(range(1, len(avals))), begins, None)
-        super().__init__(found, rule, pattern, avals, (), 1, False)
+        super().__init__(found, use, pattern, (), 1, False)
         if primitive.adds is not None:
             self.run = lambda cts, ct, numbers, kept: add_read(cts, ct, numbers[0], primitive, x, kept, params)
 
@@ -307,14 +303,6 @@ class LinearPull(WrittenPull):
 
 compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
 compared_by[LinearPull] = compared_by[WrittenPull]
-
-
-def example(aval: Any) -> Any:
-    """A value of this aval that takes no memory."""
-    if type(aval) is not LiteralAval:
-        return np.broadcast_to(np.zeros((), aval.dtype), aval.shape)
-    number = aval.dtype.type(0)
-    return number.item() if aval.weak else number
 
 
 # -- how they are found
@@ -332,7 +320,8 @@ class RuleQuestion:
         self.free = False
 
 
-compared_by[RuleQuestion] = lambda question: (question.part.program.jaxpr, question.part.reads, question.number)
+compared_by[_WrittenPart] = lambda part: (part.function, part.reads, part.bound)
+compared_by[RuleQuestion] = lambda question: (question.part, question.number)
 
 
 def pull_of(
@@ -353,22 +342,14 @@ def pull_of(
     operation element by element, whose key has no shapes, whether NumPy broadcast the operands.
     """
     node = kinds.get(key, UNKNOWN)
-    rule = primitive, primals, rows, outs, params, shape
     known = [*primals, *outs]
-    if wide is not None and node is not False:
-        if node is UNKNOWN or type(node) is RuleQuestion:
-            rule = primitive, *_examples(primals, rows, outs, wide), params, None
-        # what is recorded has operands of one shape
-        if wide and outer:
-            known = [broadcast_to(x, outs[0].shape) for x in known]
-
-    def of(found: Any) -> Any:
-        usable = wide is None or not found or found.free
-        return found if usable else False
-
+    if wide and outer and node is not False:  # what is recorded has operands of one shape
+        known = [broadcast_to(x, outs[0].shape) for x in known]
+    use: Any = None
     if node is UNKNOWN:
-        found = _ahead(rule, bool(wide)) or derived_pulls.derived([], rule, bool(wide))
-        node = kinds.put(key, of(found))
+        use = _use(primitive, primals, rows, outs, params, shape, wide)
+        found = _ahead(use, bool(wide)) or derived_pulls.derived([], use, bool(wide))
+        node = kinds.put(key, _usable(found, wide))
     answers: list[tuple[bool, int]] = []
     while type(node) is RuleQuestion:
         known += node.part.computed(known, outer)
@@ -381,7 +362,8 @@ def pull_of(
         answers.append((answer, len(known)))
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:
-            found = node.ways[answer] = of(derived_pulls.derived(answers, rule, bool(wide)))
+            use = use or _use(primitive, primals, rows, outs, params, shape, wide)
+            found = node.ways[answer] = _usable(derived_pulls.derived(answers, use, bool(wide)), wide)
         if isinstance(found, Pull) and not found.asked:
             found.asked = True
             if isinstance(found, WrittenPull):
@@ -392,25 +374,29 @@ def pull_of(
     return node, known_of(node, known, outer)
 
 
-def _examples(
-    primals: Sequence[Any],
-    rows: Sequence[Any],
-    outs: Sequence[Any],
-    wide: bool,
-) -> tuple[list[Any], Sequence[Any], list[Any]]:
-    """Operands of one size that stand for all, the rows, and results."""
-    like: dict[int, Any] = {}
-    given = [concrete_value(p) for p in primals]
-    # a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
-    arrays = [type(p) is np.ndarray or type(p) is Tracer and p.aval.shape != () for p in given]
+def _use(
+    primitive: Any, primals: Sequence[Any], rows: Sequence[Any], outs: Sequence[Any], params: dict, shape: Any, wide: Any
+) -> tuple:
+    """What a rule is asked about: (primitive, avals of the operands, which of these are one, rows, avals of results ...)."""
+    ids = list(map(id, primals))
+    alike = [ids.index(i) for i in ids]
+    avals, of_outs = list(map(aval_of, primals)), list(map(aval_of, outs))
+    if wide is None:
+        return primitive, avals, alike, rows, of_outs, params, shape
+    # arrays of one size stand for all; a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
+    known = [aval_of(concrete_value(p)) for p in primals]
+    arrays = [type(p) is np.ndarray or type(p) is Tracer and a.shape != () for p, a in zip(map(concrete_value, primals), known)]
     scalar = any([row is not None and not array for row, array in zip(rows, arrays)])
-    size = () if scalar and not wide else 2
-    for p, value, array in zip(primals, given, arrays):
-        if id(p) not in like:  # new objects: the value of a traced number may be the object that another operand is
-            like[id(p)] = np.empty(size, aval_of(p).dtype) if wide or array else example(aval_of(value))
-    operands = [like[id(p)] for p in primals]
-    some = np.ndarray in map(type, operands)
-    return operands, rows, [np.empty(size, aval_of(o).dtype) if some else o for o in outs]
+    size = () if scalar and not wide else (2,)
+    avals = [Aval(size, a.dtype) if wide or array else k for a, k, array in zip(avals, known, arrays)]
+    if Aval in map(type, avals):
+        of_outs = [Aval(size, o.dtype) for o in of_outs]
+    return primitive, avals, alike, rows, of_outs, params, None
+
+
+def _usable(found: Any, wide: bool | None) -> Any:
+    """What was found, if the key says all that it depends on."""
+    return found if wide is None or not found or found.free else False
 
 
 def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:
@@ -420,34 +406,29 @@ def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:
     return [known[i] for i in pull.sources]
 
 
-def _ahead(rule: tuple, wide: bool) -> Any:
+def _ahead(use: tuple, wide: bool) -> Any:
     """The pull of a table, if it reads no more than the rule would keep; None: it is to be derived."""
-    primitive, primals, rows, outs, params, shape = rule
+    primitive, avals, alike, rows, outs, params, shape = use
     if primitive.multiple or shape is not None:
         return None
     first: dict[Any, int] = {}
     pattern = tuple([None if row is None else first.setdefault(row, i) for i, row in enumerate(rows)])
-    if len(primals) > 1:
-        ids = list(map(id, primals))
-        # one value, of which tables know no more than that it is two operands
-        if len(set(ids)) < len(ids) and any([pattern[i] != pattern[ids.index(p)] for i, p in enumerate(ids)]):
-            return None
-    avals = [aval_of(p) for p in primals]
+    # one value, of which tables know no more than that it is two operands
+    if any([pattern[i] != pattern[n] for n, i in enumerate(alike)]):
+        return None
     if is_elementwise(primitive) and not wide:  # what NumPy would have to broadcast is refused by the rule
-        if any([row is not None and a.shape != aval_of(outs[0]).shape for row, a in zip(rows, avals)]):
+        if any([row is not None and a.shape != outs[0].shape for row, a in zip(rows, avals)]):
             return None
-    ones = ones_of([a.shape for a in avals] + [aval_of(o).shape for o in outs]) if primitive in BY_ONES else ()
+    ones = ones_of([a.shape for a in (*avals, *outs)]) if primitive in BY_ONES else ()
     found = None if primitive.adds is not None else written_ahead(primitive, pattern, avals, params, ones)
     if found is None:
         linear = primitive.adds is not None or primitive.structural and primitive.emit is None
         alone = pattern[0] == 0 and pattern.count(None) == len(pattern) - 1
-        if linear and alone and own_rule(primitive.jvp):
-            return LinearPull(rule, pattern, avals)
-        return None
+        return LinearPull(use, pattern) if linear and alone and own_rule(primitive.jvp) else None
     # what NumPy computes of Python's numbers has 64 bits
-    if found.first is not None and any([a.weak for a in avals]) and aval_of(outs[0]).dtype.char not in "dD":
+    if found.first is not None and any([a.weak for a in avals]) and outs[0].dtype.char not in "dD":
         return None
-    pull = WrittenPull(found, rule, pattern, avals, ones, len(first), wide)
+    pull = WrittenPull(found, use, pattern, ones, len(first), wide)
     if not found.asks:
         return pull
     question = RuleQuestion(pull.part, -1)

@@ -3,7 +3,8 @@
 Idea: a loop of Python's does the same operations at each turn, and a rule that records its equations one by one costs ten times
 what they cost to write down. So the second time, what the operation has left in the program and in the tangent program is kept,
 as equations over places; when one of the same kind comes (primitive, avals, which operands have tangents, which of these are
-one, numbers), these are written down for its operands. Invariants: rules look at no values, only at avals and at Python's
+one, numbers), these are written down for its operands, and at its place in an array: of a basic index the kind has lengths and
+steps only. Invariants: rules look at no values, only at avals and at Python's
 numbers, which are part of the kind; zeros and NaN are not, nor is an operation that may fail, captures something, or asks what
 has made its operands (families.py). What was learned belongs to one derivative within one trace, and dies with it.
 """
@@ -19,6 +20,7 @@ from funcad.ir.aval import AnyAval, Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
+from funcad.primitives.basic_indexing import INDEXED
 
 _NUMBERS = frozenset([float, int])
 MOST = 256  # kinds
@@ -72,7 +74,11 @@ class Learned:
                 kind += (type(a), a)
             else:
                 return of.by_rule(primitive, args, params, shape, None)
-        if params:
+        index = params.get("index") if params and primitive in INDEXED else None
+        if index is not None:
+            kind += [e if e is None else type(e) is tuple and e[1:] for e in index]
+            kind += [v for name, v in params.items() if name != "index"]
+        elif params:
             kind += params.items()
         key = tuple(kind)
         try:
@@ -89,11 +95,12 @@ class Learned:
         if step is _SEEN:
             return self._learn(key, of, primitive, args, params, shape, variables, tangents)
         source = state.source or user_source()
+        here = params if index is None or len(params) == 1 else {"index": index}
         variables += step.literals
         equations = trace.equations
         for done, places, given, aval in step.primal:
             v = Var(aval)
-            equations.append(_new_tuple(Equation, (done, places(variables), given, (v,), source)))
+            equations.append(_new_tuple(Equation, (done, places(variables), here if given is _HERE else given, (v,), source)))
             variables.append(v)
         if step.tangent_out < 0:
             return Tracer(trace, variables[step.out], None, None, source)
@@ -107,7 +114,7 @@ class Learned:
         equations = recording.equations
         for done, places, given, aval in step.tangent:
             v = Var(aval)
-            equations.append(_new_tuple(Equation, (done, places(tangents), given, (v,), source)))
+            equations.append(_new_tuple(Equation, (done, places(tangents), here if given is _HERE else given, (v,), source)))
             tangents.append(v)
         out, found = Tracer(trace, variables[step.out]), Tracer(recording, tangents[step.tangent_out])
         out.source = found.source = source
@@ -131,26 +138,28 @@ class Learned:
                 return result
         if type(out) is Tracer and out.owner is trace and out.box is None:
             end = None if found is None else found.atom
-            self.steps[key] = _step(trace.equations[n:], recording, m, variables, tangents, out.atom, end)
+            index = params.get("index") if primitive in INDEXED else None
+            self.steps[key] = _step(trace.equations[n:], recording, m, variables, tangents, out.atom, end, index)
         return result
 
 
 _NEW: Any = object()
 _SEEN: Any = object()  # once
+_HERE: Any = object()  # the place that the operation is given
 
 
 def _step(
-    equations: Sequence[Any], recording: Any, m: int, variables: list, tangents: list, out: Any, found: Any
+    equations: Sequence[Any], recording: Any, m: int, variables: list, tangents: list, out: Any, found: Any, index: tuple | None
 ) -> LearnedStep | None:
     """What was left, over places; None if it is not made of the operands alone."""
     after = recording.equations[m:]
     literals = [a for e in (*equations, *after) for a in e.inputs if type(a) is Literal]
     places = [*variables, *literals]
-    primal = _over(equations, places)
+    primal = _over(equations, places, index)
     before = {entry[0]: i for i, v in enumerate(places) if (entry := recording.captured.get((id(v),))) is not None}
     read = list(dict.fromkeys([a for e in after for a in e.inputs if a in before]))
     others = [*tangents, *literals, *read]
-    tangent = _over(after, others)
+    tangent = _over(after, others, index)
     if primal is None or tangent is None or out not in places or found is not None and found not in others:
         return None
     if not before.keys().isdisjoint(tangents):  # is it read as a tangent, or as a value?
@@ -159,12 +168,16 @@ def _step(
     return LearnedStep(literals, primal, places.index(out), [before[a] for a in read], tangent, end)
 
 
-def _over(equations: Sequence[Any], places: list) -> _Steps | None:
-    """Equations over places, to which the results are added."""
+def _over(equations: Sequence[Any], places: list, index: tuple | None) -> _Steps | None:
+    """Equations over places, to which the results are added; `index`: the place in an array that the operation was given."""
     steps = []
     for primitive, inputs, params, outputs, _ in equations:
         if len(outputs) != 1 or primitive.multiple or primitive.fails or primitive.effect or not {*inputs} <= {*places}:
             return None
+        if index is not None and "index" in params:
+            if len(params) > 1 or params["index"] is not index:
+                return None
+            params = _HERE
         at = [places.index(a) for a in inputs]
         steps.append((primitive, _taking(at), params, outputs[0].aval))
         places.append(outputs[0])

@@ -14,13 +14,12 @@ all other options are known by their values.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.configuration import OnDemand
+from funcad.configuration import OnDemand, named_as
 from funcad.host.where import open_traces, state
 from funcad.ir.jaxpr import params_key
 from funcad.ir.tracer import Tracer
@@ -47,7 +46,6 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
     `numbers`: a float that is not traced is an operand too, known by its type. Otherwise it is an option, known by its value.
     """
 
-    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         key: list[Any] = [function]
         operands: list[Any] = []
@@ -116,7 +114,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
             return _watch(known, found or 0, trace, operands, function, args, kwargs)
         return found.again(trace.tape, operands)
 
-    return call
+    return named_as(call, function)
 
 
 def flat(args: Sequence[Any]) -> list[Any]:

@@ -39,6 +39,7 @@ def loaded(text: str, before: str = "") -> set[str]:
     return set(json.loads(done.stdout))
 
 
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="Python's `inspect` is loaded by NumPy from 2.4 on")
 def test_an_import_and_a_first_gradient_load_what_they_need() -> None:
     found = loaded(f"import funcad\n{PLAIN}")
     assert len([m for m in found if m.partition(".")[0] == "funcad"]) <= OWN

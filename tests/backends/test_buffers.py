@@ -12,7 +12,7 @@ import pytest
 
 import funcad
 from funcad.backends import buffers
-from funcad.backends.batches import parallel, thread_count
+from funcad.backends.batches import _executor, parallel, thread_count
 from funcad.backends.buffers import LARGE, drain, empty, pooled_bytes
 from funcad.configuration import config
 from tests.forked import in_a_child, needs_fork
@@ -151,6 +151,21 @@ def test_shares_are_whole_tiles_in_order() -> None:
         assert parallel(lambda low, high: (low, high), 5, 100) == [(0, 5)]
     with config.set(threads=1):
         assert parallel(lambda low, high: threading.current_thread(), 1001, 100) == [threading.current_thread()]
+
+
+def test_a_share_that_no_thread_has_begun_is_not_waited_for() -> None:
+    here, go_on = threading.current_thread(), threading.Event()
+    with config.set(threads=2):
+        parallel(lambda low, high: None, 100, 10)
+        held = _executor(1).submit(go_on.wait, 60.0)  # as if the other thread had no core
+        try:
+            found = parallel(lambda low, high: (low, high, threading.current_thread()), 100, 10)
+        finally:
+            go_on.set()
+        assert found == [(0, 50, here), (50, 100, here)] and held.result()
+        begun = threading.Event()  # and one that has begun is
+        found = parallel(lambda low, high: (begun.set() if low else begun.wait(60.0), threading.current_thread())[1], 100, 10)
+        assert found[0] is here and found[1] is not here
 
 
 def test_errors_and_the_error_mode_reach_the_threads() -> None:

@@ -105,9 +105,9 @@ def test_the_shards_share_the_programs_out(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 def test_most_results_are_compared_closely() -> None:
     """The bounds are not so wide that everything passes."""
-    limits = {4: 0.25, 64: 0.15, 1e6: 0.05}  # times eps: at most this part of the elements is allowed more, or not compared
-    loose = dict.fromkeys(limits, 0)
-    elements = 0
+    limits = {4: 0.25, 64: 0.12, 1e6: 0.08}  # times eps: this part of a result may be allowed more, or not compared
+    loose = dict.fromkeys(limits, 0.0)
+    results = 0
     for seed in range(150):
         try:
             jaxpr, values = trace(random_case(seed))
@@ -115,15 +115,15 @@ def test_most_results_are_compared_closely() -> None:
         except (TypeError, ValueError, IndexError):
             continue
         for x, bound in zip(map(np.asarray, expected), bounds_of(jaxpr, values, expected)):
-            if x.dtype == object:
+            if x.dtype == object or not x.size:
                 continue
-            elements += x.size
+            results += 1  # each once, however many elements it has: one large array decides nothing
             size = np.where(np.isfinite(x) & (x != 0), np.abs(x), 1)
             eps = np.finfo(x.dtype).eps if x.dtype.kind in "fc" else 1.0
             for limit in limits if not bound.exact else ():
-                loose[limit] += int(np.sum(~bound.pattern | (bound.allowed > limit * eps * size)))
-    assert elements > 3000
-    assert all([loose[limit] < part * elements for limit, part in limits.items()]), (elements, loose)
+                loose[limit] += float(np.mean(~bound.pattern | (bound.allowed > limit * eps * size)))
+    assert results > 200
+    assert all([loose[limit] < part * results for limit, part in limits.items()]), (results, loose)
 
 
 @pytest.mark.parametrize("f", [np.sin, np.exp, np.tanh, np.log1p, np.arctan, np.log], ids=lambda f: f.__name__)

@@ -322,3 +322,21 @@ def test_reshaped_views_are_those_of_numpy(seed):
     else:
         assert not np.shares_memory(x, x.reshape(new))
     assert contiguous_strides((2, 3, 4)) == (12, 4, 1)
+
+
+# -- backwards
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.uint8, np.bool_, np.complex128])
+def test_arrays_are_read_and_written_backwards(dtype):
+    def f(x, y):
+        y = y.copy()
+        y[::-1] = x * x
+        y[2:9] += x[9:2:-1]
+        return x[::-1] * y, np.sum(y[::-1] * x), y
+
+    for n in (10, 16, 37):
+        x = (10 * normal(n)).astype(dtype)
+        check(f, x, (10 * normal(n, seed=1)).astype(dtype), scale=1e5)
+    if dtype in (np.float64, np.float32):
+        assert "i32 3, i32 2, i32 1, i32 0>" in program_text(optimize(funcad.jit(f).lower(x, x).jaxpr))

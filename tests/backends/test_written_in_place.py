@@ -13,9 +13,10 @@ import funcad.numpy as fnp
 from funcad import cond, fori_loop, grad, jit, jvp, lax, make_jaxpr, scan, vjp, while_loop
 from funcad.backends.engines import EngineProgram
 from funcad.backends.interpreter import Program
-from funcad.backends.memory import written_carries
+from funcad.backends.memory import carries_of
 from funcad.configuration import config
 from funcad.primitives.basic_indexing import basic_update
+from funcad.show.pretty import shown_as
 from tests.specs import all_specs
 
 pytestmark = pytest.mark.share(2)  # of its tables of cases
@@ -242,8 +243,8 @@ def test_rows_that_turns_read_take_away_and_write(engine: str, dtype: str) -> No
         return scan(turn, x, np.arange(11))
 
     for f, places in ((backwards, [False, True]), (taken_away, [True])):
-        (loop,) = [e.params["loop"] for e in make_jaxpr(f)(x).jaxpr.equations if e.primitive.name == "scan"]
-        assert written_carries(loop) == places
+        (loop,) = [e.params["loop"] for e in make_jaxpr(f)(x).jaxpr.equations if shown_as(e) == "scan"]
+        assert [kind == "place" for kind in carries_of(loop)] == places
         with config.set(engine="interpreter"), funcad.disable_jit():
             expected = [np.array(v) for v in funcad.tree.leaves(f(x))]
         with config.set(engine=engine, jit_patience=0):

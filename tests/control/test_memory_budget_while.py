@@ -11,8 +11,9 @@ import pytest
 import funcad
 from funcad.control import loop_reversal
 from funcad.control.checkpoint import saved_residuals
-from funcad.control.loop_rules import while_p
+from funcad.control.loop_rules import loop_p
 from funcad.control.reversal_schedules import _reach, advances, reach_table
+from funcad.show.pretty import shown_as
 
 pytestmark = pytest.mark.share(2)  # of its tables of cases
 
@@ -200,11 +201,11 @@ def test_states_are_kept_further_and_further_apart() -> None:
     for n in (5, 40, 1000):
         x = np.ones(3)
         loop = lambda x: funcad.while_loop(lambda v: v[0] < n, lambda v: (v[0] + 1, np.sin(v[1])), (0, x))  # noqa: B023
-        equation = next(e for e in funcad.make_jaxpr(loop)(x).jaxpr.equations if e.primitive.name == "while_loop")
+        equation = next(e for e in funcad.make_jaxpr(loop)(x).jaxpr.equations if shown_as(e) == "while_loop")
         plan = loop_reversal.Plan(equation.params["loop"], 2, 8, ())
         captured = [np.int64(n)] * plan.loop.n_counts
         _, (count, order, blocks, used, *slots) = loop_reversal._forward_while(
-            lambda _: while_p, plan, captured, [], [np.int64(0), x], []
+            loop_p, plan, captured, [], [np.int64(0), x], []
         )
         kept = (2 * blocks[:used]).tolist()
         apart = kept[1] - kept[0]

@@ -17,6 +17,7 @@ from funcad.errors import TracerBoolConversionError
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
+from funcad.show.pretty import shown_as
 
 W, X, XS = np.array([0.7, -0.4]), np.array([0.3, 0.9]), np.array([[0.5, 1.0], [-0.3, 0.2], [0.8, -0.6]])
 
@@ -198,7 +199,7 @@ def test_loop_invariant_residuals_are_not_stacked():
     captured = lambda w: np.sum(scan(lambda c, _: (np.tanh(c * w), None), w, length=2)[0])
     jaxpr, _ = trace_function(lambda w: [grad(captured)(w)], [Aval((3,), np.dtype(float))], name="test")
     check_jaxpr(jaxpr)
-    forward, backward = [e for e in jaxpr.equations if e.primitive.name == "scan"]
+    forward, backward = [e for e in jaxpr.equations if shown_as(e) == "scan"]
     assert [v.aval.shape for v in forward.outputs] == [(3,), (2, 3), (2, 3)]  # the carry, tanh's output, the carry before
 
 

@@ -370,7 +370,8 @@ def test_warnings_name_the_callers_line():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         scipy.linalg.solve(np.array([[1.0, 1.0], [1.0, 1.0 + 1e-17 + 2e-16]]), np.ones(2))
-    assert [w.filename for w in caught] == [__file__]
+    theirs = scipy._lib._util.__file__ if OLD else __file__  # without funcad, too
+    assert [w.filename for w in caught] == [theirs]
 
 
 def test_doors_can_be_switched_off_and_on():
@@ -442,6 +443,7 @@ for f in (scipy.special.logsumexp, lambda x: scipy.special.softmax(x)[0], lambda
     fresh(code, SCIPY_ARRAY_API="1")
 
 
+OLD = np.lib.NumpyVersion(scipy.__version__) < "1.17.0"
 OF_NUMBERS = {  # what funcad.scipy has, of arguments that are no arrays
     *("dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal", "choose_conv_method", "correlation_lags"),
     *("get_window", "fftfreq", "rfftfreq", "bernoulli", "sinc"),  # which is NumPy's
@@ -465,6 +467,8 @@ def test_the_table_has_what_funcad_has(name):
 def test_the_table_names_what_exists(module):
     found = pytest.importorskip(module)
     for path, answer in IN_CODE[module].items():
+        if OLD and path.startswith(("Rotation.", "Slerp.")):
+            continue  # compiled there: they have doors by name
         assert python_function(find(found, path.split("."))) is not None, path
         if answer is by_name:
             assert callable(find(funcad, f"{module}.{path}".split("."))), path

@@ -13,6 +13,8 @@ import pytest
 import scipy.special
 
 from funcad import (
+    checkpoint_policies,
+    cond,
     config,
     device_get,
     device_put,
@@ -257,8 +259,7 @@ def test_loops_and_gradients_of_host_arrays_keep_their_engines(monkeypatch: pyte
     for _ in range(4):
         expected = [g(x) for g, x in zip(programs, inputs)]
         donating(HOST.copy())
-    monkeypatch.setattr(loop_rules, "scan_in_python", forbidden)
-    monkeypatch.setattr(loop_rules, "while_in_python", forbidden)
+    monkeypatch.setattr(loop_rules, "in_python", forbidden)
     monkeypatch.setattr(Program, "_step_by_step", forbidden)
     for g, x, e in zip(programs, inputs, expected):
         np.testing.assert_array_equal(g(x), e)
@@ -266,6 +267,29 @@ def test_loops_and_gradients_of_host_arrays_keep_their_engines(monkeypatch: pyte
     assert jit(f).explain(HOST).engine != "interpreter"
     explained = jit(f).explain(on_device())
     assert explained.engine == "cupy" and "one call after the other" in explained.why
+
+
+def _with_budget(x: Any) -> Any:
+    step = lambda c: (np.tanh(c[0] * CAPTURED) + 0.1, c[1] + 1)
+    return np.sum(while_loop(lambda c: c[1] < 12, step, (x, 0), policy=checkpoint_policies.memory_budget(600))[0])
+
+
+def _branching(x: Any) -> Any:
+    step = lambda c, a: (cond(np.sum(c) > 2.0, lambda c: np.where(c > 0.5, c * CAPTURED, c), lambda c: c + 1.0, c) * a, c)
+    return np.sum(scan(step, x, CAPTURED)[1])
+
+
+@pytest.mark.parametrize("g", [_with_budget, _branching])
+@pytest.mark.parametrize(
+    "derivative",
+    [grad, lambda g: lambda x: vmap(grad(g))(np.stack([x, x * 2.0])), lambda g: lambda x: jvp(grad(g), (x,), (x,))[1]],
+    ids=["grad", "vmap of grad", "hvp"],
+)
+def test_what_rules_of_loops_and_branches_capture_is_moved(g: Any, derivative: Any) -> None:
+    for _ in range(3):
+        found = derivative(g)(on_device())
+        assert is_on_device(found)
+        np.testing.assert_allclose(to_host(found), derivative(g)(HOST), rtol=1e-12, atol=1e-14)
 
 
 def test_captured_device_arrays_leave_the_tape() -> None:

@@ -30,7 +30,7 @@ SPECS = all_specs()
 # Primitives whose parameters are programs or host functions, and those that only such primitives bind: whole programs test
 # them (tests/programs.py under every chain of transforms; `test_programs_reach_the_rest` sees to it that they do).
 COVERED_BY_PROGRAMS = set(
-    """call checkpoint name cond scan while_loop root linear_solve custom_jvp custom_jvp_call custom_linear custom_vjp
+    """call checkpoint name cond root linear_solve custom_jvp custom_jvp_call custom_linear custom_vjp
     custom_vjp_call custom_vmap_call debug_callback io_callback pure_callback psum pmax pmin ppermute
     all_gather all_to_all psum_scatter""".split()
 )

@@ -30,7 +30,8 @@ from jax.scipy.special import logsumexp
 from jax.sharding import PartitionSpec
 from jax.test_util import check_grads
 from jax.typing import ArrayLike, DTypeLike
-assert jax is funcad.jax and jit is funcad.jit and jtu is funcad.jax.tree_util and jtu.tree_unflatten is funcad.tree.unflatten
+assert jax is funcad.jax and jit.__wrapped__ is funcad.jit and jtu is funcad.jax.tree_util
+assert jtu.tree_unflatten is funcad.tree.unflatten
 assert abs(normal.logpdf(0.0) + 0.9189385332046727) < 1e-12
 for missing in ("jax.nothing", "jax.numpy.nothing", "jax.scipy.special.nothing"):
     try:
@@ -193,12 +194,80 @@ def test_flags() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         jax.grad(lambda x: jnp.log(x))(-1.0)
-    with pytest.raises(AttributeError, match="jax_traceback_filtering"):
+    with pytest.raises(ValueError, match="jax_traceback_filtering.*always 'auto'"):
         jax.config.update("jax_traceback_filtering", "off")
     with pytest.raises(ValueError, match="always 'standard'"):
         jax.config.update("jax_numpy_dtype_promotion", "strict")
     with pytest.raises(AttributeError, match="no meaning"):
         _ = jax.config.jax_nothing
+
+
+def test_flags_that_mean_nothing_are_read_and_stay() -> None:
+    flags = {"jax_default_prng_impl": "threefry2x32", "jax_compilation_cache_dir": None, "jax_check_tracer_leaks": False}
+    for name, value in flags.items():
+        assert getattr(jax.config, name) == jax.config.read(name) == value
+        jax.config.update(name, value)
+    jax.config.update("jax_compilation_cache_dir", "/nowhere")  # what is kept, and where, shows in no result
+    with jax.enable_x64(), jax.default_matmul_precision("float32"), jax.numpy_rank_promotion("allow"):
+        assert jax.config.jax_enable_x64
+    with pytest.raises(ValueError, match="always 'allow'"), jax.numpy_rank_promotion("raise"):
+        pass
+    jax.config.update("jax_log_compiles", True)
+    try:
+        assert jax.config.jax_log_compiles and funcad.config.explain_cache_misses
+    finally:
+        jax.config.update("jax_log_compiles", False)
+    assert not funcad.config.explain_cache_misses
+
+
+def test_arrays_of_every_origin_have_at() -> None:
+    x = np.arange(1.0, 4.0)
+    square = lambda x: jnp.sum(x**2)
+    flat, unravel = jax.flatten_util.ravel_pytree({"a": x})
+    made = {
+        "grad": jax.grad(square)(x), "value_and_grad": jax.value_and_grad(square)(x)[1], "jit": jax.jit(lambda x: x)(x),
+        "decorated": jax.jit(static_argnums=1)(lambda x, n: n * x)(x, 2), "grad of jit": jax.grad(jax.jit(square))(x),
+        "jit of grad": jax.jit(jax.grad(square))(x), "vmap": jax.vmap(lambda x: 2 * x)(x), "hessian": jax.hessian(square)(x),
+        "jvp": jax.jvp(jnp.sin, (x,), (x,))[1], "vjp": jax.vjp(jnp.sin, x)[1](x)[0], "ravel": flat,
+        "linearize": jax.linearize(jnp.sin, x)[1](x), "unravel": unravel(flat)["a"],
+        "callback": jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), float), x),
+        "tree": jax.jit(lambda t: t)({"a": (x, 1.0)})["a"][0], "vectorize": jnp.vectorize(lambda x: 2 * x)(x),
+    }  # fmt: skip
+    for name, array in made.items():
+        changed = array.at[..., 0].set(7.0)
+        assert type(array) is jax.Array and (changed[..., 0] == 7.0).all() and (changed.T[1] == array.T[1]).all(), name
+    f = jax.jit(square)
+    assert f.lower(x).compile()(x) == f(x) == 14.0 and f.__name__ == "<lambda>" and f.cache_info().misses == 1
+
+    class Model:
+        scale = 3.0
+
+        @jax.jit
+        def scaled(self, x: Any) -> Any:
+            return self.scale * x
+
+    assert Model().scaled(x).at[0].set(0.0).tolist() == [0.0, 6.0, 9.0]
+
+
+def test_programs_are_read_by_jax_extend() -> None:
+    from funcad.jax import extend
+
+    program = jax.make_jaxpr(lambda x: jnp.sin(x) * np.arange(2.0))(1.0)
+    assert isinstance(program, extend.core.ClosedJaxpr) and isinstance(program.jaxpr, extend.core.Jaxpr)
+    assert all([isinstance(e, extend.core.JaxprEqn) and isinstance(e.primitive, extend.core.Primitive) for e in program.eqns])
+    (found,) = extend.core.jaxpr_as_fun(program)(2.0)
+    assert (found == np.sin(2.0) * np.arange(2.0)).all()
+    states = [extend.core.get_opaque_trace_state()]
+    jax.grad(lambda x: (states.append(extend.core.get_opaque_trace_state()), x)[1])(1.0)
+    assert states[0] == extend.core.get_opaque_trace_state() != states[1]
+
+    @extend.linear_util.transformation_with_aux
+    def counted(n: int, *args: Any) -> Any:
+        out = yield [a + n for a in args], {}
+        yield out, len(args)
+
+    f, count = counted(extend.linear_util.wrap_init(lambda x, y, z: x * y * z, {"z": 10.0}), 1)
+    assert f.call_wrapped(1.0, 2.0) == 60.0 and count() == 2
 
 
 def test_places_and_types() -> None:
@@ -221,6 +290,12 @@ def test_meshes_of_one_device_mean_nothing() -> None:
     x = jax.device_put(jnp.ones((4, 2)), split)
     with mesh, jax.set_mesh(mesh):
         assert jax.jit(lambda x: jnp.sum(jax.lax.with_sharding_constraint(2 * x, split)))(x) == 16.0
+    assert x.sharding == split and x.addressable_shards[0].data is x and (x + 1).sharding.is_equivalent_to(split, 2)
+    f = jax.jit(lambda x: 2 * x, in_shardings=split, out_shardings=(None, {"a": jax.P("data")}))
+    assert f(x).sharding.is_fully_replicated and f(x).devices() == x.devices() == split.update(spec=jax.P()).device_set
+    assert jax.make_array_from_callback((4, 2), split, lambda index: np.ones((4, 2))[index]).sharding == split
+    with pytest.raises(TypeError, match="in_shardings takes shardings"):
+        jax.jit(lambda x: x, in_shardings="data")
     with pytest.raises(TypeError, match="takes shardings"):
         jax.lax.with_sharding_constraint(x, "data")
     with pytest.raises(ValueError, match="no axis 'model'"):

@@ -245,6 +245,48 @@ def test_what_is_spent_grows_with_the_size_without_a_step(monkeypatch):
     assert max(each) <= 1.25 * min(each), list(zip(sizes, found))
 
 
+def questions(n):
+    """Of each of them two ways, which are no choice of numbers."""
+
+    def f(x):
+        s, turns = x[0], 0
+        for i in range(n):
+            if s < 1.0:
+                s, turns = s + np.sin(x[i]), turns + 1
+                continue
+            s = s * 0.5 - np.cos(x[i])
+        return s * turns
+
+    return f
+
+
+@pytest.mark.parametrize("gradient", [True, False], ids=["gradient", "value"])
+@pytest.mark.parametrize("n", [64, 128])
+def test_one_question_more_costs_no_more_than_its_share(monkeypatch, much_is_free, gradient, n):
+    """Three paths in turn, with as many questions as once were a limit, and one more."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    spent, ways = [], set()
+    for more in (0, 1):
+        f = questions(n + more)
+        j = fc.jit(fc.grad(f) if gradient else f)
+        for k in range(12):
+            j(np.random.default_rng(k % 3).normal(size=160))
+        cost, paths = j.cost(), paths_of(j)
+        spent.append(cost.recording + cost.compiling)
+        ways.add((len(paths.programs), paths.by_steps, paths.trie.segments.made > 0))
+    assert len(ways) == 1 and spent[1] - spent[0] <= 2 * spent[0] / n, (spent, ways)
+
+
+@pytest.mark.parametrize("n", [64, 65, 200])
+def test_as_many_numbers_as_there_are_have_one_that_is_the_largest(n):
+    f = lambda x: max([x[i] for i in range(n)]) - min([x[i] for i in range(n)])
+    j = fc.jit(fc.grad(f))
+    for k in range(4):
+        x = np.random.default_rng(k).normal(size=n)
+        np.testing.assert_array_equal(j(x), fc.grad(f)(x))
+    assert all(e.paths is None for e in j._core.cache.entries.values()) and j.cost().recording > 0
+
+
 @pytest.mark.parametrize("what", ["recording", "compiling"])
 def test_the_table_has_no_cliff(what):
     """One equation more is never dearer than the dearest equation of the table, wherever a size of the table lies."""
@@ -257,7 +299,7 @@ def test_the_table_has_no_cliff(what):
         return known.recording
 
     (equation,) = fc.make_jaxpr(np.sin)(1.0).equations
-    named = [COSTS[name] for name in ("many", "thousands", "long")]
+    named = [COSTS[name] for name in ("many", "thousands")]
     dearest = 2 * COSTS["scalar of many"] + COSTS["scalar"] if what == "compiling" else COSTS["recorded"] + COSTS["made ready"]
     for n in [1, 10, 100, 1000, 3000, *named]:
         for size in range(n - 1, n + 2):
@@ -465,6 +507,25 @@ def test_a_new_size_costs_one_trace_and_nothing_else(engine):
     assert made == {"compiled": before["compiled"], "taken over": before["taken over"] + len(sizes)}
     assert j.cost().compiling - spent == pytest.approx(len(sizes) * COSTS["text"])  # no pass has looked at them
     assert all("text of other sizes" in d or "recording" in d for d in j.cost().decisions[-2 * len(sizes) :])
+
+
+def test_a_new_size_among_others_runs_itself_until_it_has_come_again(monkeypatch):
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    f = fc.value_and_grad(lambda x: np.sum(np.tanh(x @ np.ones((x.shape[1], 5)) + 0.5) ** 2))
+    j, few = fc.jit(f), int(COSTS["of a size"])
+    with fc.config.set(engine="numpy"):
+        for n in (40, 50, 33, 45):
+            for _ in range(4):
+                j(np.ones((n, 7)))
+        assert j._core.cache.shares_texts()
+        for n in (21, 39, 55):
+            traces, texts = counters["traces"], made["taken over"]
+            for k in range(few + 3):
+                value, gradient = f(x := np.linspace(-1.0, 1.0 + k, 7 * n).reshape(n, 7))
+                found = j(x)
+                np.testing.assert_allclose(found[0], value, rtol=1e-12)
+                np.testing.assert_allclose(found[1], gradient, rtol=1e-9, atol=1e-14)
+                assert (counters["traces"] - traces, made["taken over"] - texts) == ((1, 1) if k >= few else (0, 0))
 
 
 def test_many_sizes_have_few_texts():

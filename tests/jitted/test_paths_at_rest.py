@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import funcad as fc
 from funcad.backends.interpreter import counters
-from funcad.jitted import account
+from funcad.jitted import account, first_calls
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
@@ -106,3 +108,55 @@ def test_a_function_that_rests_is_called_itself():
     x = rng.normal(size=3)
     assert fc.grad(j)(x).shape == (3,)
     np.testing.assert_allclose(fc.grad(j)(x), fc.grad(f)(x), rtol=1e-9)
+
+
+def calls_of(f, *args):
+    """How many functions of Python's a call calls."""
+    found = []
+    sys.setprofile(lambda frame, event, arg: found.append(frame) if event == "call" else None)
+    try:
+        f(*args)
+    finally:
+        sys.setprofile(None)
+    return len(found)
+
+
+@pytest.mark.parametrize("ends", ["by patience", "by lower"])
+def test_what_is_too_dear_to_be_recorded_is_called_itself_by_the_plainest_way(monkeypatch, ends):
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+
+    def long(x):
+        for i in range(4000):
+            x = x * 0.5 + i
+        return x
+
+    j, x = fc.jit(long), np.linspace(0.0, 1.0, 3)
+    for k in range(20):
+        np.testing.assert_array_equal(j(x + k), long(x + k))
+    assert "given up" in str(j.cost()) and j.cost().calls == 20
+    assert calls_of(j, x) <= calls_of(long, x) + 12
+    with pytest.raises(TypeError, match="argument"):  # of another type: looked at
+        j("text")
+    np.testing.assert_array_equal(j(x), long(x))
+    traces = counters["traces"]
+    if ends == "by lower":
+        j.lower(x).compile()
+    with fc.config.set(jit_patience=0 if ends == "by patience" else fc.config.jit_patience):
+        for _ in range(2):
+            np.testing.assert_allclose(j(x), long(x), rtol=1e-12)
+    assert counters["traces"] == traces + 1 and len(j._core.cache.entries) == 1
+    assert next(iter(j._core.cache.entries.values())).runs == 2
+
+
+def test_what_rests_beside_other_signatures_is_called_by_the_plainest_way(monkeypatch):
+    monkeypatch.setitem(account.COSTS, "call", 4e-6)
+
+    def relu(x):
+        return x * 3.0 if x > 0 else x * 0.1
+
+    j = fc.jit(relu)
+    for k in range(40):
+        for x in (2.0 - k, np.float64(2.0 - k)):
+            assert j(x) == relu(x) and type(j(x)) is type(relu(x))
+    assert all(e.paths.rest for e in j._core.cache.entries.values()) and len(j._core.cache.entries) == 2
+    assert max(calls_of(j, 2.0), calls_of(j, np.float64(2.0))) <= 14

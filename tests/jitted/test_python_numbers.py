@@ -79,3 +79,34 @@ def test_round_has_the_derivative_zero():
     assert fc.jvp(f, (0.15,), (1.0,)) == (round(0.15, 1) * 0.15, round(0.15, 1))
     x = np.array([0.15, 0.25, -2.35])
     assert np.array_equal(fc.vmap(f)(x), [f(v) for v in x])
+
+
+def test_fsum_is_the_exact_sum_rounded_once():
+    f = lambda x: math.fsum([x, 1.0, -x, 1e-3 * x / x])
+    jitted = fc.jit(f)
+    for x in (1e16, 3e300, 0.1, np.float64(1e17)) * 3:
+        assert outcome(jitted, x) == outcome(f, x)
+    g = lambda xs: math.fsum(list(xs)) * xs[1]
+    xs = np.array([1e16, 2.0, -1e16])
+    for grad in (fc.grad(g), fc.jit(fc.grad(g)), fc.jit(fc.grad(g))):
+        np.testing.assert_array_equal(grad(xs), [2.0, 4.0, 2.0])
+    rows = np.array([xs, xs[::-1] + 1.0, 2 * xs])
+    expected = [g(row) for row in rows]
+    for mapped in (fc.vmap(g), fc.jit(fc.vmap(g)), fc.vmap(fc.jit(g))):
+        np.testing.assert_array_equal(mapped(rows), expected)
+    with pytest.raises(ValueError, match="fsum"):
+        jitted(math.inf)
+
+
+def test_fsum_of_none_and_of_what_it_refuses():
+    for f in (lambda x: x + math.fsum([]), lambda x: math.fsum([x, 1j]), lambda x: math.fsum([x] * 3)):
+        jitted = fc.jit(f)
+        assert [outcome(jitted, 1.5) for _ in range(3)] == [outcome(f, 1.5)] * 3
+
+
+def test_pythons_complex_numbers_make_no_real_array():
+    """NumPy takes the real part of its own complex numbers, and none of Python's."""
+    for f in (lambda x: np.array([x, 1j], float), lambda x: np.array([[x], [1j]], int), lambda x: np.array([x, 1j], complex)):
+        for g in (fc.jit(f), lambda x, f=f: fc.jvp(f, (x,), (1.0,))[0]):
+            found, expected = outcome(g, 1.5), outcome(f, 1.5)
+            assert found == expected, (found, expected)

@@ -188,7 +188,6 @@ CALLS: dict[str, str] = {
         sum_labels(x, i, [0, 1])
         maximum(x, i, [0, 1])
         median(x, i, [0, 1])
-        percentile_filter(x, 30, 3)
     """,
     "scipy.cluster.vq": """
         whiten(m)

@@ -6,6 +6,8 @@ import concurrent.futures as pool
 import functools
 import importlib
 import linecache
+import subprocess
+import sys
 import types
 import warnings
 
@@ -258,3 +260,11 @@ def test_threads_and_exceptions_leave_nothing_behind() -> None:
     with pool.ThreadPoolExecutor(4) as workers:
         for found in workers.map(functools.partial(grad(f)), [X] * 8):
             assert np.array_equal(found, grad(f)(X))
+
+
+def test_a_function_of_two_modules_has_the_packages_name() -> None:
+    """`scipy.stats.mstats` has some of scipy.stats' functions, and is there first where a trace came before the import."""
+    text = "import funcad as fc; fc.grad(lambda x: x * x)(1.0)\nfrom scipy import stats; import numpy as np\n"
+    text += "print(fc.grad(stats.gmean)(np.array([1.0, 4.0])).tolist())"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True)
+    assert done.stdout == "[1.0, 0.25]\n", done.stderr

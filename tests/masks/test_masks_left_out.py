@@ -9,6 +9,7 @@ import pytest
 
 import funcad
 from funcad import grad, hessian, jacfwd, jacrev, jit, scan, vmap
+from funcad.show.pretty import shown_as
 
 X = np.array([0.5, 1.5, 2.5])
 
@@ -17,7 +18,7 @@ def carries_bools(f: Any, x: Any) -> bool:
     """Has a loop of the gradient a carry of bools?"""
     found = False
     for e in funcad.make_jaxpr(grad(f))(x).jaxpr.equations:
-        if e.primitive.name == "scan":
+        if shown_as(e) == "scan":
             loop = e.params["loop"]
             found = found or any([a.dtype == bool for a in loop.carried(loop.body.in_avals)])
     return found

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.special
+import scipy.stats
 
 import funcad
 from funcad import grad, jit, jvp, vmap
@@ -394,3 +395,12 @@ def test_classes_of_numpys_are_refused_by_name_and_the_remedy_works() -> None:
     with pytest.raises(TypeError, match=r"a matrix means something else.*\n.*np.asarray\(x\) of a matrix"):
         grad(lambda a: np.sum(a @ np.asmatrix(A)))(A)
     np.testing.assert_allclose(grad(lambda a: np.sum(a @ np.asarray(np.asmatrix(A))))(A), np.ones((2, 2)) @ A.T)
+
+
+def test_dicts_that_functions_of_libraries_change_stay_themselves() -> None:
+    """Once a subclass was seen, arguments of lifted code are looked through; SciPy's distributions change a dict in place."""
+    f = jit(lambda x: x * 2.0)
+    for _ in range(3):
+        f(X.view(Vector))
+    points = np.array([0.1, 0.2])
+    assert grad(lambda s: np.sum(scipy.stats.Uniform(a=0.0, b=s).logpdf(points)))(1.5) == pytest.approx(-2 / 1.5)

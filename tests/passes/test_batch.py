@@ -14,6 +14,7 @@ from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.passes.example_loops import batch
 from funcad.passes.pipeline import optimize
+from funcad.show.pretty import shown_as
 from tests.agreement import assert_agree
 
 SIZE = 101
@@ -94,7 +95,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         return "numpy"
     pytest.importorskip("llvmlite")
     if request.param == "kernels":
-        monkeypatch.setattr("funcad.backends.native.program.WORK", -1.0)
+        monkeypatch.setattr("funcad.backends.native.program_cost.ProgramCost.for_groups", True)
     return "native"
 
 
@@ -219,7 +220,7 @@ def test_bodies_of_loops(engine: str) -> None:
 
     x = numbers((SIZE, 4))
     jaxpr, values = traced(funcad.vmap(orbit), x)
-    (loop,) = [e for e in batch(jaxpr).equations if e.primitive.name == "scan"]
+    (loop,) = [e for e in batch(jaxpr).equations if shown_as(e) == "scan"]
     assert groups(loop.params["loop"].body)
     check(jaxpr, values, engine)
 

@@ -27,6 +27,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, pad, reshape, rev, slice_p, transpose
 from funcad.primitives.transcendental import log, sin
+from funcad.show.pretty import shown_as
 from funcad.tree.same import same_key
 from tests.agreement import same_bits
 
@@ -45,7 +46,7 @@ def traced(f: Callable[..., Any], *args: Any) -> Jaxpr:
 
 
 def names(jaxpr: Jaxpr) -> Counter:
-    return Counter(e.primitive.name for e in jaxpr.equations)
+    return Counter(map(shown_as, jaxpr.equations))
 
 
 def only(jaxpr: Jaxpr, name: str) -> Equation:

@@ -17,6 +17,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.passes.hoist import hoist
 from funcad.passes.redundancy import dce
 from funcad.passes.subprograms import with_subprograms
+from funcad.show.pretty import shown_as
 from tests.agreement import assert_agree, same_bits
 
 rng = np.random.default_rng(0)
@@ -42,11 +43,11 @@ def hoisted(f: Any, *args: Any, exact: bool = False) -> Jaxpr:
 
 
 def loops(jaxpr: Jaxpr) -> list[Equation]:
-    return [e for e in jaxpr.equations if e.primitive.name == "scan"]
+    return [e for e in jaxpr.equations if shown_as(e) == "scan"]
 
 
 def names(jaxpr: Jaxpr) -> Counter:
-    return Counter([e.primitive.name for e in jaxpr.equations])
+    return Counter(map(shown_as, jaxpr.equations))
 
 
 def body(jaxpr: Jaxpr) -> Counter:
@@ -278,7 +279,7 @@ def test_nested_loops() -> None:
     def deep(jaxpr: Jaxpr) -> Jaxpr:
         equations = []
         for e in jaxpr.equations:
-            if e.primitive.name == "scan":
+            if shown_as(e) == "scan":
                 e = with_subprograms(e, lambda body: dce(deep(body)))
             equations.append(e)
         return hoist(Jaxpr(jaxpr.inputs, tuple(equations), jaxpr.outputs))

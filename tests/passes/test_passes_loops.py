@@ -17,6 +17,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.passes.algebra import fold
 from funcad.passes.pipeline import optimize
 from funcad.passes.redundancy import cse, dce, forward, inline
+from funcad.show.pretty import shown_as
 from tests.agreement import same_bits
 
 X = np.array([1.5, -0.25, 0.75])
@@ -38,12 +39,12 @@ def checked(f: Callable[[Jaxpr], Jaxpr], jaxpr: Jaxpr, values: list[Any]) -> Jax
 
 
 def only(jaxpr: Jaxpr, name: str) -> Equation:
-    (found,) = [e for e in jaxpr.equations if e.primitive.name == name]
+    (found,) = [e for e in jaxpr.equations if shown_as(e) == name]
     return found
 
 
 def names(jaxpr: Jaxpr) -> Counter:
-    return Counter(e.primitive.name for e in jaxpr.equations)
+    return Counter(map(shown_as, jaxpr.equations))
 
 
 def everywhere(jaxpr: Jaxpr) -> Counter:
@@ -93,7 +94,7 @@ def test_residuals_that_the_backward_loop_does_not_read_disappear_from_the_forwa
 
     jaxpr, values = program(lambda x, w: grad(loss, argnums=1)(x, w), X, 0.7)
     found = checked(lambda j: dce(cse(fold(dce(inline(j))))), jaxpr, values)
-    forward_loop, backward_loop = [e for e in found.equations if e.primitive.name == "scan"]
+    forward_loop, backward_loop = [e for e in found.equations if shown_as(e) == "scan"]
     assert "exp" not in everywhere(found) and "exp" in everywhere(jaxpr)
     assert "cos" not in everywhere(found)  # x is not differentiated
     stacked = forward_loop.outputs[forward_loop.params["loop"].n_carry :]
@@ -264,7 +265,7 @@ def test_sums_leave_the_backward_loop_as_one_product():
     check_jaxpr(found)
     values = [*closed.consts, w, x]
     np.testing.assert_allclose(Program(found).run(list(values))[0], Program(closed.jaxpr).run(values)[0], rtol=1e-12)
-    bodies = [e.params["loop"].body for e in found.equations if e.primitive.name == "scan"]
+    bodies = [e.params["loop"].body for e in found.equations if shown_as(e) == "scan"]
     assert len(bodies) == 2 and names(found)["dot_general"] == 1 and names(bodies[1])["dot_general"] == 1
 
 
@@ -272,5 +273,5 @@ def test_the_same_body_is_optimized_once():
     body = jit(lambda c, v: (np.sin(c * 1.0) + v, c))
     step = lambda c, v: body(c, v)
     jaxpr, values = program(lambda x: scan(step, scan(step, 0.5, x)[0], x)[0], X)
-    bodies = [e.params["loop"].body for e in checked(optimize, jaxpr, values).equations if e.primitive.name == "scan"]
+    bodies = [e.params["loop"].body for e in checked(optimize, jaxpr, values).equations if shown_as(e) == "scan"]
     assert len(bodies) == 2 and all("is_optimized" in b.memo for b in bodies)

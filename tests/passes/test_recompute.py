@@ -11,6 +11,7 @@ from funcad.backends.interpreter import Program
 from funcad.passes import hoist as recompute_pass
 from funcad.passes.hoist import recompute
 from funcad.passes.pipeline import PIPELINE, optimize
+from funcad.show.pretty import shown_as
 from tests.agreement import same_bits
 
 N = 2000
@@ -29,7 +30,7 @@ def kept(jaxpr):
     """Bytes that scans collect."""
     found = 0
     for e in jaxpr.equations:
-        if e.primitive.name == "scan":
+        if shown_as(e) == "scan":
             found += sum([v.aval.size * v.aval.dtype.itemsize for v in e.outputs[e.params["loop"].n_carry :]])
     return found
 

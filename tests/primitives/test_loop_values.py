@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import funcad as fc
-from funcad.control.loop_rules import scan_p
+from funcad.control.loop_rules import loop_p
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.ir.trace import trace_function
@@ -97,7 +97,7 @@ def test_what_a_loop_over_stacks_hands_through_is_the_operand_behind_its_count()
     body, _ = trace_function(lambda c, x: [c], [vector, item], name="test")
 
     def program(x, n, items):
-        return [*scan_p(add(n, 1), x, items, loop=Loop(body, 0, 1)), *scan_p(n, add(x, x), items, loop=Loop(body, 0, 1))]
+        return [*loop_p(add(n, 1), x, items, loop=Loop(body, 0, 1)), *loop_p(n, add(x, x), items, loop=Loop(body, 0, 1))]
 
     jaxpr, _ = trace_function(program, [vector, Aval((), np.dtype(int)), StackAval(item)], name="test")
     outs = Jaxpr(jaxpr.inputs, jaxpr.equations, jaxpr.inputs[:1] * 2)

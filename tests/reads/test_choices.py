@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 import warnings
 
 import numpy as np
@@ -263,3 +265,45 @@ def test_locals_and_globals_are_as_python_has_them():
     for x in 3 * (1.0, -1.0):
         assert j(x, 3.0) == f(x, 3.0)[0]
     assert f(1.0, 2.0)[1] == ["x", "y"]
+
+
+def module_of(text, name, folder, monkeypatch):
+    (folder / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    return importlib.import_module(name)
+
+
+@pytest.mark.parametrize("terms", [2, 8])
+def test_sides_may_be_long(terms, tmp_path, monkeypatch):
+    one, other = ["".join([f" {sign} 0.{i + 1} * x[{i}]" for i in range(terms)]) for sign in "+-"]
+    choice = f"s * 0.9{one} if s < x[i] else s * 0.5{other}"
+    text = f"def f(x):\n    s = x[0]\n    for i in range(12):\n        s = {choice}\n    return s\n"
+    f = module_of(text, f"sides_{terms}", tmp_path, monkeypatch).f
+    for g in (f, fc.grad(f)):
+        j = fc.jit(g)
+        for k in range(5):
+            np.testing.assert_allclose(j(normal(k, 12)), g(normal(k, 12)), rtol=1e-12)
+        assert one_program(j)
+
+
+def test_a_chain_of_elif_is_written_in_linear_time(tmp_path, monkeypatch):
+    def chain(n):
+        ways = "".join([f"    elif x < {k + 1}:\n        y = {k}.0 * x + 1.5\n" for k in range(n)])
+        text = f"def f(x):\n    if x < 0:\n        y = 0.0 * x\n{ways}    else:\n        y = x\n    return y\n"
+        return module_of(text, f"chain_{n}", tmp_path, monkeypatch).f
+
+    def spent(n):
+        f, found = chain(n), []
+        j = fc.jit(f)
+        sys.setprofile(lambda frame, event, arg: found.append(1) if event == "call" else None)
+        try:
+            j(0.5), j(n - 0.5)
+        finally:
+            sys.setprofile(None)
+        for k in range(12):
+            assert j(x := k * 7 % n + 0.5) == f(x)
+        return len(found)
+
+    spent(9)  # what is loaded once
+    short, long = spent(30), spent(60)
+    assert long <= 2.4 * short

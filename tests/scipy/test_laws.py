@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 import scipy.special as sp
 
 import funcad as fc
 
+OLD = np.lib.NumpyVersion(scipy.__version__) < "1.17.0"
 POINTS = [np.nan, -1.5, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0, 2.5, 3.0, np.inf, -np.inf]
 LAWS = {
     "pdtr": 2, "pdtrc": 2, "chdtr": 2, "chdtrc": 2, "chdtri": 2, "gdtr": 3, "gdtrc": 3, "fdtr": 3, "fdtrc": 3, "bdtr": 3,
@@ -24,6 +26,8 @@ def test_special_points(name: str):
     args = np.array(list(itertools.product(POINTS, repeat=LAWS[name]))).T
     if name[0] == "f":
         args = args[:, np.isfinite(args[0] * args[1]) | np.isfinite(args[2])]  # infinity over infinity
+        if OLD:  # of one infinity it gave NaN, or a number where the limit is another
+            args = args[:, ~np.isinf(args).any(axis=0)]
     expected = getattr(sp, name)(*args)
     found = fc.jit(lambda *args: getattr(sp, name)(*args))(*args)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)

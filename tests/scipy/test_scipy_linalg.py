@@ -92,7 +92,7 @@ def test_schur_with_complex_pairs():
     "call",
     [
         lambda a: linalg.eigh(a, subset_by_value=[0, 1]),
-        lambda a: linalg.eigh(a, driver="ev"),
+        lambda a: linalg.eigh(a, a, driver="gv"),
         lambda a: linalg.eig(a, a),
         lambda a: linalg.eig(a, left=True),
         lambda a: linalg.qr(a, pivoting=True),

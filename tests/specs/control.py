@@ -33,7 +33,7 @@ def push(x, n=2):
 
     step, captured = trace_function(body, [Aval(aval_of(x).shape, aval_of(x).dtype), INTEGER], name="test")
     test, _ = trace_function(lambda i: [lt(i, n)], [INTEGER], name="test")
-    count, _, items = loops.while_p(*captured, x, np.int64(0), loop=Loop(step, len(captured) + 1, 1, cond=test))
+    count, _, items = loops.loop_p(*captured, x, np.int64(0), loop=Loop(step, len(captured) + 1, 1, cond=test))
     return items, count
 
 
@@ -46,7 +46,7 @@ def total(items, count):
     element = aval_of(items).element
     body, captured = trace_function(lambda c, s: [add(c, sin(s))], [element, element], name="test")
     zero = np.zeros(element.shape, element.dtype)[()]
-    return loops.scan_p(count, *captured, zero, items, loop=Loop(body, len(captured), 1))[0]
+    return loops.loop_p(count, *captured, zero, items, loop=Loop(body, len(captured), 1))[0]
 
 
 def added(x, y):
@@ -110,8 +110,8 @@ def square_root(a):
 MASK = np.array([True, False])
 
 SPECS = [
-    spec(loops.scan_p, scanned, [some((2,), (3, 2)), some((), (4,)), some((2,), (0, 2))]),
-    spec(loops.while_p, looped, [some((2,)), some(()), some((0,))]),
+    spec(loops.loop_p, scanned, [some((2,), (3, 2)), some((), (4,)), some((2,), (0, 2))]),
+    spec(loops.loop_p, looped, [some((2,)), some(()), some((0,))]),
     spec(conditional.cond_p, chosen, [(np.array(k), np.array([0.3, 0.8])) for k in (0, 1, 2)]),
     spec(solve.linear_solve_p, diagonal, [lambda rng: (rng.uniform(1, 2, 2), rng.normal(size=2))],
          reference=lambda a, b: b / a),

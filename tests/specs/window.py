@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from funcad.primitives import convolution as w
@@ -82,6 +84,11 @@ SPECS = [
     spec(
         python_numbers.round_p, python_numbers.round_p, [(np.array([0.15, -1.25, 2.675]),), (np.float64(0.35),)],
         params={"digits": 1}, order=0, reference=np.vectorize(lambda v: round(float(v), 1)),
+    ),
+    spec(
+        python_numbers.fsum_p, python_numbers.fsum_p,
+        [(np.array([0.75, 1.5, -2.5, 0.25]),), (np.array([[0.5, 2.0], [-1.0, 3.0]]),)],
+        reference=lambda x: np.array([math.fsum(row) for row in x.reshape(-1, x.shape[-1])]).reshape(x.shape[:-1]),
     ),
     spec(fused.optimization_barrier, fused.optimization_barrier, [(np.array([0.5, -1.0]), np.array([[2.0], [3.0]]))]),
 ]

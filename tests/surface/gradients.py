@@ -22,10 +22,12 @@ __all__ = ["GRADIENTS"]
 # Of one number the library gives something (a 1 x 1 matrix, an array without axes); ours refuse it where it is traced.
 FOR_ARRAYS = {
     *[f"scipy.ndimage.{n}" for n in "correlate convolve laplace median_filter maximum_filter minimum_filter".split()],
-    *[f"scipy.linalg.{n}" for n in "solve lu_factor solve_circulant toeplitz circulant fiedler expm sqrtm".split()],
+    *["scipy.ndimage.rank_filter", "scipy.ndimage.percentile_filter", "scipy.linalg.qr_multiply"],
+    *[f"scipy.linalg.{n}" for n in "solve lu_factor solve_circulant fiedler expm sqrtm".split()],
     *["scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov", "scipy.linalg.cholesky_banded"],
     "scipy.optimize.lsq_linear",
     *["scipy.ndimage.gaussian_gradient_magnitude", "scipy.ndimage.gaussian_laplace", "scipy.signal.medfilt", "scipy.stats.sem"],
+    *(["numpy.linalg.tensorsolve"] if np.lib.NumpyVersion(np.__version__) < "2.4.0" else []),  # stores into a number's shape
     "scipy.optimize.leastsq",  # its tolerance is no base for differences of one residual
 }
 

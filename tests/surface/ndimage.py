@@ -15,6 +15,8 @@ GPU = {"cupy": "orders from 2 on need SciPy's spline filter"}
 
 CASES = [
     case("scipy.ndimage.label", X),
+    case("scipy.ndimage.rank_filter", X, 2, kwargs=dict(size=3)),
+    case("scipy.ndimage.percentile_filter", X, 30, kwargs=dict(size=3)),
     *[
         case(
             "scipy.ndimage.map_coordinates",

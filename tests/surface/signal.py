@@ -92,5 +92,6 @@ for c in CASES:
     c.agreement = 1e-12  # SciPy computes in another order, and by FFT where funcad convolves directly
 CASES += [
     case("scipy.signal.medfilt", np.random.default_rng(22).normal(size=11), kwargs={"kernel_size": 3}),
+    case("scipy.signal.upfirdn", np.array([1.0, 0.5, 0.2]), np.random.default_rng(24).normal(size=(2, 7)), 3, 2),
     case("scipy.signal.medfilt2d", np.random.default_rng(23).normal(size=(5, 6))),
 ]

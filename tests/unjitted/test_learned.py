@@ -53,6 +53,19 @@ def arrays_of_one_derivative(x: Any) -> Any:
     return np.sum(x * y) + np.sum(y * np.sin(x)) + np.sum(np.maximum(x, y)) + np.sum(np.maximum(y, x * x)) + np.sum(x / y)
 
 
+@case(np.arange(1.0, 31.0).reshape(5, 6), np.array([0.5, -0.7, 0.2]))
+def places(x: Any, y: Any) -> Any:
+    x = x * 1.0
+    for i in range(1, 5):
+        for j in range(1, 5):
+            x[i, j] += x[i - 1, j] * x[i, j - 1]
+            x[i, j] /= 9.0
+        x[i, 1:4] = x[i - 1, 2:5] * y
+        x[1:4, i] *= x[i, ::2] + x[i, 4:1:-1]
+        x[i, None, 0:5:2] = y
+    return np.sum(x * x)
+
+
 @case(np.array([0.3, -0.4, 0.5]), np.array([1.0, 2.0, 3.0]))
 def arrays(x: Any, y: Any) -> Any:
     for i in range(5):

@@ -135,7 +135,7 @@ def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, t
     """The pull that rows of these operands have, and what they keep."""
     first = {n: i for i, n in reversed(list(enumerate([n for n in dict.fromkeys(traced) if n is not None])))}
     rows = [None if n is None else first[n] for n in traced]
-    pull = kinds._ahead((primitive, operands, rows, [out], params, None), wide)
+    pull = kinds._ahead(kinds._use(primitive, operands, rows, [out], params, None, None), wide)
     if pull is None:
         return None, []
     everything = [*operands, out]

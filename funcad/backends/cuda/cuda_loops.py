@@ -22,13 +22,15 @@ import numpy as np
 
 from funcad.backends.cuda.cuda_text import BLOCKS, combined, identity
 from funcad.backends.cuda.elements import PRELUDE, THREADS, Elements, ElementValue, c_type, literal
-from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
+from funcad.backends.memory import carries_of
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides, seen
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.subprograms import with_subprograms
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
-from funcad.primitives.loop import LOOPS
+from funcad.primitives.loop import LOOPS, Loop
 from funcad.primitives.random_bits import MANTISSA, PARITY, ROTATIONS, draw_p, polynomials
+from funcad.show.pretty import shown_as
 
 # -- random numbers as CUDA C++: a draw is one kernel, a thread hashes the numbers of its elements
 #
@@ -140,7 +142,6 @@ class Draw:
 
 SHARED = 40 * 1024  # bytes of all values of a turn: a block has 48 KiB without asking, and sums need some
 WORK = 1 << 20  # multiplications a turn: what a block does while the device starts two or three kernels
-_VIEWS = frozenset(["reshape", "transpose", "broadcast_in_dim", "basic_index", "slice", "rev"])
 
 
 class _KernelView(NamedTuple):
@@ -157,44 +158,6 @@ class _KernelView(NamedTuple):
     def whole(self) -> bool:
         """Element i is where thread i wrote it."""
         return not self.offset and self.strides == contiguous_strides(self.shape)
-
-
-def _indexed(view: _KernelView, index: Sequence[Any]) -> _KernelView:
-    """A part by a canonical basic index: numbers, (start, size, step) of slices, None for new axes."""
-    shape, strides, offset, of_axes = [], [], view.offset, iter(view.strides)
-    for place in index:
-        stride = 0 if place is None else next(of_axes)
-        start, size, step = (0, 1, 0) if place is None else place if isinstance(place, tuple) else (place, 0, 0)
-        offset += start * stride
-        if size or isinstance(place, tuple):
-            shape.append(size)
-            strides.append(step * stride)
-    return view._replace(shape=tuple(shape), strides=tuple(strides), offset=offset)
-
-
-def _seen(equation: Equation, view: _KernelView) -> _KernelView | None:
-    """What a view of a value is; None: it takes a copy."""
-    params, shape = equation.params, equation.outputs[0].aval.shape
-    match equation.primitive.name:
-        case "reshape":
-            if not view.whole and view.strides != contiguous_strides(view.shape):
-                return None
-            return view._replace(shape=shape, strides=contiguous_strides(shape))
-        case "transpose":
-            return view._replace(shape=shape, strides=tuple([view.strides[i] for i in params["perm"]]))
-        case "broadcast_in_dim":
-            strides = [0] * len(shape)
-            for axis, n, stride in zip(params["axes"], view.shape, view.strides):
-                strides[axis] = stride if n == shape[axis] else 0
-            return view._replace(shape=shape, strides=tuple(strides))
-        case "basic_index":
-            return _indexed(view, params["index"])
-        case "slice":
-            steps = params["strides"] or (1,) * len(shape)
-            return _indexed(view, list(zip(params["start"], shape, steps)))
-        case "rev":
-            return _indexed(view, [(n - 1, n, -1) if k in params["axes"] else (0, n, 1) for k, n in enumerate(shape)])
-    return None
 
 
 class _Turn:
@@ -275,13 +238,9 @@ class _Turn:
 
     def value(self, equation: Equation, given: Sequence[Any]) -> Any:
         aval, primitive = equation.outputs[0].aval, equation.primitive
-        if primitive.name in _VIEWS and type(given[0]) is _KernelView:
-            found = _seen(equation, given[0])
-            if found is None and primitive.name == "reshape":
-                found = _seen(equation, self.copied(given[0]))
-            if found is None:
-                raise Unsupported(f"{primitive.name} in the body of a loop")
-            return found
+        if primitive.free and type(given[0]) is _KernelView:
+            look = lambda a: primitive.impl(np, a, **equation.params)
+            return seen(given[0], look) or seen(self.copied(given[0]), look)
         if primitive.name == "broadcast_in_dim":
             return self.elementwise(aval, [], lambda elements, lanes: given[0])
         if primitive.emit is not None:
@@ -388,14 +347,17 @@ def _given(atom: Any, names: dict[Any, str]) -> Any:
     return _KernelView(names[atom], atom.aval.dtype, shape, contiguous_strides(shape), local=False)
 
 
-def _carried(turn: _Turn, start: Sequence[Any], avals: Sequence[Any]) -> list[_KernelView]:
-    """Arrays for the carry, with what it begins with."""
+def _carried(turn: _Turn, start: Sequence[Any], loop: Loop) -> list[_KernelView]:
+    """Arrays for the carry, with what it begins with; what no turn changes stays where it lies."""
     carry = []
-    for given, aval in zip(start, avals):
-        if given.dtype != aval.dtype:
+    for kind, given, v in zip(carries_of(loop), start, loop.carried(loop.body.inputs)):
+        if given.dtype != v.aval.dtype:
             raise Unsupported("a carry whose dtype changes")
-        place = turn.array(aval.dtype, aval.shape)
-        turn.store(given, lambda i, place=place: f"{place.base}[{i}]", aval.shape)
+        if kind == "same" and type(given) is _KernelView:
+            carry.append(given)
+            continue
+        place = turn.array(given.dtype, v.aval.shape)
+        turn.store(given, lambda i, place=place: f"{place.base}[{i}]", place.shape)
         carry.append(place)
     turn.barrier()
     return carry
@@ -416,48 +378,40 @@ def _written_over(turn: _Turn, carry: Sequence[_KernelView], new: Sequence[Any])
 
 def loop_text(equation: Equation, inputs: Sequence[Any]) -> str:
     """The module of a loop; the arguments of `kernel` are the arrays of `inputs`, then those of the results."""
-    loop, turn = equation.params["loop"], _Turn()
+    turn = _Turn()
+    loop: Loop = equation.params["loop"]
     names = {v: f"in{k}" for k, v in enumerate(inputs)}
     given = [_given(a, names) for a in equation.inputs]
-    ends: list[str]
-    if equation.primitive.name == "while_loop":
-        cond_consts, consts, start, _ = loop.parts(given)
-        if loop.n_ys:
-            raise Unsupported("a while loop that keeps its turns")
-        carry = _carried(turn, start, [v.aval for v in loop.body.inputs[loop.n_consts :]])
-        begin, turn.lines = turn.lines, []
-        (holds,) = turn.program(loop.cond, [*cond_consts, *carry])
+    if loop.length is None and (loop.cond is None or loop.n_ys):
+        raise Unsupported("a loop over stacks" if loop.cond is None else "a while loop that keeps its turns")
+    tested, consts, start, xs = loop.parts(given)
+    carry = _carried(turn, start, loop)
+    begin, turn.lines = turn.lines, []
+    at = f"{loop.length - 1} - turn" if loop.reverse else "turn"
+    head, ends = [f"for (long long turn = 0; turn < {loop.length}; turn++) {{", f"  const long long at = {at};"], []
+    if loop.cond is not None:
+        (holds,) = turn.program(loop.cond, [*tested, *carry])
         if type(holds) is not _KernelView:
             raise Unsupported("a while loop whose condition is a number")
         turn.barrier()
         turn.lines.append(f"if (!{holds.base}[{holds.offset}]) break;")
-        _written_over(turn, carry, turn.program(loop.body, [*consts, *carry]))
         begin.append("long long turn = 0;")
-        head, ends, first = ["for (;; turn++) {"], ["if (threadIdx.x == 0) out0[0] = turn;"], 1
-    else:
-        if loop.length is None:
-            raise Unsupported("a loop over stacks")
-        consts, start, xs = loop.split(given)
-        carry = _carried(turn, start, [v.aval for v in loop.body.inputs[loop.n_consts : loop.n_consts + loop.n_carry]])
-        begin, turn.lines = turn.lines, []
-        rows = []
-        for k, x in enumerate(xs):
-            if type(x) is not _KernelView:
-                raise Unsupported("xs that are a number")
-            turn.lines.append(f"const {c_type(x.dtype)}* const row{k} = {x.base} + at * {prod(x.shape[1:])};")
-            rows.append(_KernelView(f"row{k}", x.dtype, x.shape[1:], contiguous_strides(x.shape[1:]), local=False))
-        results = turn.program(loop.body, [*consts, *carry, *rows])
-        for k, value in enumerate(results[loop.n_carry :], loop.n_carry):
-            aval = loop.body.outputs[k].aval
-            if value.dtype != equation.outputs[k].aval.dtype:
-                raise Unsupported("ys whose dtype changes")
-            size = prod(aval.shape)
-            turn.store(value, lambda i, k=k, size=size: f"out{k}[at * {size} + {i}]", aval.shape)
-        _written_over(turn, carry, results[: loop.n_carry])
-        at = f"{loop.length - 1} - turn" if loop.reverse else "turn"
-        head = [f"for (long long turn = 0; turn < {loop.length}; turn++) {{", f"  const long long at = {at};"]
-        ends, first = [], 0
-    for k, place in enumerate(carry, first):
+        head, ends = ["for (;; turn++) {"], ["if (threadIdx.x == 0) out0[0] = turn;"]
+    rows = []
+    for k, x in enumerate(xs):
+        if type(x) is not _KernelView:
+            raise Unsupported("xs that are a number")
+        turn.lines.append(f"const {c_type(x.dtype)}* const row{k} = {x.base} + at * {prod(x.shape[1:])};")
+        rows.append(_KernelView(f"row{k}", x.dtype, x.shape[1:], contiguous_strides(x.shape[1:]), local=False))
+    results = turn.program(loop.body, [*consts, *carry, *rows])
+    for k, value in enumerate(results[loop.n_carry :], loop.n_carry):
+        aval = loop.body.outputs[k].aval
+        if value.dtype != equation.outputs[k].aval.dtype:
+            raise Unsupported("ys whose dtype changes")
+        size = prod(aval.shape)
+        turn.store(value, lambda i, k=k, size=size: f"out{k}[at * {size} + {i}]", aval.shape)
+    _written_over(turn, carry, results[: loop.n_carry])
+    for k, place in enumerate(carry, loop.first):
         ends.append(f"for (int i = threadIdx.x; i < {prod(place.shape)}; i += FC_THREADS) out{k}[i] = {place.base}[i];")
     arguments = [f"const {c_type(v.aval.dtype)}* __restrict__ {names[v]}" for v in inputs]
     arguments += [f"{c_type(v.aval.dtype)}* __restrict__ out{k}" for k, v in enumerate(equation.outputs)]
@@ -517,7 +471,7 @@ def _grouped(equation: Equation, note: Callable[[str], None]) -> Equation:
         try:
             loop_text(equation, inputs)
         except Unsupported as reason:
-            note(f"{equation.primitive.name} at {equation.source}: {reason}")
+            note(f"{shown_as(equation)} at {equation.source}: {reason}")
         else:
             length = equation.params["loop"].length
             return _alone(equation, inputs, "loop", () if length is None else (length,))

@@ -28,6 +28,7 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.passes.example_loops import batch
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import pipeline_end
+from funcad.show.pretty import shown_as
 
 WRITERS = (c_rules, c_places, c_matrices)  # loaded, so that their rules are known
 ABI = 1  # what the header and the functions' parameters look like
@@ -160,7 +161,7 @@ def write_function(given: Exported, constants: str) -> tuple[Written, CProgram]:
         return _function(p, given, constants), p
     except Unsupported as error:
         equation = next((e for e in reversed(p.equations) if e.source is not None), None)
-        what = f": {p.equations[-1].primitive.name}" if p.equations else ""
+        what = f": {shown_as(p.equations[-1])}" if p.equations else ""
         where = f" at {equation.source.short()}" if equation is not None and equation.source is not None else ""
         raise NotImplementedError(
             f"export_c of {given.symbol}{what}{where}: {error}.\n"

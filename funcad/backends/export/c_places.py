@@ -14,9 +14,9 @@ import numpy as np
 
 from funcad.backends.export.c_elements import CValue, c_type, lane_type
 from funcad.backends.export.c_program import INDEX, RULES, CArray, CProgram, rule
-from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides, seen
 from funcad.ir.jaxpr import Equation
-from funcad.primitives.basic_indexing import _common_index, python_index
+from funcad.primitives.basic_indexing import common_index, python_index
 
 _INT64 = np.dtype(np.int64)
 
@@ -41,7 +41,7 @@ def _update(p: CProgram, equation: Equation, values: list, *, index: tuple) -> l
         x, u = values
         return [u if equation.primitive.name == "basic_update" else p.e.add(x, u)]
     target = _over(p, equation, values[0])
-    _write(p, p.seen(target, lambda a: a[python_index(index)]), values[1], equation.primitive.name == "basic_add")
+    _write(p, seen(target, lambda a: a[python_index(index)]), values[1], equation.primitive.name == "basic_add")
     return [target]
 
 
@@ -55,11 +55,11 @@ def _place_sum(p: CProgram, equation: Equation, values: list, *, indices: tuple,
     (v,) = equation.outputs
     target = p.new(v)
     p.fill(target, 0)
-    common = _common_index(indices, shape) if v.aval.dtype.kind in "fc" else None
+    common = common_index(indices, shape) if v.aval.dtype.kind in "fc" else None
     if common is not None:
-        p.fill(p.seen(target, lambda a: a[common]), complex(-0.0, -0.0) if v.aval.dtype.kind == "c" else -0.0)
+        p.fill(seen(target, lambda a: a[common]), complex(-0.0, -0.0) if v.aval.dtype.kind == "c" else -0.0)
     for x, index in zip(values, indices):
-        _write(p, p.seen(target, lambda a, index=index: a[python_index(index)]), x, True)
+        _write(p, seen(target, lambda a, index=index: a[python_index(index)]), x, True)
     return [target]
 
 

@@ -29,7 +29,7 @@ from funcad.backends.export.c_helpers import HELPERS
 from funcad.backends.export.c_nest import CMemory, CNest
 from funcad.backends.export.c_shapes import boxes_of, collapsed, line_of, operand_of
 from funcad.backends.loops.nest import ONES, VECTORS, Fold, For, Into, Let, Put, Total, loaded, nested, strided
-from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides, seen
 from funcad.backends.plans.element_writer import identity_of
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
@@ -542,13 +542,6 @@ class CProgram:
         self.copy(x, target)
         return target
 
-    def seen(self, x: CArray, look: Callable[[np.ndarray], Any]) -> CArray:
-        """What a view of x is, whose elements lie in a line along each axis."""
-        where = np.asarray(look(x.places))
-        line = line_of(where)
-        assert line is not None
-        return x._replace(shape=where.shape, offset=line[0], strides=line[1])
-
     def total(self, kind: str, dtype: np.dtype) -> CValue:
         """A variable for a fold, with what changes nothing."""
         name = self.fresh("t")
@@ -603,6 +596,8 @@ class CProgram:
         """By the implementation itself, on the numbers of places: 0 is a zero."""
         (v,) = equation.outputs
         arrays = [self.as_array(x) for x in values]
+        if equation.primitive.free:
+            return self.viewed(v, seen(arrays[0], lambda a: equation.primitive.impl(np, a, **equation.params)))
         numbers, starts = [], [_GAP]
         for i, x in enumerate(arrays):
             places = x.places
@@ -644,6 +639,16 @@ class CProgram:
                 to, source = [self.index_table(t) for t in (into[chosen], flat[chosen] - 1 - starts[k])]
                 with self.loops([len(chosen)]) as names:
                     self.line(f"{target.base}[{to.at(names)}] = {x.base}[{source.at(names)}];")
+        return target
+
+    def viewed(self, v: Var, x: CArray) -> Any:
+        """A result that is part of an operand: copied where it is wanted elsewhere."""
+        if not x.shape:
+            return self.e.load(x.dtype, x.at(()))
+        if v not in self.wanted:
+            return self.hold(x)
+        target = self.new(v)
+        self.copy(x, target)
         return target
 
     def text(self, inputs: Sequence[str], prefix: str) -> tuple[list[str], int]:

@@ -13,54 +13,46 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.export.c_elements import CValue, c_type, lane_type
-from funcad.backends.export.c_program import NUMBER, RULES, CArray, CProgram, rule
+from funcad.backends.export.c_program import NUMBER, RULES, SMALL, CArray, CProgram, rule
 from funcad.backends.export.c_shapes import collapsed
 from funcad.backends.loops.batch_loops import batch_loops
 from funcad.backends.loops.element_loops import element_loops
 from funcad.backends.loops.row_loops import row_loops
-from funcad.backends.plans.element_plan import Unsupported, analyse, contiguous_strides
+from funcad.backends.memory import carries_of
+from funcad.backends.plans.element_plan import Unsupported, analyse, contiguous_strides, seen
 from funcad.backends.plans.element_writer import part_of
 from funcad.backends.plans.row_plan import RowPlan
-from funcad.ir.jaxpr import Equation, Jaxpr
+from funcad.ir.jaxpr import Equation, Jaxpr, split
 from funcad.passes.example_loops import layouts
 from funcad.passes.fuse import fuse
 from funcad.primitives.convolution import dilated
+from funcad.primitives.loop import LOOPS, Loop
 
 _INT32 = np.dtype(np.int32)
 
 
-@rule("stop_gradient", "optimization_barrier", "name", "device_put", "broadcast_in_dim")
+@rule("stop_gradient", "optimization_barrier", "name", "device_put")
 def _same(p: CProgram, equation: Equation, values: list, **params: Any) -> list:
-    if equation.primitive.name == "broadcast_in_dim":
-        (v,) = equation.outputs
-        x, strides = p.as_array(values[0]), [0] * len(v.aval.shape)
-        for axis, n, s in zip(params["axes"], x.shape, x.strides):
-            strides[axis] = s if n == v.aval.shape[axis] else 0
-        if not v.aval.shape:
-            return [values[0]]
-        found = x._replace(shape=v.aval.shape, strides=tuple(strides))
-        if v not in p.wanted:
-            return [p.hold(found)]
-        target = p.new(v)
-        p.copy(found, target)
-        return [target]
     return [p.hold(x) for x in values]
+
+
+@rule("broadcast_in_dim")
+def _broadcast(p: CProgram, equation: Equation, values: list, **params: Any) -> list:
+    return [p.moved(equation, values)] if params["shape"] else values
 
 
 @rule("reshape")
 def _reshape(p: CProgram, equation: Equation, values: list, *, shape: tuple) -> list:
     (x,), (v,) = values, equation.outputs
-    if type(x) is not CArray:
-        found = p.as_array(x, shape)
-        return [found._replace(shape=shape, strides=contiguous_strides(shape)) if shape else x]
-    if not shape:
-        return [p.e.load(x.dtype, x.at(["0"] * len(x.shape)))]
-    if v in p.wanted:
+    if v in p.wanted and type(x) is CArray:
         target = p.new(v)
         p.copy(x, target._replace(shape=x.shape, strides=contiguous_strides(x.shape)))
         return [target]
-    x = p.contiguous(x)
-    return [x._replace(shape=shape, strides=contiguous_strides(shape))]
+    look = lambda a: a.reshape(shape)
+    found = seen(p.as_array(x), look)
+    if found is not None:
+        return [p.viewed(v, found) if shape or type(x) is CArray else x]
+    return [seen(p.contiguous(x), look)]
 
 
 # -- elements without a formula in atoms
@@ -307,87 +299,106 @@ def _assign(p: CProgram, place: Any, value: Any) -> None:
         p.line(f"{place.text} = {p.e.convert(value, place.dtype).text};")
 
 
-def _next(p: CProgram, carry: list[Any], new: list[Any]) -> None:
+def _next(p: CProgram, carry: list[Any], spares: list[Any], new: list[Any]) -> None:
     """The carry of the next turn: what looks at another one is copied first."""
     names = {c.owner if type(c) is CArray else c.text for c in carry}
     bases = {c.base for c in carry if type(c) is CArray}
-    moves, spares = [], []
-    for c, v in zip(carry, new):
+    moves, copies, changed = [], [], []
+    for c, other, v in zip(carry, spares, new):
         if v == c:
             continue
+        if other is not None:
+            p.copy(v, other)
+            changed.append((c, other))
+            continue
         if type(v) is CArray and (v.owner in names or v.base in bases):
-            spare = p.array(v.dtype, v.shape)
-            p.copy(v, spare)
-            spares.append(spare)
-            v = spare
+            copied = p.array(v.dtype, v.shape)
+            p.copy(v, copied)
+            copies.append(copied)
+            v = copied
         elif type(v) is CValue and v.text in names:
             v = p.e.put(v.dtype, v.text)
         moves.append((c, v))
     for c, v in moves:
         _assign(p, c, v)
-    for v in spares:
-        p.release(v)
-    for v in new:
+    for c, other in changed:
+        t = p.fresh("t")
+        p.line(f"{c_type(c.dtype)} *{t} = {c.base}; {c.base} = {other.base}; {other.base} = {t};")
+    for v in (*copies, *new):
         p.release(v)
 
 
-def _start(p: CProgram, equation: Equation, avals: Sequence[Any], starts: Sequence[Any], places: Sequence[Any]) -> list[Any]:
-    carry = variables(p, avals, places)
-    for c, start in zip(carry, starts):
-        _assign(p, c, start)
+def _start(p: CProgram, loop: Loop, starts: Sequence[Any], places: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The carry, and where the next one is computed, of what has two places; small arrays have one, for C's own registers."""
+    carry: list[Any] = []
+    spares: list[Any] = []
+    for kind, v, start, place in zip(carries_of(loop), loop.carried(loop.body.inputs), starts, places):
+        aval, other = v.aval, None
+        if kind == "same":
+            c = p.hold(start)
+        elif kind == "pair" and (n := prod(aval.shape)) * aval.dtype.itemsize > SMALL:
+            both = p.array(aval.dtype, (2, n))
+            names = [p.fresh("c"), p.fresh("c")]
+            p.line(f"{c_type(aval.dtype)} *{names[0]} = {both.base}, *{names[1]} = {both.base} + {n};")
+            strides = contiguous_strides(aval.shape)
+            c, other = [CArray(aval.dtype, name, aval.shape, strides, 0, both.owner) for name in names]
+        else:
+            (c,) = variables(p, [aval], [place])
+        if kind != "same":
+            _assign(p, c, start)
         if type(c) is CArray:
             p.pin(c)
-    return carry
+        carry.append(c)
+        spares.append(other)
+    return carry, spares
 
 
-def _turn(
-    p: CProgram, body: Jaxpr, n_consts: int, consts: Sequence[Any], carry: Sequence[Any], rest: Sequence[Any], targets: Any
-) -> Any:
-    owned = [False] * len(consts) + [type(c) is CArray and bool(c.owner) for c in carry] + [False] * len(rest)
-    for c in carry:
-        p.hold(c)
+def _turn(p: CProgram, loop: Loop, consts: Sequence[Any], carry: Sequence[Any], rest: Sequence[Any], targets: Any) -> Any:
     # the loop's own hold is given away while the body runs: what writes elements of the carry may do so in place
-    for c in carry:
-        if type(c) is CArray and c.owner:
-            p.holds[c.owner] -= 1
-    found = p.program(body, [*consts, *carry, *rest], targets, owned)
-    for c in carry:
-        if type(c) is CArray and c.owner:
-            p.holds[c.owner] += 1
+    lent = [type(c) is CArray and bool(c.owner) and kind != "same" for c, kind in zip(carry, carries_of(loop))]
+    owned = [*[False] * len(consts), *lent, *[False] * len(rest)]
+    found = p.program(loop.body, [*consts, *carry, *rest], targets, owned)
+    for c, is_lent in zip(carry, lent):
+        if is_lent:
+            p.hold(c)
     return found
 
 
-@rule("scan", "rolled")
-def _scan(p: CProgram, equation: Equation, values: list, *, loop: Any) -> list:
-    if loop.length is None:
+@rule(*LOOPS)
+def _loop(p: CProgram, equation: Equation, values: list, *, loop: Loop) -> list:
+    if loop.length is None and loop.cond is None:
         raise Unsupported("a loop whose length depends on values")
-    consts, starts, xs = loop.split(values)
-    body, n = loop.body, loop.n_carry
-    avals = [v.aval for v in equation.outputs]
-    carry = _start(p, equation, avals[:n], starts, equation.outputs[:n])
-    ys = [p.new(v) for v in equation.outputs[n:]]
-    if loop.length:
-        t = p.fresh("i")
-        head = (
-            f"int64_t {t} = {loop.length - 1}; {t} >= 0; {t}--"
-            if loop.reverse
-            else f"int64_t {t} = 0; {t} < {loop.length}; {t}++"
-        )
-        with p.block(f"for ({head})"):
+    if loop.n_ys and loop.cond is not None:
+        raise Unsupported("what a while loop keeps for its derivative, whose size depends on values")
+    tested, consts, starts, xs = loop.parts(values)
+    turns, carried, filled = split(equation.outputs, loop.first, loop.n_carry)
+    t = p.fresh("s" if turns else "i")
+    for v in turns:
+        p.line(f"{c_type(v.aval.dtype)} {t} = 0;")
+    carry, spares = _start(p, loop, starts, carried)
+    ys = [p.new(v) for v in filled]
+    ends = f"{t} = {loop.length}; {t}-- > 0;" if loop.reverse else f"{t} = 0; {t} < {loop.length}; {t}++"
+    if loop.length != 0:
+        with p.block("for (;;)" if turns else f"for (int64_t {ends})"):
+            if loop.cond is not None:
+                (test,) = p.program(loop.cond, [*tested, *carry])
+                p.line(f"if (!{test.text}) break;")
             rows = [_row(p, x, t) if x.shape[1:] else p.e.load(x.dtype, x.at([t])) for x in map(p.as_array, xs)]
             places = [_row(p, y, t, "") if y.shape[1:] else None for y in ys]
-            outs = _turn(p, body, loop.n_consts, consts, carry, rows, [*[None] * n, *places])
-            for y, place, out in zip(ys, places, outs[n:]):
+            outs = _turn(p, loop, consts, carry, rows, [*spares, *places])
+            for y, place, out in zip(ys, places, outs[loop.n_carry :]):
                 if place is not None:
                     p.copy(out, place)
                     p.release(out)
                 else:
                     p.line(f"{y.at([t])} = {p.e.convert(out, y.dtype).text};")
-            _next(p, carry, outs[:n])
+            _next(p, carry, spares, outs[: loop.n_carry])
+            if turns:
+                p.line(f"{t}++;")
     for c in carry:
         if type(c) is CArray:
             p.unpin(c)
-    return [*carry, *ys]
+    return [*[CValue(v.aval.dtype, t) for v in turns], *carry, *ys]
 
 
 def _row(p: CProgram, x: CArray, t: str, const: str = "const ") -> CArray:
@@ -395,27 +406,6 @@ def _row(p: CProgram, x: CArray, t: str, const: str = "const ") -> CArray:
     name = p.fresh("q")
     p.line(f"{const}{c_type(x.dtype)} *{name} = &{x.at([t])};")
     return x._replace(base=name, shape=x.shape[1:], strides=x.strides[1:], offset=0)
-
-
-@rule("while_loop")
-def _while(p: CProgram, equation: Equation, values: list, *, loop: Any) -> list:
-    if loop.n_ys:
-        raise Unsupported("what a while loop keeps for its derivative, whose size depends on values")
-    tested, consts, starts, _ = loop.parts(values)
-    count, *carried = equation.outputs
-    turns = p.fresh("s")
-    p.line(f"{c_type(count.aval.dtype)} {turns} = 0;")
-    carry = _start(p, equation, [v.aval for v in carried], starts, carried)
-    with p.block("for (;;)"):
-        (test,) = p.program(loop.cond, [*tested, *carry])
-        p.line(f"if (!{test.text}) break;")
-        outs = _turn(p, loop.body, loop.n_consts, consts, carry, [], [])
-        _next(p, carry, outs)
-        p.line(f"{turns}++;")
-    for c in carry:
-        if type(c) is CArray:
-            p.unpin(c)
-    return [CValue(count.aval.dtype, turns), *carry]
 
 
 @rule("cond")

@@ -192,7 +192,7 @@ def _lstsq(equation: Equation, values: list, *, rcond: float) -> Any:
 
 
 @rule("eigh")
-def _eigh(equation: Equation, values: list, *, lower: bool) -> Any:
+def _eigh(equation: Equation, values: list, *, lower: bool, by: tuple) -> Any:
     return jnp.linalg.eigh(values[0], "L" if lower else "U", symmetrize_input=False)
 
 

@@ -21,6 +21,7 @@ from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.ir.trace import trace_function
 from funcad.primitives.atoms import UFUNCS, formula_of
+from funcad.show.pretty import shown_as
 
 jax, jnp, lax = OnDemand("jax"), OnDemand("jax.numpy"), OnDemand("jax.lax")
 special = OnDemand("jax.scipy.special")
@@ -92,7 +93,7 @@ def computed(equation: Equation, values: list[Any]) -> list[Any]:
     except Unsupported as error:
         where = f" at {source.short()}" if source is not None else ""
         raise NotImplementedError(
-            f"to_jax: {primitive.name}{where}: {error}.\n"
+            f"to_jax: {shown_as(equation)}{where}: {error}.\n"
             "Remedy: compute that part outside, and give its result as an argument; or take jax.pure_callback of that part, "
             "which runs it on the host."
         ) from None

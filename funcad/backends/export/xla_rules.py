@@ -24,12 +24,14 @@ from funcad.backends.export.xla_program import (
     rule,
     run,
 )
+from funcad.backends.memory import carries_of
 from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.aval import aval_of
-from funcad.ir.jaxpr import Equation
+from funcad.ir.jaxpr import Equation, split
 from funcad.ir.trace import trace_function
 from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.convolution import highest, lowest
+from funcad.primitives.loop import LOOPS
 from funcad.primitives.random_bits import erf_inverse
 
 # -- by their own implementations, which look at no values
@@ -368,44 +370,36 @@ def _cond(equation: Equation, values: list, *, branches: Sequence[Any]) -> Any:
     return lax.switch(which, list(map(taken, branches)), *operands)
 
 
-def _carried(values: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-    return [as_dtype(x, v.aval.dtype) for x, v in zip(values, variables)]
-
-
-@rule("scan", "rolled")
-def _scan(equation: Equation, values: list, *, loop: Any) -> Any:
-    count, values = loop.counted(values)
-    consts, carry, xs = loop.split(values)
-    variables = loop.body.inputs[loop.n_consts :]
-    if loop.length is None:
-        if xs or loop.n_ys:
-            raise Unsupported("a loop over what another one kept, whose length depends on values")
-
-        def turn(state: Any) -> Any:
-            return state[0] + 1, _carried(run(loop.body, [*consts, *state[1]]), variables)
-
-        start = jnp.zeros_like(count[0]), _carried(carry, variables)
-        return lax.while_loop(lambda state: state[0] < count[0], turn, start)[1]
-
-    def step(carry: Any, row: Any) -> Any:
-        outs = run(loop.body, [*consts, *carry, *row])
-        return _carried(outs[: loop.n_carry], variables), outs[loop.n_carry :]
-
-    unroll = max(1, min(loop.unroll, loop.length))
-    carry, ys = lax.scan(step, _carried(carry, variables), list(xs), loop.length, loop.reverse, unroll)
-    return [*carry, *ys]
-
-
-@rule("while_loop")
-def _while(equation: Equation, values: list, *, loop: Any) -> Any:
-    if loop.n_ys:
+@rule(*LOOPS)
+def _loop(equation: Equation, values: list, *, loop: Any) -> Any:
+    count, consts, first, xs = loop.parts(values)
+    if loop.n_ys and loop.cond is not None:
         raise Unsupported("what a while loop keeps for its derivative, whose size depends on values")
-    tested, consts, carry, _ = loop.parts(values)
-    variables = loop.body.inputs[loop.n_consts :]
+    if loop.length is None and (xs or loop.n_ys):
+        raise Unsupported("a loop over what another one kept, whose length depends on values")
+    kinds = carries_of(loop)
+    moving = [v.aval.dtype for kind, v in zip(kinds, loop.carried(loop.body.inputs)) if kind != "same"]
 
-    def body(state: Any) -> Any:
-        return state[0] + 1, _carried(run(loop.body, [*consts, *state[1]]), variables)
+    def carried(values: Sequence[Any]) -> list[Any]:
+        return list(map(as_dtype, [x for kind, x in zip(kinds, values) if kind != "same"], moving))
 
-    start = as_dtype(0, equation.outputs[0].aval.dtype), _carried(carry, variables)
-    count, carry = lax.while_loop(lambda state: run(loop.cond, [*tested, *state[1]])[0], body, start)
-    return [count, *carry]
+    def whole(state: Sequence[Any]) -> list[Any]:
+        given = iter(state)
+        return [x if kind == "same" else next(given) for kind, x in zip(kinds, first)]
+
+    def step(state: Any, row: Any) -> Any:
+        carry, ys = split(run(loop.body, [*consts, *whole(state), *row]), loop.n_carry)
+        return carried(carry), ys
+
+    if loop.length is not None:
+        unroll = max(1, min(loop.unroll, loop.length))
+        state, ys = lax.scan(step, carried(first), list(xs), loop.length, loop.reverse, unroll)
+        return [*whole(state), *ys]
+
+    def goes_on(state: Any) -> Any:
+        return state[0] < count[0] if loop.cond is None else run(loop.cond, [*count, *whole(state[1])])[0]
+
+    start = jnp.zeros_like(count[0]) if loop.cond is None else as_dtype(0, equation.outputs[0].aval.dtype)
+    turn = lambda state: (state[0] + 1, step(state[1], [])[0])
+    turns, state = lax.while_loop(goes_on, turn, (start, carried(first)))
+    return [*[turns] * loop.first, *whole(state)]

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.export.xla_program import COMPANIONS, RULES, Library, as_dtype, cells, jnp, lax, own, plain, rule
-from funcad.backends.export.xla_program import special as jss
+from funcad.backends.export.xla_program import COMPANIONS, RULES, Library, as_dtype, cells, jnp, lax, own, plain, rule, special
 from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.jaxpr import Equation
 
@@ -40,7 +39,7 @@ class Special(Library):
         return call
 
 
-COMPANIONS["special"] = Special(jss)
+COMPANIONS["special"] = Special(special)
 
 
 def beside(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,7 +53,7 @@ def beside(f: Callable[..., Any]) -> Callable[..., Any]:
 @beside
 def _rgamma(x: Any) -> Any:
     pole = (x <= 0) & (jnp.floor(x) == x)
-    return jnp.where(pole, 0, 1 / jss.gamma(jnp.where(pole, 1, x)))
+    return jnp.where(pole, 0, 1 / special.gamma(jnp.where(pole, 1, x)))
 
 
 @beside
@@ -112,12 +111,12 @@ def _pseudo_huber(delta: Any, r: Any) -> Any:
 
 @beside
 def _erfi(x: Any) -> Any:
-    return 2 / pi**0.5 * jnp.exp(x * x) * jss.dawsn(x)
+    return 2 / pi**0.5 * jnp.exp(x * x) * special.dawsn(x)
 
 
 @beside
 def _erfcinv(x: Any) -> Any:
-    return -jss.ndtri(x / 2) * 0.5**0.5
+    return -special.ndtri(x / 2) * 0.5**0.5
 
 
 @beside
@@ -130,14 +129,14 @@ def _binom(n: Any, k: Any) -> Any:
 
     product = lax.fori_loop(1, 30, lambda i, total: step(as_dtype(i, n.dtype), total), jnp.ones_like(n))
     product = jnp.where(count < 0, 0, product)
-    return jnp.where(whole, product, jss.poch(n - k + 1, k) * _rgamma(k + 1))
+    return jnp.where(whole, product, special.poch(n - k + 1, k) * _rgamma(k + 1))
 
 
 @beside
 def _zetac(x: Any) -> Any:
     mirrored = x < 0
     c = jnp.where(mirrored, 1 - x, x)
-    direct = jss.zeta(jnp.where(c > 1, c, 2.0), 1.0)
+    direct = special.zeta(jnp.where(c > 1, c, 2.0), 1.0)
     # between 0 and 1, by the alternating sum (Borwein's weights)
     inside = jnp.where((c >= 0) & (c < 1), c, 0.5)
     total = jnp.zeros_like(c)
@@ -145,7 +144,7 @@ def _zetac(x: Any) -> Any:
         total = total + weight * jnp.exp(-inside * np.log(k + 1))
     alternating = total / (1 - jnp.exp2(1 - inside))
     found = jnp.where(c > 1, direct, jnp.where(c == 1, jnp.inf, alternating))
-    reflected = 2 * jnp.exp(jss.gammaln(c) - c * np.log(2 * pi)) * jnp.cos(0.5 * pi * jnp.fmod(c, 4.0)) * found
+    reflected = 2 * jnp.exp(special.gammaln(c) - c * np.log(2 * pi)) * jnp.cos(0.5 * pi * jnp.fmod(c, 4.0)) * found
     return jnp.where(mirrored, jnp.where(c > 1, reflected, found), found) - 1
 
 
@@ -164,12 +163,12 @@ _BORWEIN = _borwein(24)
 
 @beside
 def _betaincc(a: Any, b: Any, x: Any) -> Any:
-    return jss.betainc(b, a, 1 - x)
+    return special.betainc(b, a, 1 - x)
 
 
 @beside
 def _stdtr(df: Any, t: Any) -> Any:
-    tail = 0.5 * jss.betainc(0.5 * df, jnp.full_like(df, 0.5), df / (df + t * t))
+    tail = 0.5 * special.betainc(0.5 * df, jnp.full_like(df, 0.5), df / (df + t * t))
     return jnp.where(t > 0, 1 - tail, tail)
 
 
@@ -182,7 +181,7 @@ def _fdtri(dfn: Any, dfd: Any, p: Any) -> Any:
 @beside
 def _shichi(x: Any) -> Any:
     size = jnp.abs(x)
-    up, down = jss.expi(jnp.where(size > 0, size, 1)), jss.exp1(jnp.where(size > 0, size, 1))
+    up, down = special.expi(jnp.where(size > 0, size, 1)), special.exp1(jnp.where(size > 0, size, 1))
     q, term, total = size * size, size, size
     for k in range(1, 12):
         term = term * q / ((2 * k) * (2 * k + 1))
@@ -215,19 +214,19 @@ def _limits(x: Any) -> tuple[Any, Any]:
 
 @beside
 def _gammaincinv(a: Any, p: Any) -> Any:
-    found = _inverse(lambda x: jss.gammainc(a, x), p, *_limits(p))
+    found = _inverse(lambda x: special.gammainc(a, x), p, *_limits(p))
     return jnp.where(p == 0, 0, jnp.where(p == 1, jnp.inf, jnp.where((p < 0) | (p > 1), jnp.nan, found)))
 
 
 @beside
 def _gammainccinv(a: Any, q: Any) -> Any:
-    found = _inverse(lambda x: jss.gammaincc(a, x), q, *_limits(q), rising=False)
+    found = _inverse(lambda x: special.gammaincc(a, x), q, *_limits(q), rising=False)
     return jnp.where(q == 1, 0, jnp.where(q == 0, jnp.inf, jnp.where((q < 0) | (q > 1), jnp.nan, found)))
 
 
 @beside
 def _betaincinv(a: Any, b: Any, p: Any) -> Any:
-    found = _inverse(lambda x: jss.betainc(a, b, x), p, _limits(p)[0], jnp.ones_like(p))
+    found = _inverse(lambda x: special.betainc(a, b, x), p, _limits(p)[0], jnp.ones_like(p))
     return jnp.where((p == 0) | (p == 1), p, jnp.where((p < 0) | (p > 1), jnp.nan, found))
 
 
@@ -247,9 +246,9 @@ def _stdtrit(df: Any, p: Any) -> Any:
 @beside
 def _ndtri_exp(y: Any) -> Any:
     """x with log_ndtr(x) = y; below -2 by bisection of the size of x."""
-    near = jss.ndtri(jnp.exp(y))
-    far = -_inverse(lambda s: jss.log_ndtr(-s), y, jnp.full_like(y, 0.1), jnp.full_like(y, 1e20), rising=False)
-    above = -jss.ndtri(-jnp.expm1(jnp.minimum(y, 0)))
+    near = special.ndtri(jnp.exp(y))
+    far = -_inverse(lambda s: special.log_ndtr(-s), y, jnp.full_like(y, 0.1), jnp.full_like(y, 1e20), rising=False)
+    above = -special.ndtri(-jnp.expm1(jnp.minimum(y, 0)))
     return jnp.where(y < -2, far, jnp.where(y > -0.1, above, near))
 
 
@@ -436,12 +435,12 @@ BESIDE["kv"] = lambda v, x: BESIDE["kve"](v, x) * jnp.exp(-x)
 @rule("ndtr_ratio")
 def _ndtr_ratio(equation: Equation, values: list) -> Any:
     """The normal density over its distribution function."""
-    return (2 / pi) ** 0.5 / jss.erfcx(-(0.5**0.5) * values[0])
+    return (2 / pi) ** 0.5 / special.erfcx(-(0.5**0.5) * values[0])
 
 
 @rule("polygamma")
 def _polygamma(equation: Equation, values: list, *, n: int) -> Any:
-    return jss.polygamma(n, values[0]) if n else jss.digamma(values[0])
+    return special.polygamma(n, values[0]) if n else special.digamma(values[0])
 
 
 _NAMES = (

@@ -19,8 +19,8 @@ import numpy as np
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import Splat, View, contiguous_strides
-from funcad.backends.plans.element_plan import Unsupported
+from funcad.backends.native.program_values import Splat, View
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation
 

@@ -155,7 +155,8 @@ class Function:
     ) -> Iterator[EmittedLoop]:
         """`for index in range(start, stop, step)` over i64; `carried` are (type, first value) pairs, see `EmittedLoop.next`.
 
-        With `down` the index goes from stop - 1 to start, by ones.
+        With `down` the index goes from stop - 1 to start, by ones. A `stop` that is a function writes whether to go on, an i1,
+        of the carried values at the top of an iteration.
         """
         head, body, done = self.label("head"), self.label("body"), self.label("done")
         before = self.block
@@ -166,11 +167,12 @@ class Function:
         self.do(f"br label %{head}")
         self.open(head)
         place = len(self.lines)  # the phis are written when the loop is complete
-        condition = self.fresh()
-        if down:
-            self.lines.append(f"  {condition} = icmp sge i64 {index}, {start}")
+        if callable(stop):
+            condition = stop(values)
         else:
-            self.lines.append(f"  {condition} = icmp slt i64 {index}, {stop}")
+            condition = self.fresh()
+            test = f"sge i64 {index}, {start}" if down else f"slt i64 {index}, {stop}"
+            self.lines.append(f"  {condition} = icmp {test}")
         self.do(f"br i1 {condition}, label %{body}, label %{done}")
         self.open(body)
         loop = EmittedLoop(index, values)

@@ -23,6 +23,8 @@ def _memory(dtype: np.dtype) -> tuple[str, int]:
 
 
 def _address(e: Any, dtype: np.dtype, pointer: str, index: str) -> str:
+    if index == "0":
+        return pointer
     kind, _ = _memory(dtype)
     if dtype.kind == "c":
         kind = f"[2 x {kind}]"
@@ -97,6 +99,8 @@ def _guarded_load(e: Any, dtype: np.dtype, pointer: str, index: str, mask: str) 
 
 def gather(e: Any, dtype: np.dtype, pointer: str, step: Any) -> Lane:
     """The elements at a pointer and so many bytes further each."""
+    if _backwards(e, dtype, step):
+        return Lane(dtype, (_turned(e, load(e, dtype, _further(e, pointer, step, e.lanes - 1), "0")),))
     found = [e.one.load(dtype, _further(e, pointer, step, i), "0").parts for i in range(e.lanes)]
     if e.lanes == 1:
         return Lane(dtype, found[0])
@@ -109,8 +113,22 @@ def gather(e: Any, dtype: np.dtype, pointer: str, step: Any) -> Lane:
 
 def scatter(e: Any, lane: Lane, pointer: str, step: Any) -> None:
     """Write the lanes so many bytes apart."""
+    if _backwards(e, lane.dtype, step):
+        store(e, Lane(lane.dtype, (_turned(e, lane),)), _further(e, pointer, step, e.lanes - 1), "0")
+        return
     for i in range(e.lanes):
         e.one.store(e.extract(lane, i), _further(e, pointer, step, i), "0")
+
+
+def _backwards(e: Any, dtype: np.dtype, step: Any) -> bool:
+    """Do elements lie side by side, the last one first?"""
+    return e.lanes > 1 and dtype.kind in "fiu" and step == -dtype.itemsize
+
+
+def _turned(e: Any, lane: Lane) -> str:
+    """The lanes in the opposite order."""
+    vector, order = e.register(lane.dtype), ", ".join([f"i32 {i}" for i in reversed(range(e.lanes))])
+    return e.put(f"shufflevector {vector} {lane.parts[0]}, {vector} poison, <{e.lanes} x i32> <{order}>")
 
 
 def _further(e: Any, pointer: str, step: Any, i: int) -> str:

@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.memory import handed_through
+from funcad.backends.memory import carries_of, handed_through
 from funcad.backends.native import gemm
 from funcad.backends.native.growing import Growing, Pile, entry_of, exact
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import View, contiguous_strides, same_place, transposed
-from funcad.backends.plans.element_plan import Unsupported
+from funcad.backends.native.program_values import View, same_place, transposed
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, prune
 from funcad.passes.subprograms import called
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import LOOPS, Loop
 
 ASKING = 2e6  # nanoseconds of work, about, between two questions whether to stop
 
@@ -36,41 +36,51 @@ ASKING = 2e6  # nanoseconds of work, about, between two questions whether to sto
 class _CarriedRegisters:
     """The carried values of a loop: registers of the loop's head, and what they stand for in the body."""
 
-    def __init__(self, build: Build, first: Sequence[Any], avals: Sequence[Any]):
-        self.build = build
-        self.avals = avals
-        self.start: list[tuple[str, str]] = []  # (type, first value) of the registers
-        self.kinds: list[str] = []
+    def __init__(
+        self,
+        region: Region,
+        equation: Equation,
+        loop: Loop,
+        first: Sequence[Any],
+        in_rows: Container[Any],
+        computed: set[Any],
+    ):
+        self.build = build = region.build
+        self.avals = [v.aval for v in loop.carried(loop.body.inputs)]
+        self.kinds = carries_of(loop, in_rows)
         self.first = first
+        self.start: list[tuple[str, str]] = []  # (type, first value) of the registers
         self.own: list[tuple[View, ...]] = []  # memory of each
+        self.claimed: dict[Any, int] = {}  # which of its buffers the body may compute an output into
+        for i, (kind, value, aval, o) in enumerate(zip(self.kinds, first, self.avals, loop.body.outputs)):
+            views: tuple[View, ...] = ()
+            if kind == "number":
+                lane = build.lane(value)
+                if lane.dtype != aval.dtype:
+                    raise Unsupported(f"a carry begins as {lane.dtype} and goes on as {aval.dtype}")
+                self.start += [(build.one.register(build.one.part(lane.dtype)), p) for p in lane.parts]
+            elif kind == "row":
+                views = (build.ordered(value),)
+                self.start.append(("ptr", build.pointer(views[0])))
+            elif kind == "place":
+                views = (self._place(region, equation, loop.first + i, value),)
+            elif kind == "pair":
+                views = build.in_order(value), build.new(aval.dtype, aval.shape)
+                self.start += [("ptr", view.pointer) for view in views]
+                if o in computed:
+                    self.claimed.setdefault(o, i)
+            self.own.append(views)
 
-    def scalar(self, value: Any, aval: Any) -> None:
-        lane = self.build.lane(value)
-        if lane.dtype != aval.dtype:
-            raise Unsupported(f"a carry begins as {lane.dtype} and goes on as {aval.dtype}")
-        self.kinds.append("scalar")
-        self.start += [(self.build.one.register(self.build.one.part(lane.dtype)), p) for p in lane.parts]
-        self.own.append(())
-
-    def constant(self, value: Any) -> None:
-        self.kinds.append("same")
-        self.own.append(())
-
-    def row(self, value: Any) -> None:
-        view = self.build.ordered(value)
-        self.kinds.append("row")
-        self.start.append(("ptr", self.build.pointer(view)))
-        self.own.append((view,))
-
-    def buffers(self, value: Any, aval: Any) -> None:
-        now, then = self.build.in_order(value), self.build.new(aval.dtype, aval.shape)
-        self.kinds.append("buffers")
-        self.start += [("ptr", now.pointer), ("ptr", then.pointer)]
-        self.own.append((now, then))
-
-    def in_place(self, place: View) -> None:
-        self.kinds.append("in place")
-        self.own.append((place,))
+    def _place(self, region: Region, equation: Equation, i: int, value: Any) -> View:
+        """Where elements of the carry are written, which is result i at last."""
+        build, v = self.build, equation.outputs[i]
+        if region.writable(equation, value, handed_through(equation)[i]):
+            return build.hold(value)
+        place = region.target(v)
+        place = place if place.contiguous else build.new(v.aval.dtype, v.aval.shape)
+        if not same_place(value, place):
+            build.copy(value, place)
+        return place
 
     def values(self, names: Sequence[str]) -> tuple[list[Any], list[View | None]]:
         """What the registers stand for: the carry, and where the next one is to be computed."""
@@ -79,16 +89,16 @@ class _CarriedRegisters:
         free: list[View | None] = []
         for kind, first, aval, own in zip(self.kinds, self.first, self.avals, self.own):
             other = None
-            if kind == "scalar":
+            if kind == "number":
                 parts = tuple([next(it) for _ in range(2 if aval.dtype.kind == "c" else 1)])
                 found.append(Lane(aval.dtype, parts))
             elif kind == "same":
                 found.append(first)
-            elif kind == "in place":
+            elif kind == "place":
                 found.append(self.build.lent(own[0]))
             else:
                 found.append(View(next(it), aval.dtype, aval.shape, contiguous_strides(aval.shape)))
-                if kind == "buffers":
+                if kind == "pair":
                     other = View(next(it), aval.dtype, aval.shape, contiguous_strides(aval.shape))
             free.append(other)
         return found, free
@@ -98,15 +108,15 @@ class _CarriedRegisters:
         build = self.build
         names: list[str] = []
         for i, (kind, out) in enumerate(zip(self.kinds, outs)):
-            if kind == "scalar":
+            if kind == "number":
                 names += build.lane(out).parts
             elif kind == "row":
                 names.append(build.pointer(rows[i]))
-            elif kind == "buffers":
+            elif kind == "pair":
                 if not same_place(out, free[i]):
                     build.copy(out, free[i])
                 names += [free[i].pointer, now[i].pointer]
-            elif kind == "in place" and not same_place(out, now[i]):
+            elif kind == "place" and not same_place(out, now[i]):
                 raise Unsupported("a carry that was to be written in place is read after it was written")
         return names
 
@@ -119,49 +129,12 @@ class _CarriedRegisters:
             elif self.kinds[i] == "row":
                 value = value._replace(buffers=(*self.own[i][0].buffers, *rows[i].buffers))
                 self.build.hold(rows[i])
-            elif self.kinds[i] == "in place":
+            elif self.kinds[i] == "place":
                 value = self.own[i][0]
-            elif self.kinds[i] == "buffers":
+            elif self.kinds[i] == "pair":
                 value = value._replace(buffers=(*self.own[i][0].buffers, *self.own[i][1].buffers))
             found.append(value)
         return found
-
-
-def _carried(
-    region: Region, equation: Equation, loop: Loop, first: Sequence[Any], body: Jaxpr, in_rows: Container
-) -> tuple[_CarriedRegisters, dict[Any, int]]:
-    """The carry with its first values, and which of its buffers the body may compute an output into."""
-    build, outs, computed = region.build, body.outputs, _computed(body)
-    ins = body.inputs[loop.n_consts : loop.n_consts + loop.n_carry]
-    carry = _CarriedRegisters(build, first, [v.aval for v in ins])
-    claimed: dict[Any, int] = {}
-    written = handed_through(equation)
-    before = loop.first
-    for i, (value, v, o) in enumerate(zip(first, ins, outs)):
-        if not v.aval.shape:
-            carry.scalar(value, v.aval)
-        elif o is v:
-            carry.constant(value)
-        elif o in in_rows:
-            carry.row(value)
-        elif before + i in written:
-            if region.writable(equation, value, written[before + i]):
-                carry.in_place(build.hold(value))
-                continue
-            place = region.target(equation.outputs[before + i])
-            place = place if place.contiguous else build.new(v.aval.dtype, v.aval.shape)
-            if not same_place(value, place):
-                build.copy(value, place)
-            carry.in_place(place)
-        else:
-            carry.buffers(value, v.aval)
-            if o in computed:
-                claimed.setdefault(o, i)
-    return carry, claimed
-
-
-def _computed(jaxpr: Jaxpr) -> set[Any]:
-    return {v for e in jaxpr.equations for v in e.outputs}
 
 
 def _checked(values: Sequence[Any], inputs: Sequence[Var]) -> None:
@@ -214,100 +187,67 @@ def _ask_sometimes(build: Build, jaxpr: Jaxpr, index: str) -> None:
         build.ask()
 
 
-@rule("scan", "rolled")
-def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
-    n_carry = loop.n_carry
+@rule(*LOOPS)
+def _loop(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
     if any([type(v.aval) is StackAval for v in (*loop.body.inputs, *loop.body.outputs)]):
         raise Unsupported("a loop over lists of lists of unknown length (the derivative of a while_loop in it)")
-    build, body = region.build, prune(loop.body)
-    counted, values = loop.counted(values)
-    length: Any = build.one.convert(build.lane(counted[0]), np.dtype(np.int64)).name if counted else loop.length
-    consts, first, xs = loop.split(values)
+    build, f, n_carry = region.build, region.build.f, loop.n_carry
+    body, cond = prune(loop.body), None if loop.cond is None else prune(loop.cond)
+    counts, consts, first, xs = loop.parts(values)
     _checked([*consts, *first], body.inputs)
-    outs = body.outputs
-    computed = _computed(body)
-    filled = equation.outputs[n_carry:]
-    results: list[Any] = [exact(build, v.aval, length) if counted else region.target(v) for v in filled]
-    ys = [y.entries if counted else y for y in results]
+    outs, filled = body.outputs, equation.outputs[loop.first + n_carry :]
+    computed = {v for e in body.equations for v in e.outputs}
+    length: Any = loop.length
+    results: list[Any]
+    if cond is not None:
+        _checked([*counts, *first], cond.inputs)
+        growing = Growing(build, [v.aval for v in filled])
+        rows_at, lying = growing.rows, [True] * len(filled)
+    else:
+        if length is None:
+            length = build.one.convert(build.lane(counts[0]), np.dtype(np.int64)).name
+        results = [exact(build, v.aval, length) if counts else region.target(v) for v in filled]
+        ys = [y.entries if counts else y for y in results]
+        rows_at, lying = lambda index: [entry_of(build, y, index) for y in ys], [y.contiguous for y in ys]
     row_of: dict[Any, int] = {}  # variable -> the output that has it as its rows
     for j, o in enumerate(outs[n_carry:]):
-        if o in computed and ys[j].contiguous and o not in row_of:
-            row_of[o] = j
+        if o in computed and lying[j]:
+            row_of.setdefault(o, j)
     xs_views = [x if type(x) is Pile else build.hold(x) if type(x) is View else build.in_memory(x) for x in xs]
-    carry, claimed = _carried(region, equation, loop, first, body, row_of)
+    in_rows = row_of if cond is None else {}  # the memory of lists that grow moves
+    carry = _CarriedRegisters(region, equation, loop, first, in_rows, computed)
     packed = _prepack(build, body, consts)
-    f = build.f
-    with f.loop(0, length, carried=carry.start, down=loop.reverse) as turn:
+
+    def goes_on(names: Sequence[str]) -> str:
+        (test,) = Region(build, cond, [*counts, *carry.values(names)[0]]).run()
+        return build.one.convert(build.lane(test), np.dtype(bool)).name
+
+    with f.loop(0, length if cond is None else goes_on, carried=carry.start, down=loop.reverse) as turn:
         index = turn.index
         now, free = carry.values(turn.values)
         items = [x.entry(build, index) if type(x) is Pile else entry_of(build, x, index) for x in xs_views]
-        rows = [entry_of(build, y, index) for y in ys]
-        targets: dict[Any, Any] = {o: free[i] for o, i in claimed.items()}
-        targets |= {o: rows[j] for o, j in row_of.items() if o.aval.shape}
+        rows = rows_at(index)
+        targets: dict[Any, Any] = {o: rows[j] for o, j in row_of.items() if o.aval.shape}
+        targets |= {o: free[i] for o, i in carry.claimed.items()}
         found = Region(build, body, [*consts, *now, *items], targets).run()
         for row, value in zip(rows, found[n_carry:]):
             if not same_place(value, row):
                 build.copy(value, row)
-        in_rows = {i: rows[row_of[o]] for i, o in enumerate(outs[:n_carry]) if carry.kinds[i] == "row"}
-        following = carry.following(found, now, free, in_rows)
+        kept = {i: rows[row_of[o]] for i, o in enumerate(outs[:n_carry]) if carry.kinds[i] == "row"}
+        following = carry.following(found, now, free, kept)
         for value in found:
             build.drop(value)
-        if counted or length * work_of(body).nanoseconds > 4 * ASKING:
+        if loop.length is None or length * work_of(body).nanoseconds > 4 * ASKING:
             _ask_sometimes(build, body, index)
         turn.next(*following)
     _unpack(build, packed)
     for x in xs_views:
         build.drop(x)
+    if cond is not None:
+        count = Lane(equation.outputs[0].aval.dtype, (turn.index,))
+        return [count, *carry.results(turn.results, {}), *growing.piles(turn.index)]
     whole = {i: ys[row_of[o]] for i, o in enumerate(outs[:n_carry]) if carry.kinds[i] == "row"}
     return [*carry.results(turn.results, whole), *results]
-
-
-@rule("while_loop")
-def _while(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
-    build, f = region.build, region.build.f
-    assert loop.cond is not None
-    cond_consts, consts, first, _ = loop.parts(values)
-    growing = Growing(build, [v.aval for v in equation.outputs[1 + loop.n_carry :]])
-    cond, body = prune(loop.cond), prune(loop.body)
-    _checked([*cond_consts, *first], cond.inputs)
-    _checked([*consts, *first], body.inputs)
-    carry, claimed = _carried(region, equation, loop, first, body, ())
-    packed = _prepack(build, body, consts)
-    head, inside, done = f.label("head"), f.label("body"), f.label("done")
-    start = [("i64", "0"), *carry.start]
-    names = [f.fresh("c") for _ in start]
-    before = f.block
-    f.do(f"br label %{head}")
-    f.open(head)
-    place = len(f.lines)  # the phis are written when the loop is complete
-    now, free = carry.values(names[1:])
-    (test,) = Region(build, cond, [*cond_consts, *now]).run()
-    f.do(f"br i1 {build.one.convert(build.lane(test), np.dtype(bool)).name}, label %{inside}, label %{done}")
-    f.open(inside)
-    with f._scope():
-        places: dict[Any, Any] = {o: free[i] for o, i in claimed.items()}
-        rows = growing.rows(names[0])
-        computed = _computed(body)
-        places = {o: row for o, row in zip(body.outputs[loop.n_carry :], rows) if o in computed and o.aval.shape} | places
-        found = Region(build, body, [*consts, *now], places).run()
-        for row, value in zip(rows, found[loop.n_carry :]):
-            if not same_place(value, row):
-                build.copy(value, row)
-        following = carry.following(found, now, free, {})
-        for value in found:
-            build.drop(value)
-        _ask_sometimes(build, body, names[0])
-        following = [f.put(f"add i64 {names[0]}, 1"), *following]
-    end = f.block
-    f.do(f"br label %{head}")
-    f.lines[place:place] = [
-        f"  {name} = phi {kind} [{initial}, %{before}], [{after}, %{end}]"
-        for name, (kind, initial), after in zip(names, start, following)
-    ]
-    f.open(done)
-    _unpack(build, packed)
-    count = Lane(equation.outputs[0].aval.dtype, (names[0],))
-    return [count, *carry.results(names[1:], {}), *growing.piles(names[0])]
 
 
 @rule("cond")
@@ -338,7 +278,7 @@ def _cond(region: Region, equation: Equation, values: list, *, branches: tuple[J
             f.do(f"br label %{inside}")
         f.open(inside)
         with f._scope():
-            computed = _computed(branch)
+            computed = {v for e in branch.equations for v in e.outputs}
             places: dict[Any, View] = {}
             for k, (o, target) in enumerate(zip(branch.outputs, targets)):
                 if o in computed and o.aval.shape and k not in handed:

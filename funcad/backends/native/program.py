@@ -4,10 +4,10 @@
     outputs = program(values)            # any values that the jaxpr takes; a list
     program.fast(*values)                # a built-in: one object, or a tuple; NotImplemented for values of another kind
 
-What is compiled as a whole: there are no effects, every operation has native code, and outside loops the program takes at most
-WORK nanoseconds (or as long as its loops take), and works for longer than it takes to get memory beyond what a plan keeps
-between calls, not counting the arrays that loops read or fill row by row; larger programs are better off with fused kernels,
-which use all cores. How often a loop runs does not matter; how much code there is to compile does (program_build.py).
+What is compiled as a whole: there are no effects, every operation has native code, outside loops there is not much to do for
+kernels of groups, which use all cores (program_cost.py), and it works for longer than it takes to get memory beyond what a plan
+keeps between calls, not counting the arrays that loops read or fill row by row. How often a loop runs does not matter; how much
+code there is to compile does (program_build.py).
 
 Invariants: results are fresh arrays, or the argument itself where the program passes one through; a program that cannot finish
 as NumPy would (an index out of bounds) is run again by the reference, which raises NumPy's error at the user's line.
@@ -22,24 +22,23 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import program_of
-from funcad.backends.memory import written_carries
+from funcad.backends.memory import carries_of
 from funcad.backends.native import growing, llvm_loops, matrix_rules, program_rules, wrapper  # noqa: F401 two enter rules
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, TooLong, too_long
 from funcad.backends.native.program_cost import may_contract, work_of
 from funcad.backends.native.program_parts import ProgramParts
 from funcad.backends.native.program_region import Region
-from funcad.backends.native.program_values import Splat, View, contiguous_strides
+from funcad.backends.native.program_values import Splat, View
 from funcad.backends.native.shared_functions import compiled_function
 from funcad.backends.native.target import compile_module, host
 from funcad.backends.native.wrapper import KernelArgument, Wanted
-from funcad.backends.plans.element_plan import Unsupported
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.backends.py_loops import read_by_loops_alone
 from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, subjaxprs
 from funcad.primitives.loop import LOOPS, Loop
 
-WORK = 1e6  # nanoseconds outside loops
 PER_FRESH_BYTE = 0.25  # nanoseconds to get a byte of memory from the system
 MAX_ORDERS = 4  # memory orders of arguments that are remembered
 LOCKED = 50_000  # nanoseconds up to which other Python threads wait
@@ -178,7 +177,8 @@ def program_text(jaxpr: Jaxpr) -> str:
 
 
 def _has_while(jaxpr: Jaxpr) -> bool:
-    return any(e.primitive.name == "while_loop" or any(map(_has_while, subjaxprs(e.params))) for e in jaxpr.equations)
+    asks = lambda e: getattr(e.params.get("loop"), "cond", None) is not None
+    return any(asks(e) or any(map(_has_while, subjaxprs(e.params))) for e in jaxpr.equations)
 
 
 def _stacked(jaxpr: Jaxpr) -> int:
@@ -191,7 +191,9 @@ def _stacked(jaxpr: Jaxpr) -> int:
             results: Sequence[Any] = equation.outputs[loop.first :]
             if loop.cond is None:
                 arrays |= {*xs, *results[loop.n_carry :]}
-            arrays |= {v for pair, is_written in zip(zip(first, results), written_carries(loop)) if is_written for v in pair}
+            for kind, *pair in zip(carries_of(loop), first, results):
+                if kind == "place":
+                    arrays.update(pair)
     return sum([prod(v.aval.shape) * v.aval.dtype.itemsize for v in arrays])
 
 
@@ -202,7 +204,7 @@ def _interface(jaxpr: Jaxpr) -> tuple[list[KernelArgument], list[Wanted]]:
     if not read_by_loops_alone(jaxpr):
         raise Unsupported("an operation on lists of unknown length (the derivative of a while_loop)")
     work = work_of(jaxpr)
-    if work.outside > max(WORK, work.nanoseconds - work.outside):
+    if work.for_groups:
         raise Unsupported(f"it takes about {work.outside / 1e6:.1f} ms outside loops: kernels of groups serve it better")
     if work.equations * PER_EQUATION > MAX_LINES:
         raise too_long()

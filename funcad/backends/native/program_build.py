@@ -20,9 +20,9 @@ from funcad.backends.native import program_pieces
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.nest_printer import Memory, NestPrinter
-from funcad.backends.native.program_values import Along, Arena, Buffer, Pieces, Splat, View, contiguous_strides, same_place
+from funcad.backends.native.program_values import Along, Arena, Buffer, Pieces, Splat, View, same_place
 from funcad.backends.native.target import lanes_of
-from funcad.backends.plans.element_plan import Unsupported
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 
 MAX_LINES = 20_000  # of code in one program: about a second of compilation, once for all processes (cache.py)
 PER_EQUATION = 3  # lines, at least, of most

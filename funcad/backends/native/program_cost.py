@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 from funcad.backends.plans.element_plan import instructions
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
+from funcad.primitives.atoms import fold_of
+from funcad.primitives.basic_indexing import basic_place_p
+from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.loop import Loop
 
 PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
@@ -23,6 +26,9 @@ FACTORS = {  # multiplications that make them of matrices of n rows, per n**3
     **{"inv": 1.0, "solve": 1 / 3, "triangular_solve": 0.0, "factored_solve": 0.0},
 }
 PLACED = frozenset(["gather", "scatter"])
+LEAST = 1e6  # nanoseconds outside loops from which on kernels of groups may serve a program better,
+SHARED = 5e4  # unless no operation takes so long that several cores would share its group
+SHARE = 8.0  # times the sums of placements that a program may take outside loops: groups leave these to NumPy, term by term
 APART = PLACED | FACTORS.keys()  # what no kernel of a group serves
 
 
@@ -32,32 +38,47 @@ def may_contract(jaxpr: Jaxpr) -> bool:
 
 
 class ProgramCost(NamedTuple):
-    """Time in total, the part of it that is not in loops, and the number of equations."""
+    """Time in total, the part of it that is not in loops; of that, sums of placements and the longest; how many equations."""
 
     nanoseconds: float
     outside: float
+    placing: float
+    longest: float
     equations: int
+
+    @property
+    def for_groups(self) -> bool:
+        """Is there more than LEAST to do outside loops, for kernels of groups, which take all cores?"""
+        most = max(LEAST, self.nanoseconds - self.outside, SHARE * self.placing)
+        return self.outside > most and self.longest > SHARED
 
 
 def work_of(jaxpr: Jaxpr) -> ProgramCost:
     """The work of one run."""
     found = jaxpr.memo.get("native_work")
     if found is None:
-        total = outside = 0.0
+        total = outside = placing = longest = 0.0
         count = 0
         for equation in jaxpr.equations:
+            primitive = equation.primitive
             inner = [work_of(j) for j in subjaxprs(equation.params)]
             if inner:
                 loop: Loop | None = equation.params.get("loop")
                 trips = 1 if loop is None else WHILE_TRIPS if loop.length is None else max(loop.length, 1)
                 total += trips * sum(w.nanoseconds for w in inner)
-                outside += 0.0 if loop is not None else sum(w.outside for w in inner)
+                if loop is None:
+                    outside += sum(w.outside for w in inner)
+                    longest = max([longest, *[w.longest for w in inner]])
                 count += sum(w.equations for w in inner)
                 continue
             own = _of(equation)
             total, count = total + own, count + 1
-            outside += 0.0 if equation.primitive.name in APART else own
-        found = jaxpr.memo.setdefault("native_work", ProgramCost(total, outside, count))
+            if primitive.name not in APART:
+                outside += own
+                in_groups = primitive.emit is not None or fold_of(primitive) is not None or primitive is dot_general_p
+                longest = max(longest, own) if in_groups else longest
+            placing += own if primitive is basic_place_p else 0.0
+        found = jaxpr.memo.setdefault("native_work", ProgramCost(total, outside, placing, longest, count))
     return found
 
 
@@ -66,7 +87,7 @@ def _of(equation: Any) -> float:
     size = sum(prod(v.aval.shape) for v in equation.outputs)
     if primitive.may_share and not primitive.multiple:
         return 1.0
-    if primitive.name == "dot_general":
+    if primitive is dot_general_p:
         (cx, _), _ = equation.params["dimension_numbers"]
         return 10.0 + PER_PRODUCT * size * prod([equation.inputs[0].aval.shape[i] for i in cx])
     if primitive.name in FACTORS:

@@ -57,12 +57,14 @@ class Region:
     def _aim(self, over: frozenset[int]) -> None:
         """What is reshaped, joined, rolled or has elements written, with its result in a target, is computed there."""
         makers = {e.outputs[0]: e for e in self.jaxpr.equations if len(e.outputs) == 1}
+        looped = {e.outputs[i] for e in self.jaxpr.equations if e.primitive.name in LOOPS for i in handed_through(e)}
 
         def offer(a: Any, place: Any) -> None:
-            maker = makers.get(a)
+            maker, in_pieces = makers.get(a), type(place) is Pieces
+            if a in looped and not in_pieces:
+                self.targets.setdefault(a, place)
             if maker is None or not a.aval.shape or not a.aval.size:
                 return
-            in_pieces = type(place) is Pieces
             if is_elementwise(maker) and (not in_pieces or regular(place)):
                 self.targets.setdefault(a, place)
             elif maker.primitive.name in _AIMED and not in_pieces or maker.primitive.name == "roll":

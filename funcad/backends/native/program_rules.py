@@ -15,8 +15,8 @@ from funcad.backends.native import batch_call, gemm, program_moves, program_redu
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_pieces import framed, in_other_order, joined, part, respread, rolled, with_shape
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import Splat, View, contiguous_strides, indexed, reshaped, same_place
-from funcad.backends.plans.element_plan import Unsupported
+from funcad.backends.native.program_values import Splat, View, indexed, reshaped, same_place
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.primitives.atoms import fold_of
 

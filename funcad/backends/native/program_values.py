@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.backends.plans.element_plan import contiguous_strides, seen
+
 ALIGNMENT = 64
 
 
@@ -114,14 +116,6 @@ class Pieces(NamedTuple):
         return tuple([buffer for _, value in self.cells if type(value) is View for buffer in value.buffers])
 
 
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
-
-
 def spread(x: Any, shape: tuple, axes: tuple) -> Any:
     """broadcast_in_dim of a view or a splat."""
     if type(x) is Splat:
@@ -165,29 +159,10 @@ def reshaped(x: Any, shape: tuple) -> Any:
         return x._replace(shape=shape)
     if x.contiguous or x.size == 0:
         return x._replace(shape=shape, strides=contiguous_strides(shape))
-    old = [(n, s) for n, s in zip(x.shape, x.strides) if n != 1]
-    strides: list[int] = [0] * len(shape)
-    i = j = 0
-    new = [k for k, n in enumerate(shape) if n != 1]
-    while i < len(old) and j < len(new):
-        first_old, first_new = i, j
-        have, want = old[i][0], shape[new[j]]
-        while have != want:
-            if have < want:
-                i += 1
-                have *= old[i][0]
-            else:
-                j += 1
-                want *= shape[new[j]]
-        for a in range(first_old, i):
-            if old[a][1] != old[a + 1][1] * old[a + 1][0]:
-                return None
-        step = old[i][1]
-        for b in range(j, first_new - 1, -1):
-            strides[new[b]] = step
-            step *= shape[new[b]]
-        i, j = i + 1, j + 1
-    return x._replace(shape=shape, strides=tuple(strides))
+    try:
+        return seen(x, lambda a: a.reshape(shape, copy=False))
+    except ValueError:
+        return None
 
 
 def same_place(a: Any, b: View | Pieces) -> bool:

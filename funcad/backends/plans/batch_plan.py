@@ -19,6 +19,7 @@ from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
 from funcad.ir.jaxpr import Equation, Literal
 from funcad.passes.example_loops import turns
 from funcad.primitives.atoms import fold_of
+from funcad.primitives.basic_indexing import python_index
 
 
 class Example:
@@ -63,20 +64,12 @@ class Example:
         if name == "concatenate":
             return np.concatenate(xs, axis=params["axis"] - 1)
         x = xs[0]
-        if name == "basic_index":
-            return array_of(list(_at(x, params["index"]).flat), shape)
-        if name == "slice":
-            steps = params["strides"] or (1,) * len(params["start"])
-            index = [slice(*bounds) for bounds in zip(params["start"], params["limit"], steps)]
-            return x[tuple(index[1:])]
-        if name == "rev":
-            return np.flip(x, tuple([axis - 1 for axis in params["axes"]]))
         if name == "reshape":
             return array_of(list(x.flat), shape)
-        if name == "transpose":
-            if turns(equation):
-                return x  # of lanes, whose axes are those of one example
-            return x.transpose([axis - 1 for axis in params["perm"][1:]])
+        if name == "transpose" and turns(equation):
+            return x  # of lanes, whose axes are those of one example
+        if equation.primitive.free:
+            return array_of(list(equation.primitive.impl(np, x[None], **params).flat), shape)
         if name == "pad":
             found = self.zeros(shape, out.aval.dtype)
             inner = zip(params["low"][1:], params["interior"][1:], x.shape)
@@ -84,7 +77,7 @@ class Example:
             return found
         if name in ("basic_place", "basic_update"):
             found = self.zeros(shape, out.aval.dtype) if name == "basic_place" else x.copy(order="C")
-            where = _at(np.arange(prod(shape)).reshape(shape), params["index"])
+            where = np.arange(prod(shape)).reshape(1, *shape)[python_index(params["index"])]
             for k, lane in zip(where.flat, xs[-1].flat):
                 found.reshape(-1)[k] = lane
             return found
@@ -146,9 +139,9 @@ class Example:
     def placed(self, xs: list[np.ndarray], indices: Sequence[tuple], shape: tuple, dtype: np.dtype) -> np.ndarray:
         """The sum of the operands, each at its index."""
         cells: list[list[Any]] = [[] for _ in range(prod(shape))]
-        numbers = np.arange(prod(shape)).reshape(shape)
+        numbers = np.arange(prod(shape)).reshape(1, *shape)
         for x, index in zip(xs, indices):
-            for cell, lane in zip(_at(numbers, index).flat, x.flat):
+            for cell, lane in zip(numbers[python_index(index)].flat, x.flat):
                 cells[cell].append(lane)
         zero, found = self.literal(0, dtype), []
         for cell in cells:
@@ -165,15 +158,3 @@ def array_of(lanes: Sequence[Any], shape: tuple) -> np.ndarray:
     for i, lane in enumerate(lanes):  # one by one: NumPy would take the tuples apart
         found[i] = lane
     return found.reshape(shape)
-
-
-def _at(x: np.ndarray, index: Sequence[Any]) -> np.ndarray:
-    """One example's numbers at a canonical basic index of the batch."""
-    places: list[Any] = []
-    for entry in index[1:]:
-        if type(entry) is tuple:
-            start, count, step = entry
-            stop = start + count * step
-            entry = slice(start, stop if stop >= 0 else None, step) if count else slice(0, 0)
-        places.append(entry)
-    return x[(*places, ...)]

@@ -7,7 +7,7 @@ over, and which of them are adjacent, broadcast or strided along each, so that e
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,6 +160,26 @@ def instructions(equation: Any) -> int:
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+def seen(x: Any, look: Callable[[np.ndarray], Any]) -> Any:
+    """x, elements at an offset and strides, as `look` sees it, which takes views of arrays; None if it makes a copy.
+
+    NumPy does so on an array that nobody reads: what it gives says where each element is. Its elements are records, since a
+    number that is taken out of an array would be a copy.
+    """
+    ways = [s * (n - 1) for n, s in zip(x.shape, x.strides)]
+    empty = 0 in x.shape
+    memory = np.empty(1 if empty else 1 + sum(map(abs, ways)), [("byte", np.int8)])
+    array = memory[0 if empty else -sum([way for way in ways if way < 0]) :]
+    array = np.lib.stride_tricks.as_strided(array, x.shape, x.strides)
+    found = look(array)
+    if not empty and found.size and not np.may_share_memory(found, memory):
+        return None
+    strides = contiguous_strides(found.shape) if found.flags.c_contiguous else tuple(found.strides)
+    starts = [a.__array_interface__["data"][0] for a in (array, found)]
+    offset = x.offset + (starts[1] - starts[0] if found.size else 0)
+    return x._replace(shape=found.shape, strides=strides, offset=offset)
 
 
 def operand_dtypes(equation: Any) -> list[np.dtype]:

@@ -58,6 +58,11 @@ __all__ = [
     "shape_dependent",
 ]
 Layer = tuple[Callable[..., Any], Callable[..., Any]]
+glorot, randn = glorot_normal, normal
+elu, gelu, leaky_relu, relu, selu, sigmoid, softmax, softplus = [
+    getattr(nn, name) for name in "elu gelu leaky_relu relu selu sigmoid softmax softplus".split()
+]
+log_softmax = logsoftmax = nn.log_softmax
 _WEIGHTS, _BIAS, _SMALL_BIAS = glorot_normal(), normal(), normal(1e-6)
 
 # -- layers with parameters

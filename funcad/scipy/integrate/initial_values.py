@@ -193,14 +193,16 @@ def solve_ivp(
         with counted(fun, lambda: "solve_ivp") as fun:
             return original(fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options)
     if method not in _METHODS:
-        raise NotImplementedError(f"solve_ivp supports the methods {', '.join(_METHODS)} with traced values, got {method!r}")
+        raise NotImplementedError(
+            f"solve_ivp(method={method!r}) is not there for traced values.\nRemedy: one of {', '.join(_METHODS)}."
+        )
     stiff = _METHODS[method] is None and method != "DOP853"
     jac = options.pop("jac", None) if stiff else None
     for name in ("jac_sparsity", "lband", "uband") if stiff else ():
         options.pop(name, None)
     unknown = sorted(set(options) - {"rtol", "atol", "max_step", "first_step"})
     if unknown:
-        raise TypeError(f"solve_ivp does not support {', '.join(unknown)} with traced values; leave it out")
+        raise TypeError(f"solve_ivp does not support {', '.join(unknown)} with traced values.\nRemedy: leave it out.")
     with working(lambda: f"solve_ivp of {name_of(fun)}"):
         problem = _Problem(fun, t_span, y0, extra, method, options)
         if callable(jac):
@@ -226,7 +228,10 @@ def _by_plan(problem: _Problem, t_eval: Any, dense: bool, events: list[_Event]) 
     times = None if t_eval is None else _vector(t_eval)
     known = None if times is None else concrete_value(times)
     if type(known) is Tracer:
-        raise NotImplementedError("solve_ivp with events takes times t_eval that have values, not those of jit and vmap")
+        raise NotImplementedError(
+            "solve_ivp with events takes times t_eval that have values, not those of jit and vmap.\n"
+            "Remedy: t_eval from outside of the traced function."
+        )
     plan = problem.by_scipy(known, dense, events)
     found = [e.times(problem, t) for e, t in zip(events, plan.t_events or [])]
     if times is not None:
@@ -310,7 +315,9 @@ def solve_bvp(
     if any(type(v) is Tracer for v in tree.leaves((fun(x, y, *known), bc(y[:, 0], y[:, -1], *known)))):
         for name, given in (("S", S), ("fun_jac", fun_jac), ("bc_jac", bc_jac)):
             if given is not None:
-                raise TypeError(f"solve_bvp: leave {name} out with traced values; Jacobians are funcad's")
+                raise TypeError(
+                    f"solve_bvp does not support {name} with traced values: Jacobians are funcad's.\nRemedy: leave it out."
+                )
     else:
         original = scipy_function("integrate.solve_bvp")
         return original(fun, bc, x, y, p, S, fun_jac, bc_jac, tol, max_nodes, verbose, bc_tol)

@@ -473,7 +473,10 @@ def odeint(
     """
     for name, value in (("rtol", rtol), ("atol", atol), ("mxstep", mxstep), ("hmax", hmax)):
         if type(value) is Tracer:
-            raise TypeError(f"odeint: {name} must be a known number, not a traced value; make it a static argument")
+            raise TypeError(
+                f"odeint: {name} must be a known number, not a traced value.\n"
+                "Remedy: a number of Python's, or funcad.stop_gradient(x) outside of jit."
+            )
     y0 = floats(y0, "odeint")
     times = array_of(t)
     if len(shape_of(times)) != 1 or not shape_of(times)[0]:

@@ -352,7 +352,10 @@ def quad_vec(
         given, hoisted = structure.unflatten([next(known) if is_float else next(unknown) for is_float in floats])
         out = array_of(converted(x, *given, *hoisted))
         if dtype_of(out).kind == "c":
-            raise TypeError("quad_vec integrates real functions with traced values; give real and imaginary parts, stacked")
+            raise TypeError(
+                "quad_vec integrates real functions with traced values.\n"
+                "Remedy: give the real and the imaginary part, stacked."
+            )
         return convert(out, np.dtype(float))
 
     params = [x for x, is_float in zip(leaves, floats) if is_float]

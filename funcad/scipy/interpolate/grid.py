@@ -322,7 +322,10 @@ class RBFInterpolator(Interpolator):
         if self._solved is None:
             y, d, smoothing, neighbors = self._parts
             if neighbors is not None:
-                raise TypeError("RBFInterpolator: leave neighbors out with traced values; which ones are near would jump")
+                raise TypeError(
+                    "RBFInterpolator(neighbors=) is not there for traced values: which ones are near would jump.\n"
+                    "Remedy: leave neighbors out."
+                )
             low, high = np.min(y, axis=0), np.max(y, axis=0)
             middle, half = (low + high) / 2.0, (high - low) / 2.0
             half = np.where(half == 0.0, 1.0, half)
@@ -472,7 +475,7 @@ class NearestNDInterpolator:
 
     def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: dict[str, Any] | None = None) -> None:
         if tree_options:
-            raise TypeError("NearestNDInterpolator takes no tree_options beside traced values: leave them out.")
+            raise TypeError("NearestNDInterpolator takes no tree_options beside traced values.\nRemedy: leave them out.")
         self.points, self.values, self.rescale = _places(getattr(x, "points", x)), array_of(y), rescale
 
     def __call__(self, *args: Any) -> Any:

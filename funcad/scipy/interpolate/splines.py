@@ -61,7 +61,10 @@ class Interpolator:
         if name.startswith("__") or "_given" not in self.__dict__:
             raise AttributeError(name)
         if self._holds_traced:
-            raise AttributeError(f"{self._name} of traced values has no attribute {name!r}")
+            raise AttributeError(
+                f"{self._name} of traced values has no attribute {name!r}.\n"
+                "Remedy: make it of funcad.stop_gradient(x), outside of jit and vmap: that has it, without derivative."
+            )
         return getattr(self._original(), name)
 
     def _plainly(self, *args: Any) -> bool:
@@ -405,7 +408,10 @@ class _InterpolatingSpline(Spline):
         x, y, axis = self._data
         k, t, bc_type = self._options
         if "_refused" in self.__dict__:
-            raise NotImplementedError("make_interp_spline supports bc_type=None and names, not values, with traced values")
+            raise NotImplementedError(
+                "make_interp_spline supports bc_type=None and names, not values, with traced values.\n"
+                "Remedy: CubicSpline, whose bc_type takes derivatives at the ends."
+            )
         nodes = known(x, "make_interp_spline")
         n = len(nodes)
         periodic = bc_type == "periodic"
@@ -508,7 +514,10 @@ def splrep(
     if not is_traced((x, y, w, t, s)):
         return original(x, y, w, xb, xe, k, task, s, t, full_output, per, quiet)
     if full_output or per:
-        raise NotImplementedError("splrep supports neither full_output nor per with traced values; see make_interp_spline")
+        raise NotImplementedError(
+            "splrep supports neither full_output nor per with traced values.\n"
+            "Remedy: make_interp_spline(x, y, bc_type='periodic') for periodic splines."
+        )
     if t is None:
         _interpolating(s, w, "splrep")
     x, y, _ = checked(x, y, 0)
@@ -559,7 +568,7 @@ def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
     if not is_traced((a, b, *tck)):
         return scipy_function("interpolate.splint")(a, b, tck, full_output)
     if full_output:
-        raise NotImplementedError("splint does not support full_output with traced values")
+        raise NotImplementedError("splint does not support full_output with traced values.\nRemedy: leave it out.")
     t, c, k = tck
     total = pieces_of(t, double(c), k).antiderivative()
     low, high = total.x[0], total.x[-1]

@@ -21,7 +21,8 @@ from funcad.scipy.linalg.bands import (
 from funcad.scipy.linalg.decompositions import (
     eig as eig, eigh as eigh, eigh_tridiagonal as eigh_tridiagonal, eigvals as eigvals, eigvalsh as eigvalsh,
     eigvalsh_tridiagonal as eigvalsh_tridiagonal, lstsq as lstsq, norm as norm, orthogonal_procrustes as orthogonal_procrustes,
-    pinv as pinv, pinvh as pinvh, polar as polar, qr as qr, rq as rq, schur as schur, svd as svd, svdvals as svdvals,
+    pinv as pinv, pinvh as pinvh, polar as polar, qr as qr, qr_multiply as qr_multiply, rq as rq, schur as schur, svd as svd,
+    svdvals as svdvals,
 )  # fmt: skip
 from funcad.scipy.linalg.solving import (
     block_diag as block_diag, cho_factor as cho_factor, cho_solve as cho_solve, cholesky as cholesky, circulant as circulant,

@@ -146,7 +146,8 @@ def eig_banded(
     array([[0., 1.]])
     """
     (ab,) = inexact(a_band)
-    w, v = eigh_selected("eig_banded", _whole(ab, lower), select, select_range)
+    by = ("eig_banded", shape_of(ab)[-2] - 1)
+    w, v = eigh_selected("eig_banded", _whole(ab, lower), select, select_range, by)
     return w if eigvals_only else (w, v)
 
 

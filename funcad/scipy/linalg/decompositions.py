@@ -23,7 +23,16 @@ from funcad.primitives.linear_systems import hermitian_part, mH, mm, mT, triangu
 from funcad.primitives.matrix_functions import polar_unitary
 from funcad.primitives.shape import broadcast_to, pad, reshape, rev
 from funcad.scipy.door import implements
-from funcad.scipy.linalg.matrix_operands import check_square, identity, inexact, is_complex, stacks, symmetric, unsupported
+from funcad.scipy.linalg.matrix_operands import (
+    check_square,
+    identity,
+    inexact,
+    is_complex,
+    matrices,
+    stacks,
+    symmetric,
+    unsupported,
+)  # fmt: skip
 
 
 def _adjoint(a: Any) -> Any:
@@ -46,19 +55,20 @@ def _subset(name: str, n: int, by_index: Any) -> tuple[int, int]:
     return first, last + 1
 
 
-def _eigh(name: str, a: Any, b: Any, lower: bool, kind: int, by_index: Any) -> tuple[Any, Any]:
+def _eigh(name: str, a: Any, b: Any, lower: bool, kind: int, by_index: Any, by: tuple[str, Any]) -> tuple[Any, Any]:
     (a, *rest) = inexact(a) if b is None else inexact(a, b)
     check_square(name, a)
+    start, stop = _subset(name, shape_of(a)[-1], by_index)
+    part = None if by_index is None else (start, stop - 1)
     if not rest:
-        w, v = eigen.eigh(a, lower=lower)
+        w, v = eigen.eigh(a, lower=lower, by=(*by, part))
     else:
         check_square(name, rest[0])
-        w, v = _generalized(name, a, rest[0], lower, kind)
-    start, stop = _subset(name, shape_of(a)[-1], by_index)
+        w, v = _generalized(name, a, rest[0], lower, kind, () if part is None else ("eigh", "evx", part))
     return static_slice(w, start, stop, len(shape_of(w)) - 1), columns(v, start, stop)
 
 
-def _generalized(name: str, a: Any, b: Any, lower: bool, kind: int) -> tuple[Any, Any]:
+def _generalized(name: str, a: Any, b: Any, lower: bool, kind: int, by: tuple) -> tuple[Any, Any]:
     """a v = w b v (1), a b v = w v (2), b a v = w v (3), by the Cholesky factor of b."""
     if kind not in (1, 2, 3):
         raise ValueError(f'"type" keyword only accepts 1, 2, and 3; got {kind!r}')
@@ -66,11 +76,11 @@ def _generalized(name: str, a: Any, b: Any, lower: bool, kind: int) -> tuple[Any
     factor = linear_systems.cholesky(b if lower else _adjoint(b))
     a = symmetric(a, lower)
     if kind > 1:
-        w, y = eigen.eigh(mm(_adjoint(factor), mm(a, factor)))
+        w, y = eigen.eigh(mm(_adjoint(factor), mm(a, factor)), by=by)
         v = mm(factor, y) if kind == 3 else _under(factor, y)
         return w, v
     half = triangular_solve(factor, a, lower=True)
-    w, y = eigen.eigh(triangular_solve(factor, _adjoint(half), lower=True))
+    w, y = eigen.eigh(triangular_solve(factor, _adjoint(half), lower=True), by=by)
     return w, _under(factor, y)
 
 
@@ -103,8 +113,8 @@ def eigh(
     >>> round(float(funcad.grad(f)(2.0)), 6)
     -0.5
     """
-    unsupported("eigh", subset_by_value=subset_by_value, driver=driver)
-    w, v = _eigh("eigh", a, b, bool(lower), type, subset_by_index)
+    unsupported("eigh", subset_by_value=subset_by_value, driver=None if b is None else driver)
+    w, v = _eigh("eigh", a, b, bool(lower), type, subset_by_index, ("eigh", driver))
     return w if eigvals_only else (w, v)
 
 
@@ -123,8 +133,8 @@ def eigvalsh(
     driver: Any = None,
 ) -> Any:
     """The eigenvalues alone, as `eigh` gives them."""
-    unsupported("eigvalsh", subset_by_value=subset_by_value, driver=driver)
-    return _eigh("eigvalsh", a, b, bool(lower), type, subset_by_index)[0]
+    unsupported("eigvalsh", subset_by_value=subset_by_value, driver=None if b is None else driver)
+    return _eigh("eigvalsh", a, b, bool(lower), type, subset_by_index, ("eigh", driver))[0]
 
 
 _OTHER = "multiply by the inverse first: a = solve(b, a)"
@@ -171,11 +181,14 @@ def eigvals(
     return eigen.eig(a)[0]
 
 
-def eigh_selected(name: str, a: Any, select: Any, select_range: Any) -> tuple[Any, Any]:
+def eigh_selected(name: str, a: Any, select: Any, select_range: Any, by: tuple[str, Any]) -> tuple[Any, Any]:
     """Eigenvalues and eigenvectors of a Hermitian matrix, all or those of the indices in a range."""
     if select in ("v", "value", 1):
-        raise TypeError(f"scipy.linalg.{name} does not support select={select!r} with traced values; select='i' takes indices.")
-    return _eigh(name, a, None, True, 1, select_range if select in ("i", "index", 2) else None)
+        raise TypeError(
+            f"scipy.linalg.{name} does not support select={select!r} with traced values.\n"
+            "Remedy: select='i' takes indices."
+        )
+    return _eigh(name, a, None, True, 1, select_range if select in ("i", "index", 2) else None, by)
 
 
 def _tridiagonal(name: str, d: Any, e: Any, select: Any, select_range: Any) -> tuple[Any, Any]:
@@ -188,7 +201,7 @@ def _tridiagonal(name: str, d: Any, e: Any, select: Any, select_range: Any) -> t
     whole = (*shape_of(e), n)
     below = broadcast_to(reshape(e, shape=(*shape_of(e), 1)), whole)
     below = pad(mul(below, identity(below)), low=(*[0] * (len(whole) - 2), 1, 0), high=(0,) * len(whole))
-    return eigh_selected(name, add(on, add(below, mT(below))), select, select_range)
+    return eigh_selected(name, add(on, add(below, mT(below))), select, select_range, ("eigh_tridiagonal", None))
 
 
 @implements("linalg.eigh_tridiagonal", lift=True)
@@ -250,7 +263,7 @@ def svd(
     array([[1., 0.],
            [0., 0.]])
     """
-    (a,) = inexact(a)
+    (a,) = matrices("svd", a)
     if lapack_driver not in ("gesdd", "gesvd"):
         raise ValueError(f'lapack_driver must be "gesdd" or "gesvd", not "{lapack_driver}"')
     u, s, vh = eigen.svd(a, full_matrices=bool(full_matrices and compute_uv))
@@ -260,7 +273,7 @@ def svd(
 @implements("linalg.svdvals", lift=True)
 def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """The singular values of matrices (..., m, n), in descending order."""
-    (a,) = inexact(a)
+    (a,) = matrices("svdvals", a)
     return eigen.svd(a)[1]
 
 
@@ -290,23 +303,54 @@ def qr(
     unsupported("qr", "permute the columns of a yourself: a[:, p]", pivoting=pivoting or None)
     if mode not in ("full", "economic", "r"):
         raise (TypeError if mode == "raw" else ValueError)(
-            f"scipy.linalg.qr of traced values: mode must be 'full', 'economic' or 'r', got {mode!r}"
+            f"scipy.linalg.qr(mode={mode!r}) of traced values: mode must be 'full', 'economic' or 'r'.\n"
+            "Remedy: mode='economic', or scipy.linalg.qr_multiply."
         )
     (a,) = inexact(a)
     q, r = qr_factors(a, full=mode != "economic")
     return (r,) if mode == "r" else (q, r)
 
 
+@implements("linalg.qr_multiply", lift=True)
+def qr_multiply(
+    a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
+    overwrite_a: bool = False, overwrite_c: bool = False,
+) -> Any:  # fmt: skip
+    """(q c or c q, r) with a = q r: the product with the factor q, whose columns are as many as a has, or as c asks for.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda a: funcad.scipy.linalg.qr_multiply(a, np.ones((1, 1)))[1][0, 0]
+    >>> abs(funcad.grad(f)(np.array([[2.0]])))
+    array([[1.]])
+    """
+    unsupported("qr_multiply", "permute the columns of a yourself: a[:, p]", pivoting=pivoting or None)
+    if mode not in ("left", "right"):
+        raise ValueError(f"Mode argument can only be 'left' or 'right' but not '{mode}'")
+    a, c = inexact(a, c)
+    matrices("qr_multiply", a)
+    m, k = shape_of(a)[0], min(shape_of(a))
+    vector = len(shape_of(c)) == 1
+    x = np.atleast_2d(c)
+    x = x.T if vector and mode == "left" else x
+    inner = shape_of(x)[0 if mode == "left" else 1]
+    if inner not in ((k, m) if mode == "left" else (m,)):
+        raise ValueError(f"Array shapes are not compatible for Q @ c operation: {shape_of(a)} vs {shape_of(c)}")
+    q, r = qr_factors(a, full=mode == "left" and inner == m)
+    q = np.conj(q) if conjugate else q
+    found = q @ x if mode == "left" else x @ q
+    return np.ravel(found) if vector else found, r[:k]
+
+
 @implements("linalg.rq", lift=True)
 def rq(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", check_finite: bool = True) -> Any:
-    """(r, q) with a = r q for matrices (..., m, n); mode "full", "economic" or "r"; signs may differ from SciPy's."""
+    """(r, q) with a = r q for matrices (..., m, n); mode "full", "economic" or "r"."""
     unsupported("rq", lwork=lwork)
     if mode not in ("full", "economic", "r"):
         raise ValueError(f"Mode argument should be one of ['full', 'r', 'economic'], got {mode!r}")
     (a,) = inexact(a)
-    q, r = qr_factors(_adjoint(_flipped(a, -2)), full=mode != "economic")
-    r = _flipped(_flipped(_adjoint(r), -2), -1)
-    return r if mode == "r" else (r, _flipped(_adjoint(q), -2))
+    turned = _flipped(_flipped(_adjoint(a), -2), -1)  # LAPACK begins with the last row
+    q, r = [_flipped(_flipped(_adjoint(f), -2), -1) for f in qr_factors(turned, full=mode != "economic")]
+    return r if mode == "r" else (r, q)
 
 
 @implements("linalg.schur", lift=True)
@@ -345,7 +389,7 @@ def polar(a: Any, side: str = "right") -> Any:
     """
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
-    (a,) = inexact(a)
+    (a,) = matrices("polar", a)
     m, n = shape_of(a)[-2:]
     u = polar_unitary(a) if m >= n else _adjoint(polar_unitary(_adjoint(a)))
     p = mm(_adjoint(u), a) if side == "right" else mm(a, _adjoint(u))
@@ -375,7 +419,7 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
     """The pseudo-inverse of matrices (..., m, n), for constant rank; traced, `atol` and `return_rank` raise TypeError."""
     unsupported("pinv", atol=atol, return_rank=return_rank or None)
-    (a,) = inexact(a)
+    (a,) = matrices("pinv", a)
     m, n = shape_of(a)[-2:]
     return np.linalg.pinv(a, max(m, n) * np.finfo(dtype_of(a)).eps if rtol is None else rtol)
 

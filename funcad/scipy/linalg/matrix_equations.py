@@ -10,6 +10,7 @@ from funcad.api.tools import ShapeDtypeStruct
 from funcad.control.callback import pure_callback
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.promote import array_of
 from funcad.primitives import matrix_functions as m
 from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.conversion import complex_dtype, convert, imag, real, stop_gradient
@@ -20,7 +21,7 @@ from funcad.scipy.linalg.decompositions import pinv, svd
 from funcad.scipy.optimize.implicit import implicit_root
 
 from funcad.scipy.linalg.matrix_operands import (  # isort: skip
-    check_square, conjugated, double, identity, inexact, is_complex, stacks, unsupported,
+    at_least_a_matrix, check_square, conjugated, double, identity, inexact, is_complex, matrices, stacks, unsupported,
 )
 
 
@@ -42,7 +43,7 @@ def expm(A: Any) -> Any:
     >>> funcad.grad(lambda t: funcad.scipy.linalg.expm(t * np.eye(2))[0, 0])(0.0)
     np.float64(1.0)
     """
-    (a,) = _square("expm", A)
+    (a,) = _square("expm", at_least_a_matrix(array_of(A)))
     return m.expm(a)
 
 
@@ -316,7 +317,7 @@ def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
     array([[ 0., -1.],
            [-1.,  0.]])
     """
-    (A,) = inexact(A)
+    (A,) = matrices("null_space", A)
     m, n = shape_of(A)
     rank = _rank(A, rcond)
     host = lambda A: scipy_function("linalg.null_space")(A, rcond, **options)
@@ -340,5 +341,5 @@ def orth(A: Any, rcond: Any = None) -> Any:
     >>> round(float(funcad.jvp(direction, (np.array([3.0, 4.0]),), (np.array([1.0, 0.0]),))[1]), 6)
     0.128
     """
-    (A,) = inexact(A)
+    (A,) = matrices("orth", A)
     return svd(A, full_matrices=False)[0][:, : _rank(A, rcond)]

@@ -26,6 +26,20 @@ def inexact(*arrays: Any) -> list[Any]:
     return promote_dtype(xs, wanted)
 
 
+def matrices(name: str, *arrays: Any) -> list[Any]:
+    """As `inexact`, for functions of matrices."""
+    xs = inexact(*arrays)
+    for x in xs:
+        if len(shape_of(x)) < 2:
+            raise ValueError(f"{name}: expected a matrix or a stack of them, got the shape {shape_of(x)}")
+    return xs
+
+
+def at_least_a_matrix(a: Any) -> Any:
+    """A number as a matrix of one element, for functions that SciPy has for it."""
+    return reshape(a, shape=(1, 1)) if not shape_of(a) else a
+
+
 def double(*arrays: Any) -> list[Any]:
     """The arrays in double precision, for functions that SciPy computes in it whatever it is given."""
     xs = inexact(*arrays)
@@ -92,7 +106,8 @@ def unsupported(name: str, remedy: str = "leave the argument out", **arguments: 
     for argument, value in arguments.items():
         if value is not None:
             raise TypeError(
-                f"scipy.linalg.{name} does not support {argument}={value!r:.40} with traced values{where_am_i()}; {remedy}."
+                f"scipy.linalg.{name} does not support {argument}={value!r:.40} with traced values{where_am_i()}.\n"
+                f"Remedy: {remedy}."
             )
 
 

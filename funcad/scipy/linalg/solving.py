@@ -29,7 +29,8 @@ from funcad.primitives.linear_systems import (  # isort: skip
     banded_solve, in_columns, mH, mT, pivot_permutation, placed, triangle, triangular_solve,
 )
 from funcad.scipy.linalg.matrix_operands import (  # isort: skip
-    as_given, check_square, conjugated, constant, double, identity, inexact, is_complex, symmetric, system, unsupported,
+    as_given, at_least_a_matrix, check_square, conjugated, constant, double, identity, inexact, is_complex, matrices, symmetric,
+    system, unsupported,
 )
 
 # -- matrices with a pattern: block_diag, toeplitz, circulant and others of given elements; SciPy's constant ones
@@ -43,8 +44,14 @@ def _common(*arrays: Any) -> list[Any]:
 
 
 def _vector(name: str, x: Any) -> Any:
+    if not shape_of(x):
+        scipy_function(f"linalg.{name}")(0.0)  # raises where SciPy takes no numbers: `hankel` since 1.17
+        return reshape(x, shape=(1,))
     if len(shape_of(x)) != 1:
-        raise ValueError(f"scipy.linalg.{name} of traced values takes vectors, got the shape {shape_of(x)}; use vmap")
+        raise ValueError(
+            f"scipy.linalg.{name} of traced values takes vectors, got the shape {shape_of(x)}.\n"
+            "Remedy: funcad.vmap of it for several, np.atleast_1d(x) of a number."
+        )
     return x
 
 
@@ -105,6 +112,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 def circulant(c: Any) -> Any:
     """The circulant matrix of the first column c (..., n)."""
     c = array_of(c)
+    c = c if shape_of(c) else reshape(c, shape=(1,))
     *lead, n = shape_of(c)
     order = (np.arange(n)[:, None] - np.arange(n)) % max(n, 1)
     if not lead:
@@ -258,7 +266,7 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     >>> funcad.grad(lambda t: funcad.scipy.linalg.cholesky(t * np.eye(2))[0, 0])(4.0)
     np.float64(0.25)
     """
-    (a,) = inexact(a)
+    (a,) = inexact(at_least_a_matrix(array_of(a)))
     check_square("cholesky", a)
     return linear_systems.cholesky(a) if lower else _adjoint(linear_systems.cholesky(_adjoint(a)))
 
@@ -272,7 +280,7 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
     >>> round(float(funcad.grad(f)(2.0)), 6)
     -0.25
     """
-    (a,) = inexact(a)
+    (a,) = inexact(at_least_a_matrix(array_of(a)))
     check_square("cho_factor", a)
     return linear_systems.cholesky(a) if lower else _adjoint(linear_systems.cholesky(_adjoint(a))), lower
 
@@ -313,7 +321,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> A
     >>> float(funcad.grad(f)(2.0))
     -0.25
     """
-    (a,) = inexact(a)
+    (a,) = matrices("lu_factor", at_least_a_matrix(array_of(a)))
     return tuple(lu_factors(a)[:2])
 
 
@@ -370,7 +378,7 @@ def lu(
     array([[0., 0.],
            [0., 1.]])
     """
-    (a,) = inexact(a)
+    (a,) = matrices("lu", a)
     *lead, m, n = shape_of(a)
     k = min(m, n)
     packed, _, permutation = lu_factors(a)
@@ -516,15 +524,17 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
 def solve_circulant(
     c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0
 ) -> Any:
-    """x with C x = b, C the circulant matrix of its first column c; traced, for c and b of one axis, or b of two.
+    """x with C x = b, C the circulant matrix of its first column c, by Fourier transforms, as SciPy's.
+
+    A traced C that is singular gives infinities.
 
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda c: funcad.scipy.linalg.solve_circulant(c, np.ones(1))[0])(np.array([2.0]))
     array([-0.25])
     """
     unsupported("solve_circulant", "use solve(circulant(c), b)", singular=None if singular == "raise" else singular, tol=tol)
-    a, b = inexact(circulant(c), b)
-    if len(shape_of(a)) != 2 or (caxis, baxis, outaxis) not in ((-1, 0, 0), (0, 0, 0)):
-        raise TypeError("scipy.linalg.solve_circulant of traced values takes 1-D c and solves along axis 0 of b")
-    a, b, vector = system("solve_circulant", a, b)
-    return as_given(linear_systems.solve(a, b), vector)
+    a, x = [np.moveaxis(np.atleast_1d(v), axis, -1) for v, axis in zip(inexact(c, b), (caxis, baxis))]
+    if a.shape[-1] != x.shape[-1]:
+        raise ValueError(f"Shapes of c {shape_of(c)} and b {shape_of(b)} are incompatible")
+    found = np.fft.ifft(np.fft.fft(x) / np.fft.fft(a))
+    return np.moveaxis(found if is_complex(a) else found.real, -1, outaxis)

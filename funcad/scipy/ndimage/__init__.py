@@ -11,7 +11,8 @@ from funcad.scipy.ndimage.image_filters import (
     gaussian_filter as gaussian_filter, gaussian_filter1d as gaussian_filter1d,
     gaussian_gradient_magnitude as gaussian_gradient_magnitude, gaussian_laplace as gaussian_laplace, label as label,
     laplace as laplace, maximum_filter as maximum_filter, median_filter as median_filter, minimum_filter as minimum_filter,
-    prewitt as prewitt, sobel as sobel, uniform_filter as uniform_filter, uniform_filter1d as uniform_filter1d,
+    percentile_filter as percentile_filter, prewitt as prewitt, rank_filter as rank_filter, sobel as sobel,
+    uniform_filter as uniform_filter, uniform_filter1d as uniform_filter1d,
 )  # fmt: skip
 from funcad.scipy.ndimage.spline_images import (
     affine_transform as affine_transform, map_coordinates as map_coordinates, rotate as rotate, shift as shift,
@@ -35,7 +36,9 @@ __all__ = [
     "maximum_filter",
     "median_filter",
     "minimum_filter",
+    "percentile_filter",
     "prewitt",
+    "rank_filter",
     "rotate",
     "shift",
     "sobel",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -317,27 +318,58 @@ def _footprint(size: Any, footprint: Any, rank: int) -> np.ndarray:
     return np.ones(tuple(size) if np.ndim(size) else (int(size),) * rank, bool)
 
 
-def _ranked(name: str, which: Any) -> Any:
-    @implements(f"ndimage.{name}")
+def _by_rank(name: str, which: Callable[[int], int], input: Any, among: tuple, beyond: tuple, output: Any, axes: Any) -> Any:
+    """`among`: the size and the footprint of a neighbourhood, and its origin; `beyond`: how the image goes on."""
+    refuse(f"scipy.ndimage.{name}", output=output, axes=axes)
+    x = array_of(input)
+    rank = len(shape_of(x))
+    size, footprint, origin = among
+    chosen = _footprint(size, footprint, rank)
+    origins = tuple(origin) if np.ndim(origin) else (origin,) * rank
+    values = _neighbours(x, chosen, *beyond, origins)
+    n = shape_of(values)[0]
+    place = which(n)
+    if not -n <= place < n:
+        raise RuntimeError("rank not within filter footprint size")
+    return np.sort(values, axis=0)[place]
+
+
+def _ranked(name: str, which: Callable[[int], int]) -> Any:
     def ranked(
         input: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect", cval: Any = 0.0,
         origin: Any = 0, *, axes: Any = None,
     ) -> Any:  # fmt: skip
-        refuse(f"ndimage.{name}", output=output, axes=axes)
-        x = array_of(input)
-        rank = len(shape_of(x))
-        chosen = _footprint(size, footprint, rank)
-        origins = tuple(origin) if np.ndim(origin) else (origin,) * rank
-        values = _neighbours(x, chosen, mode, cval, origins)
-        return np.sort(values, axis=0)[which(shape_of(values)[0])]
+        return _by_rank(name, which, input, (size, footprint, origin), (mode, cval), output, axes)
 
     ranked.__name__ = ranked.__qualname__ = name
-    return ranked
+    return implements(f"ndimage.{name}")(ranked)
 
 
 median_filter = _ranked("median_filter", lambda n: n // 2)
 maximum_filter = _ranked("maximum_filter", lambda n: n - 1)
 minimum_filter = _ranked("minimum_filter", lambda n: 0)
+
+
+@implements("ndimage.rank_filter")
+def rank_filter(
+    input: Any, rank: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect", cval: Any = 0.0,
+    origin: Any = 0, *, axes: Any = None,
+) -> Any:  # fmt: skip
+    """`scipy.ndimage.rank_filter`: of the neighbours in order the one of that rank."""
+    return _by_rank("rank_filter", lambda n: int(rank), input, (size, footprint, origin), (mode, cval), output, axes)
+
+
+@implements("ndimage.percentile_filter")
+def percentile_filter(
+    input: Any, percentile: Any, size: Any = None, footprint: Any = None, output: Any = None, mode: Any = "reflect",
+    cval: Any = 0.0, origin: Any = 0, *, axes: Any = None,
+) -> Any:  # fmt: skip
+    """`scipy.ndimage.percentile_filter`: of the neighbours in order the one of that percentile."""
+    if not -100 <= percentile <= 100:
+        raise RuntimeError("invalid percentile")
+    share = percentile + 100.0 if percentile < 0 else float(percentile)
+    which = lambda n: n - 1 if share == 100.0 else int(n * share / 100.0)
+    return _by_rank("percentile_filter", which, input, (size, footprint, origin), (mode, cval), output, axes)
 
 
 def _median(name: str, x: Any, size: Any) -> Any:

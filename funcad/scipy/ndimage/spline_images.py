@@ -246,7 +246,10 @@ def zoom(
 ) -> Any:  # fmt: skip
     """`scipy.ndimage.zoom`, differentiable in the input; the zoom only says how many samples the result has, and is known."""
     if isinstance(zoom, Tracer):
-        raise TypeError("zoom: the result's shape depends on zoom, which is traced; affine_transform takes a traced matrix")
+        raise TypeError(
+            "scipy.ndimage.zoom: the result's shape depends on zoom, which is traced.\n"
+            "Remedy: scipy.ndimage.affine_transform takes a traced matrix."
+        )
     x = array_of(input)
     factors = np.broadcast_to(np.asarray(zoom, float), (len(shape_of(x)),))
     target = tuple([int(round(n * z)) for n, z in zip(shape_of(x), factors)])

@@ -524,7 +524,10 @@ def leastsq(
             func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor, diag
         )
     if factor != 100 or diag is not None:
-        raise TypeError("leastsq: leave factor and diag out with traced values; least_squares(..., x_scale=) has their place")
+        raise TypeError(
+            "leastsq does not support factor and diag with traced values.\n"
+            "Remedy: least_squares(..., x_scale=) has their place."
+        )
     args = args if isinstance(args, tuple) else (args,)
     start = np.ravel(x0)
     options = {"ftol": ftol, "xtol": xtol, "gtol": max(gtol, _EPS), "max_nfev": maxfev or None}

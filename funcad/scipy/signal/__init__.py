@@ -20,6 +20,7 @@ from funcad.scipy.ndimage.image_filters import medfilt as medfilt, medfilt2d as 
 from funcad.scipy.signal.convolutions import (
     choose_conv_method as choose_conv_method, convolve as convolve, convolve2d as convolve2d, correlate as correlate,
     correlate2d as correlate2d, correlation_lags as correlation_lags, fftconvolve as fftconvolve, oaconvolve as oaconvolve,
+    upfirdn as upfirdn,
 )  # fmt: skip
 from funcad.scipy.signal.filters import (
     detrend as detrend, filtfilt as filtfilt, get_window as get_window, hilbert as hilbert, lfilter as lfilter,

@@ -13,6 +13,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
+from funcad.numpy.dispatch import refuse
 from funcad.numpy.promote import array_of, promote_dtype, result_dtype
 from funcad.primitives.conversion import conj, convert
 from funcad.primitives.convolution import conv
@@ -120,7 +121,9 @@ def choose_conv_method(in1: Any, in2: Any, mode: str = "full", measure: bool = F
     'direct'
     """
     if measure:
-        raise NotImplementedError("choose_conv_method: measure=True is not supported; time both methods with your own data")
+        raise NotImplementedError(
+            "scipy.signal.choose_conv_method(measure=True) is not supported.\nRemedy: time both methods with your own data."
+        )
     x, y = together(in1, in2)
     _check(x, y, mode, "choose_conv_method")
     sx, sy = (shape_of(y), shape_of(x)) if _swapped(shape_of(x), shape_of(y), mode) else (shape_of(x), shape_of(y))
@@ -222,7 +225,33 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
 @implements("signal.correlation_lags")
 def correlation_lags(in1_len: int, in2_len: int, mode: str = "full") -> Any:
     """`scipy.signal.correlation_lags`: lengths are known integers."""
-    raise TypeError("correlation_lags takes lengths that are known integers, not traced values: take them from x.shape")
+    raise TypeError(
+        "scipy.signal.correlation_lags takes lengths that are known integers, not traced values.\n"
+        "Remedy: take them from x.shape."
+    )
+
+
+@implements("signal.upfirdn")
+def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: Any = 0) -> Any:
+    """`scipy.signal.upfirdn`: zeros between the samples, the filter h, and each `down`-th of what comes out.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda h: funcad.scipy.signal.upfirdn(h, np.ones(2), 2)[0]
+    >>> funcad.grad(f)(np.ones(2))
+    array([1., 0.])
+    """
+    if mode != "constant" or cval != 0:
+        refuse("scipy.signal.upfirdn", mode=None if mode == "constant" else mode, cval=cval or None)
+    h, x = together(h, x)
+    if len(shape_of(h)) != 1 or not shape_of(h)[0]:
+        raise ValueError("h must be 1-D with non-zero length")
+    if up < 1 or down < 1:
+        raise ValueError("Both up and down must be >= 1")
+    x = np.moveaxis(x, axis, -1)
+    *lead, n = shape_of(x)
+    apart = np.reshape(np.pad(x[..., None], [(0, 0)] * (len(lead) + 1) + [(0, up - 1)]), (*lead, n * up))
+    filtered = convolve(apart[..., : n * up - up + 1], np.reshape(h, (1,) * len(lead) + shape_of(h)), method="direct")
+    return np.moveaxis(filtered[..., ::down], -1, axis)
 
 
 mirrors([choose_conv_method], "scipy.signal")

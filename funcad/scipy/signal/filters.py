@@ -13,7 +13,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.numpy.dispatch import refuse
+from funcad.numpy.dispatch import refuse, where_am_i
 from funcad.numpy.fft import floating
 from funcad.numpy.promote import array_of, axis_of, move, promote_dtype, result_dtype
 from funcad.numpy.shaping import piece
@@ -190,7 +190,10 @@ def filtfilt(
 ) -> Any:
     """`scipy.signal.filtfilt` with method "pad"."""
     if method != "pad":
-        raise NotImplementedError(f'filtfilt supports method="pad" with traced values, got {method!r}')
+        raise NotImplementedError(
+            f"scipy.signal.filtfilt(method={method!r}) is not there for traced values{where_am_i()}.\n"
+            'Remedy: method="pad" is, with the padlen of your choice.'
+        )
     b, a, x = _floats(b, a, x)
     axis = axis_of(axis, len(shape_of(x)))
     b, a = np.atleast_1d(b), np.atleast_1d(a)
@@ -221,7 +224,10 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 def _default_edge(sos: Any) -> int:
     if not is_a(sos, (np.ndarray, list, tuple)):
-        raise TypeError("sosfiltfilt of traced coefficients needs padlen=: the default depends on which of them are zero")
+        raise TypeError(
+            f"scipy.signal.sosfiltfilt has traced coefficients{where_am_i()}, and its default of padlen depends on which "
+            "of them are zero.\nRemedy: give padlen."
+        )
     coefficients = np.asarray(sos)
     n = 2 * len(coefficients) + 1
     return 3 * int(n - min((coefficients[:, 2] == 0).sum(), (coefficients[:, 5] == 0).sum()))
@@ -233,7 +239,10 @@ def _default_edge(sos: Any) -> int:
 @implements("signal.get_window")
 def get_window(window: Any, Nx: int, fftbins: bool = True, *, xp: Any = None, device: Any = None) -> Any:
     """`scipy.signal.get_window`: its parameters are known numbers."""
-    raise TypeError("get_window takes known numbers, not traced values: the windows have no derivative in their parameters")
+    raise TypeError(
+        "funcad.scipy.signal.get_window takes known numbers, not traced values.\n"
+        "Remedy: scipy.signal.get_window, or the function of that window in scipy.signal.windows."
+    )
 
 
 @implements("signal.detrend")
@@ -278,7 +287,10 @@ def savgol_filter(
     if mode not in ("mirror", "constant", "nearest", "interp", "wrap"):
         raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
     if window_length % 2 == 0:
-        raise NotImplementedError("savgol_filter supports windows of odd length with traced values; take window_length + 1")
+        raise NotImplementedError(
+            f"scipy.signal.savgol_filter has a window of even length, and traced values{where_am_i()}.\n"
+            "Remedy: take window_length + 1."
+        )
     x = floating(x)
     axis = axis_of(axis, len(shape_of(x)))
     coefficients_at = scipy_function("signal.savgol_coeffs")
@@ -332,9 +344,15 @@ def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
 @implements("signal.resample")
 def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time") -> Any:
     """`scipy.signal.resample` of samples in time, without a window."""
-    refuse("signal.resample", t=t, window=window)
+    refuse("scipy.signal.resample", window=window)
+    if t is not None:
+        times = np.arange(0, num) * (t[1] - t[0]) * shape_of(x)[axis] / float(num) + t[0]
+        return resample(x, num, None, axis, None, domain), times
     if domain != "time":
-        raise NotImplementedError(f'resample supports domain="time" with traced values, got {domain!r}')
+        raise NotImplementedError(
+            f"scipy.signal.resample(domain={domain!r}) is not there for traced values{where_am_i()}.\n"
+            'Remedy: domain="time", of np.fft.ifft(x).'
+        )
     x = floating(x)
     axis = axis_of(axis, len(shape_of(x)))
     n = shape_of(x)[axis]

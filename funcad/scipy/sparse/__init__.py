@@ -14,8 +14,8 @@ from funcad.scipy.sparse.sparse_arrays import (
 )  # fmt: skip
 from funcad.scipy.sparse.sparse_blocks import (
     block_array as block_array, block_diag as block_diag, bmat as bmat, diags as diags, diags_array as diags_array,
-    find as find, hstack as hstack, kron as kron, kronsum as kronsum, spdiags as spdiags, tril as tril, triu as triu,
-    vstack as vstack,
+    find as find, hstack as hstack, kron as kron, kronsum as kronsum, permute_dims as permute_dims, spdiags as spdiags,
+    swapaxes as swapaxes, tril as tril, triu as triu, vstack as vstack,
 )  # fmt: skip
 # isort: on
 
@@ -26,6 +26,7 @@ __all__ = [
     "bmat",
     "coo_array",
     "coo_matrix",
+    "csgraph",
     "csc_array",
     "csc_matrix",
     "csr_array",
@@ -39,18 +40,21 @@ __all__ = [
     "kron",
     "kronsum",
     "linalg",
+    "permute_dims",
     "spdiags",
+    "swapaxes",
     "tril",
     "triu",
     "vstack",
 ]
 
 if _typing.TYPE_CHECKING:
+    from funcad.scipy.sparse import csgraph as csgraph
     from funcad.scipy.sparse import linalg as linalg
 
 
 def _lazy(name: str) -> _Any:
-    return _importlib.import_module("funcad.scipy.sparse.linalg") if name == "linalg" else None
+    return _importlib.import_module(f"funcad.scipy.sparse.{name}") if name in ("csgraph", "linalg") else None
 
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type

@@ -21,6 +21,7 @@ from funcad.control.loops import fori_loop
 from funcad.control.solve import custom_linear_solve, custom_root
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.primitives.conversion import convert, stop_gradient
+from funcad.primitives.matrix_functions import expm as dense_exponential
 from funcad.scipy.sparse.sparse_arrays import SparseArray, entries, is_sparse, is_traced, product, sums
 from funcad.show.pretty import mirrors
 
@@ -121,6 +122,64 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
     return found
 
 
+@api
+def spsolve_triangular(
+    A: Any, b: Any, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False, unit_diagonal: bool = False
+) -> Any:
+    """Solve A x = b for a sparse triangular matrix, differentiably in the elements of A and in b.
+
+    As SciPy's, whose options `overwrite_A` and `overwrite_b` make no difference to traced values; `unit_diagonal` takes the
+    diagonal for ones. LinAlgError for elements on the other side of the diagonal.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy.sparse import csr_array
+    >>> f = lambda d: np.sum(funcad.scipy.sparse.linalg.spsolve_triangular(csr_array((d, [0, 1], [0, 1, 2])), np.ones(2)))
+    >>> funcad.grad(f)(np.array([2.0, 4.0]))
+    array([-0.25  , -0.0625])
+    """
+    if not is_traced(A, b):
+        return scipy_linalg().spsolve_triangular(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
+    row, col, data, n = _square("spsolve_triangular", A)
+    if (row < col if lower else row > col).any():
+        side = "lower" if lower else "upper"
+        raise np.linalg.LinAlgError(f"A is not triangular: it has elements that are not in the {side} triangle.")
+    if unit_diagonal:
+        off, places = row != col, np.arange(n)
+        row, col = np.concatenate([row[off], places]), np.concatenate([col[off], places])
+        data = fnp.concatenate([data[np.flatnonzero(off)], fnp.ones(n, dtype_of(data))])
+    return solved(row, col, data, n, b, options={"permc_spec": "NATURAL"})
+
+
+@api
+def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
+    """The norm of a sparse array or matrix, as SciPy's: of the dense one; `ord` and `axis` as of `numpy.linalg.norm`.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy.sparse import csr_array
+    >>> f = lambda d: funcad.scipy.sparse.linalg.norm(csr_array((d, [0, 1], [0, 1, 2])))
+    >>> funcad.grad(f)(np.array([3.0, 4.0]))
+    array([0.6, 0.8])
+    """
+    if not is_traced(x):
+        return scipy_linalg().norm(x, ord, axis)
+    return fnp.linalg.norm(x.toarray(), ord, axis)
+
+
+@api
+def expm(A: Any) -> Any:
+    """The exponential of a sparse matrix, by that of the dense one; a sparse array again, as SciPy's.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy.sparse import csr_array
+    >>> f = lambda d: funcad.scipy.sparse.linalg.expm(csr_array((d, [0, 1], [0, 1, 2]))).trace()
+    >>> funcad.grad(f)(np.zeros(2))
+    array([1., 1.])
+    """
+    if type(A) is not SparseArray:
+        return scipy_linalg().expm(A)
+    return SparseArray.of(dense_exponential(A.toarray()), A.kind.replace("coo", "csc"))
+
+
 class Factorization:
     """What `splu` gives: `solve(b, trans)`, differentiable in b and in the elements of the matrix.
 
@@ -136,7 +195,10 @@ class Factorization:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or self.__dict__.get("factors") is None:
-            raise AttributeError(f"a factorization of traced values has no {name!r}")
+            raise AttributeError(
+                f"splu(A).{name} is not there where A has traced elements.\n"
+                "Remedy: scipy.linalg.lu(A.toarray()) gives factors with derivatives."
+            )
         return getattr(self.factors, name)
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
@@ -190,7 +252,7 @@ def factorized(A: Any) -> Callable[[Any], Any]:
     return found
 
 
-mirrors([factorized, splu, spsolve], "scipy.sparse.linalg")
+mirrors([expm, factorized, norm, splu, spsolve, spsolve_triangular], "scipy.sparse.linalg")
 
 
 # -- A few eigenvalues and singular values of sparse matrices: eigsh and svds, SciPy's ARPACK in a callback
@@ -204,7 +266,10 @@ mirrors([factorized, splu, spsolve], "scipy.sparse.linalg")
 
 def _real(name: str, a: Any) -> tuple[np.ndarray, np.ndarray, Any, tuple[int, int]]:
     if not is_sparse(a) and not hasattr(a, "shape") or hasattr(a, "matvec"):
-        raise TypeError(f"{name}: beside traced values A must be a sparse or dense matrix, got {type(a).__name__}")
+        raise TypeError(
+            f"{name}: beside traced values A must be a sparse or dense matrix, got {type(a).__name__}.\n"
+            "Remedy: A @ np.eye(n), the matrix of an operator."
+        )
     row, col, data, shape = entries(a)
     if dtype_of(data).kind == "c":
         raise TypeError(
@@ -327,7 +392,10 @@ def svds(
     row, col, data, (m, n) = _real("svds", A)
     options["v0"] = _start(min(m, n)) if v0 is None else np.asarray(v0)
     if return_singular_vectors not in (True, False):
-        raise ValueError(f"svds: of traced values, return_singular_vectors is True or False, got {return_singular_vectors!r}")
+        raise ValueError(
+            f"svds(return_singular_vectors={return_singular_vectors!r}) is not there for traced values.\n"
+            "Remedy: True, and take the vectors that you need."
+        )
 
     def host(data: np.ndarray) -> Any:
         return list(scipy_linalg().svds(_matrix(data, row, col, (m, n)), k, **options))
@@ -401,7 +469,10 @@ def expm_multiply(
     if not is_traced(A, B, start, stop):
         return scipy_linalg().expm_multiply(A, B, start, stop, num, endpoint, traceA)
     if hasattr(A, "matvec"):
-        raise TypeError("expm_multiply: beside traced values A must be a sparse or dense matrix, not a LinearOperator")
+        raise TypeError(
+            "expm_multiply: beside traced values A must be a sparse or dense matrix, not a LinearOperator.\n"
+            "Remedy: A @ np.eye(n), the matrix of an operator."
+        )
     row, col, data, shape = entries(A)
     if shape[0] != shape[1]:
         raise ValueError("expected A to be like a square matrix")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +20,15 @@ import funcad.numpy as fnp
 from funcad import tree
 from funcad.api.border import api
 from funcad.host.real_types import is_a
+from funcad.host.where import user_source
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert
+
+
+def _where() -> str:
+    source = user_source()
+    return f" at {source}" if source is not None else ""
 
 
 def _scipy_sparse() -> Any:
@@ -84,9 +91,15 @@ class SparseArray:
         self._written: dict[tuple[int, int], Any] = {}  # what waits
 
     @property
-    def data(self) -> Any:
+    def elements(self) -> Any:
+        """The elements, in the order of `row` and `col`."""
         self._settle()
         return self._data
+
+    @property
+    def data(self) -> Any:
+        """The elements as SciPy's array of this format has them."""
+        return self.shown("data")
 
     @property
     def places(self) -> Places:
@@ -97,7 +110,7 @@ class SparseArray:
     def of(cls, a: Any, kind: str | None = None) -> SparseArray:
         """One with the elements of a sparse or dense array, traced or not."""
         if type(a) is SparseArray:
-            return a if kind is None else cls(a.data, a.places, kind)
+            return a if kind is None else cls(a.elements, a.places, kind)
         row, col, data, shape = entries(a)
         own = f"{a.format}_{'matrix' if _is_matrix(a) else 'array'}" if is_sparse(a) else "coo_array"
         return cls(data, Places(row, col, shape), kind or own)
@@ -116,7 +129,7 @@ class SparseArray:
 
     @property
     def dtype(self) -> np.dtype:
-        return dtype_of(self.data)
+        return dtype_of(self.elements)
 
     @property
     def nnz(self) -> int:
@@ -137,10 +150,10 @@ class SparseArray:
 
     @property
     def T(self) -> SparseArray:
-        return self._with(self.data, Places(self.col, self.row, self.shape[::-1]))
+        return self._with(self.elements, Places(self.col, self.row, self.shape[::-1]))
 
     def __repr__(self) -> str:
-        return f"<SparseArray {self.shape} with {self.nnz} elements, {self.data!r}>"
+        return f"<SparseArray {self.shape} with {self.nnz} elements, {self.elements!r}>"
 
     def _with(self, data: Any, places: Places | None = None, kind: str | None = None) -> SparseArray:
         return SparseArray(data, places or self.places, kind or self.kind)
@@ -154,7 +167,7 @@ class SparseArray:
             return self
         found, where = np.unique(keys, return_inverse=True)
         places = Places(found // max(self.shape[1], 1), found % max(self.shape[1], 1), self.shape)
-        return self._with(sums(self.data, where.ravel(), len(found)), places)
+        return self._with(sums(self.elements, where.ravel(), len(found)), places)
 
     def numbered(self, first: int = 0) -> Any:
         """SciPy's array of this kind, whose elements are `first` + 1, + 2 ...: each is known wherever it comes to stand."""
@@ -165,7 +178,7 @@ class SparseArray:
     def _moved(self, move: Callable[[Any], Any]) -> Any:
         """What SciPy's array gives for something that only moves its elements."""
         mine = self.canonical()
-        return moved(move(mine.numbered()), mine.data)
+        return moved(move(mine.numbered()), mine.elements)
 
     def __getitem__(self, index: Any) -> Any:
         if self._written:
@@ -208,7 +221,7 @@ class SparseArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._numbers is None:
             mine = self.canonical()
-            self._data, self._places = mine.data, mine.places
+            self._data, self._places = mine.elements, mine.places
             self._numbers = {at: k for k, at in enumerate(zip(self._places.row.tolist(), self._places.col.tolist()))}
         at = self._pair(index)
         if at is not None:
@@ -220,8 +233,12 @@ class SparseArray:
         if any([type(i) is slice for i in index]):
             row, col = np.meshgrid(row, col, indexing="ij")
             row, col = [a[0] if np.ndim(index[0]) == 0 and type(index[0]) is not slice else a for a in (row, col)]
+            if np.ndim(index[1]) == 0 and type(index[1]) is not slice:
+                row, col = row[:, 0], col[:, 0]
         row, col = np.broadcast_arrays(row, col)
         value = value.toarray() if is_sparse(value) or type(value) is SparseArray else fnp.asarray(value)
+        if np.ndim(value) == 2 and len(row.shape) == 1 and np.size(value) == row.size:  # SciPy takes a column, too
+            value = np.reshape(value, row.shape)
         value = fnp.broadcast_to(value, row.shape)
         for place in np.ndindex(row.shape):
             self._written[int(row[place]), int(col[place])] = value[place]
@@ -235,7 +252,7 @@ class SparseArray:
         if format not in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil"):
             raise ValueError(f"Format {format} is unknown.")
         mine = self if format == "coo" else self.canonical()  # other formats have one element at each place
-        return mine._with(mine.data, kind=format + self.kind[3:])
+        return mine._with(mine.elements, kind=format + self.kind[3:])
 
     def tocoo(self, copy: bool = False) -> SparseArray:
         return self.asformat("coo")
@@ -259,17 +276,60 @@ class SparseArray:
         return self.asformat("dok")
 
     def copy(self) -> SparseArray:
-        return self._with(self.data)
+        return self._with(self.elements)
 
     def sum_duplicates(self) -> None:
         """Elements at one place become one."""
         mine = self.canonical()
-        self._data, self._places, self._numbers = mine.data, mine.places, None
+        self._data, self._places, self._numbers = mine.elements, mine.places, None
 
     def sort_indices(self) -> None:
         """There is no order that shows."""
 
     eliminate_zeros = prune = sort_indices
+
+    has_sorted_indices = has_canonical_format = True
+
+    def sorted_indices(self) -> SparseArray:
+        return self.canonical()
+
+    def setdiag(self, values: Any, k: int = 0) -> None:
+        n = min(self.shape[0] + min(k, 0), self.shape[1] - max(k, 0))
+        n = min(n, len(values)) if np.ndim(values) else n
+        self[np.arange(n) + max(-k, 0), np.arange(n) + max(k, 0)] = values[:n] if np.ndim(values) else values
+
+    def resize(self, *shape: Any) -> None:
+        ids = self.canonical().numbered()
+        ids.resize(*shape)
+        mine = self._moved(lambda _: ids)
+        self._data, self._places, self._numbers = mine.elements, mine.places, None
+
+    def shown(self, name: str) -> Any:
+        """The attributes of one format: `data` in its order, `indices`, `indptr`, `offsets`, `blocksize`, `coords`."""
+        if self.format in ("coo", "csr") and name == "data":
+            return self.elements if self.format == "coo" else self.canonical().elements
+        if self.format == "coo":
+            return {"data": self.elements, "coords": (self.row, self.col)}[name]
+        if name == "data" and self.format in ("lil", "dok"):
+            raise TypeError(f"{name} of a {self.kind} with traced elements{_where()}.\nRemedy: A.tocsr().data.")
+        mine = self.canonical()
+        found = getattr(mine.numbered(), name)
+        return moved(found, mine.elements) if name == "data" else found
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _SHOWN and (self.format in ("csr", "csc", "bsr", "dia") or name == "coords"):
+            return self.shown(name)
+        if name in _ZERO_AT_ZERO:
+            mine = self.canonical()
+            return lambda: mine._with(getattr(np, name)(mine.elements))
+        if name in _OF_DENSE:
+            return lambda axis=None, out=None, explicit=False: getattr(np, name)(self.toarray(), axis=axis)
+        raise AttributeError(
+            f"{self.kind}.{name} is not there for traced elements{_where()}.\n"
+            f"Remedy: A.toarray() for NumPy's functions, or A.tocoo(), whose data, row and col are arrays.",
+            name=name,
+            obj=self,
+        )
 
     def reshape(self, *shape: Any, **options: Any) -> Any:
         return self._moved(lambda ids: ids.reshape(*shape, **options))
@@ -291,39 +351,77 @@ class SparseArray:
     def toarray(self, order: str | None = None, out: None = None) -> Any:
         """The dense array."""
         m, n = self.shape
-        return fnp.reshape(sums(self.data, self.row * n + self.col, m * n), (m, n))
+        return fnp.reshape(sums(self.elements, self.row * n + self.col, m * n), (m, n))
 
     todense = toarray
 
     # -- element by element
 
     def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> SparseArray:
-        return self._with(fnp.astype(self.data, dtype))
+        return self._with(fnp.astype(self.elements, dtype))
 
     def conj(self, copy: bool = True) -> SparseArray:
-        return self._with(np.conj(self.data))
+        return self._with(np.conj(self.elements))
 
     conjugate = conj
 
     @property
     def real(self) -> SparseArray:
-        return self._with(fnp.real(self.data))
+        return self._with(fnp.real(self.elements))
 
     @property
     def imag(self) -> SparseArray:
-        return self._with(fnp.imag(self.data))
+        return self._with(fnp.imag(self.elements))
 
     def power(self, n: Any, dtype: Any = None) -> SparseArray:
         """Each element to the power n, which is positive: what is not there stays 0."""
         mine = self.canonical()
-        return mine._with(mine.data**n)
+        return mine._with(mine.elements**n)
 
     def __abs__(self) -> SparseArray:
         mine = self.canonical()
-        return mine._with(abs(mine.data))
+        return mine._with(abs(mine.elements))
 
     def __neg__(self) -> SparseArray:
-        return self._with(-self.data)
+        return self._with(-self.elements)
+
+    def _beside(self, other: Any, ufunc: Any) -> SparseArray:
+        """A ufunc, which gives 0 of two zeros, of the elements at the places of both."""
+        theirs = SparseArray.of(other if is_sparse(other) or shape_of(other) else np.full(self.shape, other))
+        both, n = (self + theirs).canonical(), max(self.shape[1], 1)
+        keys = both.row * n + both.col
+        values = [sums(a.elements, np.searchsorted(keys, a.row * n + a.col), len(keys)) for a in (self, theirs)]
+        return both._with(ufunc(*values))
+
+    def maximum(self, other: Any) -> SparseArray:
+        return self._beside(other, np.maximum)
+
+    def minimum(self, other: Any) -> SparseArray:
+        return self._beside(other, np.minimum)
+
+    def _comparison(self, other: Any, compare: Any) -> SparseArray:
+        theirs = other.toarray() if is_sparse(other) else other
+        return SparseArray.of(compare(self.toarray(), theirs), self.kind.replace("coo", "csr"))
+
+    def __eq__(self, other: object) -> Any:
+        return self._comparison(other, operator.eq)
+
+    def __ne__(self, other: object) -> Any:
+        return self._comparison(other, operator.ne)
+
+    def __lt__(self, other: Any) -> SparseArray:
+        return self._comparison(other, operator.lt)
+
+    def __le__(self, other: Any) -> SparseArray:
+        return self._comparison(other, operator.le)
+
+    def __gt__(self, other: Any) -> SparseArray:
+        return self._comparison(other, operator.gt)
+
+    def __ge__(self, other: Any) -> SparseArray:
+        return self._comparison(other, operator.ge)
+
+    __hash__ = object.__hash__
 
     def multiply(self, other: Any) -> SparseArray:
         """The product element by element with a number, a dense array, broadcast to its shape, or a sparse array."""
@@ -333,20 +431,22 @@ class SparseArray:
                 raise ValueError(f"inconsistent shapes: {mine.shape} and {theirs.shape}")
             n = mine.shape[1]
             _, i, j = np.intersect1d(mine.row * n + mine.col, theirs.row * n + theirs.col, True, return_indices=True)
-            return self._with(mine.data[i] * theirs.data[j], Places(mine.row[i], mine.col[i], mine.shape))
+            return self._with(mine.elements[i] * theirs.elements[j], Places(mine.row[i], mine.col[i], mine.shape))
         shape = shape_of(other)
         factor = other if not shape else fnp.broadcast_to(other, self.shape)[self.row, self.col]
-        return self._with(self.data * factor)
+        return self._with(self.elements * factor)
 
     # -- linear algebra
 
     def sum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
         if dtype is not None or out is not None:
-            raise TypeError("sum of a sparse array with traced elements takes no dtype and no out")
+            raise TypeError(
+                "sum of a sparse array with traced elements takes no dtype and no out.\nRemedy: A.astype(dtype).sum()."
+            )
         if axis is None:
-            return fnp.sum(self.data)
+            return fnp.sum(self.elements)
         down = axis % 2 == 0
-        found = sums(self.data, self.col if down else self.row, self.shape[1 - axis % 2])
+        found = sums(self.elements, self.col if down else self.row, self.shape[1 - axis % 2])
         if not _is_matrix(self):
             return found
         return found[None, :] if down else found[:, None]  # as SciPy's matrices, which have two dimensions for ever
@@ -367,7 +467,7 @@ class SparseArray:
         x = fnp.asarray(x)
         if not 1 <= len(shape_of(x)) <= 2 or shape_of(x)[0] != self.shape[1]:
             raise ValueError(f"matmul: a sparse array of shape {self.shape} and an array of shape {shape_of(x)} do not fit")
-        return product(self.row, self.col, self.data, self.shape[0], x)
+        return product(self.row, self.col, self.elements, self.shape[0], x)
 
     def __rmatmul__(self, x: Any) -> Any:
         if is_sparse(x):
@@ -377,12 +477,12 @@ class SparseArray:
     def __mul__(self, other: Any) -> Any:
         if is_sparse(other) or shape_of(other):
             return self @ other if _is_matrix(self) else self.multiply(other)
-        return self._with(self.data * other)
+        return self._with(self.elements * other)
 
     def __rmul__(self, other: Any) -> Any:
         if is_sparse(other) or shape_of(other):
             return self.__rmatmul__(other) if _is_matrix(self) else self.multiply(other)
-        return self._with(self.data * other)
+        return self._with(self.elements * other)
 
     def __truediv__(self, other: Any) -> SparseArray:
         return self.multiply(1 / other)
@@ -408,7 +508,7 @@ class SparseArray:
             raise ValueError(f"inconsistent shapes: {self.shape} and {shape}")
         places = Places(np.concatenate([self.row, row]), np.concatenate([self.col, col]), shape)
         kind = self.kind.replace("coo", "csr")  # as SciPy's
-        return self._with(fnp.concatenate([self.data, data]), places, kind).canonical()
+        return self._with(fnp.concatenate([self.elements, data]), places, kind).canonical()
 
     __radd__ = __add__
 
@@ -419,6 +519,13 @@ class SparseArray:
         return -self + other
 
 
+_SHOWN = ("indices", "indptr", "offsets", "blocksize", "coords")
+_ZERO_AT_ZERO = frozenset(
+    "arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh sqrt tan tanh trunc".split()
+)
+_OF_DENSE = frozenset("argmax argmin count_nonzero max min nanmax nanmin".split())
+
+
 def _is_matrix(a: Any) -> bool:
     """Is it one of SciPy's matrices, of which `*` is the product of matrices?"""
     return a.kind.endswith("matrix") if type(a) is SparseArray else isinstance(a, _scipy_sparse().spmatrix)
@@ -427,6 +534,11 @@ def _is_matrix(a: Any) -> bool:
 def moved(ids: Any, data: Any) -> Any:
     """A number, an array or a sparse array of the elements that have these numbers, counted from 1; 0 is no element."""
     if is_sparse(ids):
+        if ids.ndim > 2:
+            raise TypeError(
+                f"a sparse array of {ids.ndim} dimensions cannot have traced elements{_where()}.\nRemedy: NumPy's functions of "
+                "A.toarray()."
+            )
         kind = f"{ids.format}_{'matrix' if _is_matrix(ids) else 'array'}"
         coo = ids.tocoo()
         if coo.ndim == 1:  # of an array: dense, as one dimension is no matrix
@@ -448,12 +560,12 @@ def _product_of_two(a: SparseArray, b: SparseArray) -> SparseArray:
     left = np.repeat(np.arange(a.nnz), counts)
     right = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[a.col[left]]
     places = Places(a.row[left], b.col[right], (a.shape[0], b.shape[1]))
-    return a._with(a.data[left] * b.data[right], places).canonical()
+    return a._with(a.elements[left] * b.elements[right], places).canonical()
 
 
 tree.register_pytree_node(
     SparseArray,
-    lambda a: ((a.data,), (a.places, a.kind)),
+    lambda a: ((a.elements,), (a.places, a.kind)),
     lambda meta, data: SparseArray(data[0], *meta),
 )
 
@@ -470,7 +582,7 @@ def is_traced(*values: Any) -> bool:
 def entries(a: Any) -> tuple[np.ndarray, np.ndarray, Any, tuple[int, int]]:
     """(rows, columns, elements, shape) of a sparse array, or of a dense one, all of whose elements count."""
     if type(a) is SparseArray:
-        return a.row, a.col, a.data, a.shape
+        return a.row, a.col, a.elements, a.shape
     if is_sparse(a):
         coo = a.tocoo()
         return np.asarray(coo.row, np.intp), np.asarray(coo.col, np.intp), coo.data, coo.shape
@@ -481,7 +593,14 @@ def entries(a: Any) -> tuple[np.ndarray, np.ndarray, Any, tuple[int, int]]:
     return row, col, fnp.reshape(a, -1), shape
 
 
-def made(name: str, arg: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> Any:
+def _blocks(data: Any, indices: Any, pointers: Any, shape: Any, kind: str) -> SparseArray:
+    """Of blocks (n, r, c), each at a row and a column of blocks."""
+    count, r, c = shape_of(data)
+    ids = _scipy_sparse().bsr_array((np.arange(1, count * r * c + 1).reshape(count, r, c), indices, pointers), shape=shape)
+    return moved(getattr(_scipy_sparse(), kind)(ids), fnp.ravel(data))  # type: ignore[no-any-return]
+
+
+def made(name: str, arg: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **options: Any) -> Any:
     """The sparse array or matrix of that name, of elements that may be traced."""
     given = arg[0] if isinstance(arg, tuple) and len(arg) in (2, 3) else None
     format = name[:3]
@@ -495,11 +614,13 @@ def made(name: str, arg: Any, shape: Any = None, dtype: Any = None, copy: bool =
             raise ValueError(f"{name}: {shape_of(data)} elements at {len(found.row)} rows and {len(found.col)} columns")
         mine = SparseArray(data, found, name)
         return mine.canonical() if len(arg) == 2 and format != "coo" else mine
+    if format == "bsr" and holds_traced(given):
+        return _blocks(fnp.asarray(given), *arg[1:], shape, name)
     if type(arg) is SparseArray:
         return SparseArray.of(arg, name)
     if holds_traced(arg):
         return SparseArray.of(fnp.asarray(arg), name)
-    return getattr(_scipy_sparse(), name)(arg, shape=shape, dtype=dtype, copy=copy)
+    return getattr(_scipy_sparse(), name)(arg, shape=shape, dtype=dtype, copy=copy, **options)
 
 
 def holds_traced(x: Any) -> bool:

@@ -52,7 +52,7 @@ def _joined(name: str, blocks: Any, *args: Any, **kwargs: Any) -> Any:
         mine = SparseArray.of(block if is_sparse(block) else fnp.atleast_2d(fnp.asarray(block))).canonical()
         ids = mine.numbered(count)
         count += mine.nnz
-        parts.append(mine.data)
+        parts.append(mine.elements)
         return ids
 
     kwargs.pop("dtype", None)
@@ -92,7 +92,7 @@ def _part(name: str) -> Callable[..., Any]:
         if not _any_traced(A):
             return _theirs(name)(A, k, format)
         mine = SparseArray.of(A).canonical()
-        return moved(_theirs(name)(mine.numbered(), k, format), mine.data)
+        return moved(_theirs(name)(mine.numbered(), k, format), mine.elements)
 
     side = "below" if name == "tril" else "above"
     function.__name__ = function.__qualname__ = name
@@ -107,6 +107,28 @@ def _part(name: str) -> Callable[..., Any]:
 
 
 tril, triu = _part("tril"), _part("triu")
+
+
+def _turned(name: str, doc: str, example: str) -> Callable[..., Any]:
+    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _any_traced(A):
+            return _theirs(name)(A, *args, **kwargs)
+        mine = SparseArray.of(A).canonical()
+        return moved(_theirs(name)(mine.numbered(), *args, **kwargs), mine.elements)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{doc} Arguments are SciPy's; TypeError where a traced one would have three dimensions.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy.sparse import coo_array, {name}
+    >>> funcad.grad(lambda x: {example}.sum())(np.ones((1, 2)))
+    array([[1., 1.]])
+    """
+    return api(function)
+
+
+permute_dims = _turned("permute_dims", "The axes of a sparse array in another order.", "permute_dims(coo_array(x), (1, 0))")
+swapaxes = _turned("swapaxes", "A sparse array with two axes exchanged.", "swapaxes(coo_array(x), 0, 1)")
 
 
 @api
@@ -126,7 +148,7 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
     p, q = b.shape
     row = (a.row[:, None] * p + b.row).ravel()
     col = (a.col[:, None] * q + b.col).ravel()
-    found = SparseArray(fnp.ravel(a.data[:, None] * b.data), Places(row, col, (m * p, n * q)), f"coo{a.kind[3:]}")
+    found = SparseArray(fnp.ravel(a.elements[:, None] * b.elements), Places(row, col, (m * p, n * q)), f"coo{a.kind[3:]}")
     return found.asformat(format)
 
 
@@ -241,8 +263,8 @@ def find(A: Any) -> tuple[Any, Any, Any]:
     if not _any_traced(A):
         return _theirs("find")(A)  # type: ignore[no-any-return]
     mine = SparseArray.of(A).canonical()
-    return mine.row, mine.col, mine.data
+    return mine.row, mine.col, mine.elements
 
 
-mirrors([hstack, vstack, bmat, block_array, block_diag, tril, triu], "scipy.sparse")
+mirrors([hstack, vstack, bmat, block_array, block_diag, permute_dims, swapaxes, tril, triu], "scipy.sparse")
 mirrors([kron, kronsum, diags, diags_array, spdiags, find], "scipy.sparse")

@@ -18,10 +18,8 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.api.tools import stop_gradient
 from funcad.configuration import public_names
-from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.dispatch import refuse
 from funcad.scipy.door import absent, implements, keeps_single_precision, scipy_function
 from funcad.scipy.spatial.structures import structure
 from funcad.scipy.special import rel_entr
@@ -72,6 +70,9 @@ def _root(x: Any) -> Any:
 
 def _minkowski(u: Any, v: Any, w: Any = None, p: Any = 2) -> Any:
     d = u - v
+    if type(p) is Tracer:
+        powers = fnp.abs(d) ** p
+        return fnp.sum(powers if w is None else w * powers, axis=-1) ** (1 / p)
     if w is not None:
         d = (w if p == 1 else w != 0 if p == np.inf else w ** (1 / p)) * d
     wide = p == 2 and not (w is None and keeps_single_precision())
@@ -219,8 +220,8 @@ def _weights(w: Any, like: Any) -> Any:
 
 
 def _exponent(p: Any) -> Any:
-    if not is_a(p, (int, float, np.number)):
-        refuse("spatial.distance.minkowski", p="a traced exponent")
+    if type(p) is Tracer:
+        return p
     if p <= 0:
         raise ValueError("p must be greater than 0")
     return p
@@ -316,7 +317,7 @@ yule = _of_two(
 
 @implements("spatial.distance.minkowski")
 def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    """`scipy.spatial.distance.minkowski`: the norm of order p of u - v; p is no traced value.
+    """`scipy.spatial.distance.minkowski`: the norm of order p of u - v; p may be traced.
 
     >>> from funcad.scipy.spatial import distance
     >>> float(distance.minkowski([0.0, 3.0], [4.0, 0.0], 1))

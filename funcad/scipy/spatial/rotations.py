@@ -217,7 +217,10 @@ class Rotation:
         By the singular vectors of a.T @ b (Kabsch). N is at least 2; infinite weights and the sensitivity are refused.
         """
         if return_sensitivity:
-            raise TypeError("align_vectors(return_sensitivity=True) is not for traced vectors: take a derivative instead.")
+            raise TypeError(
+                "align_vectors(return_sensitivity=True) is not there for traced vectors.\n"
+                "Remedy: leave it out, and take a derivative."
+            )
         a, b = _array(a), _array(b)
         if len(shape_of(a)) != 2 or shape_of(a) != shape_of(b) or shape_of(a)[1] != 3 or shape_of(a)[0] < 2:
             raise ValueError(f"Expected `a` and `b` to have one shape (N, 3), N > 1, got {shape_of(a)} and {shape_of(b)}.")
@@ -335,7 +338,7 @@ class Rotation:
     def __pow__(self, n: Any, modulus: None = None) -> Rotation:
         """n times the angle about the same axis; n may be any number, and traced."""
         if modulus is not None:
-            raise NotImplementedError("modulus not supported")
+            raise NotImplementedError("pow(rotation, n, modulus) is not supported.\nRemedy: rotation**n.")
         return self.from_rotvec(_array(n) * self.as_rotvec())
 
     def mean(self, weights: Any = None) -> Rotation:

@@ -239,7 +239,10 @@ class KDTree:
         Its places are asked for; inside jit and vmap they have no values, and TypeError says what to write.
         """
         if output_type not in ("dok_matrix", "coo_matrix", "dict"):
-            raise ValueError(f"output_type={output_type!r} of traced points must be 'dok_matrix', 'coo_matrix' or 'dict'")
+            raise ValueError(
+                f"sparse_distance_matrix(output_type={output_type!r}) is not there for traced points.\n"
+                "Remedy: 'coo_matrix', whose row, col and data are arrays."
+            )
         other = tree_of(other)
 
         def find(mine: Any, theirs: Any, r: Any) -> tuple[np.ndarray, ...]:

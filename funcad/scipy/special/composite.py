@@ -32,7 +32,9 @@ def _floats(*args: Any, wide: bool = False) -> list[Any]:
     operands = list(promote(*[as_array(a) for a in args]))
     dtype = next((dtype_of(a) for a in operands if not aval_of(a).weak), np.dtype(np.float64))
     if dtype.kind == "c":
-        raise TypeError(f"complex arguments are not supported with traced values{where_am_i()}; take np.real first")
+        raise TypeError(
+            f"complex arguments are not supported with traced values{where_am_i()}.\nRemedy: take np.real(x) first."
+        )
     dtype = dtype if dtype.kind == "f" and not wide else np.dtype(np.float64)
     return broadcast([dtype.type(a) if type(a) in (bool, int, float) else a for a in promote_dtype(operands, dtype)])
 
@@ -54,7 +56,10 @@ def polygamma(n: Any, x: Any) -> Any:
     if not isinstance(n, Tracer) and not shape_of(n):
         return special.polygamma(n, *_floats(x, wide=True))
     if isinstance(n, Tracer) and dtype_of(n).kind not in "iu":
-        raise TypeError(f"polygamma: the order must be an integer, got a traced {aval_of(n)}{where_am_i()}")
+        raise TypeError(
+            f"polygamma: the order must be an integer, got a traced {aval_of(n)}{where_am_i()}.\n"
+            "Remedy: give the order as a Python integer."
+        )
     n, x = _floats(n, x, wide=True)
     first = eq(n, 0.0)
     higher = special.polygamma(select(first, 1.0, n), x)
@@ -70,7 +75,7 @@ def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
     1.644934
     """
     if out is not None:
-        raise TypeError(f"zeta does not support out= with traced values{where_am_i()}; use the result.")
+        raise TypeError(f"zeta does not support out= with traced values{where_am_i()}.\nRemedy: use the result.")
     return special.riemann_zeta(*_floats(x)) if q is None else special.zeta(*_floats(x, q))
 
 
@@ -99,7 +104,9 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     24.0
     """
     if exact or extend != "zero":
-        raise TypeError(f"factorial: exact= and extend= are not supported with traced values{where_am_i()}; leave them out.")
+        raise TypeError(
+            f"factorial: exact= and extend= are not supported with traced values{where_am_i()}.\nRemedy: leave them out."
+        )
     (n,) = _floats(n, wide=True)
     negative = lt(n, 0.0)
     return select(negative, 0.0, special.gamma(add(select(negative, 0.0, n), 1.0)))
@@ -114,7 +121,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     10.0
     """
     if exact:
-        raise TypeError(f"comb: exact=True is not supported with traced values{where_am_i()}; leave it out.")
+        raise TypeError(f"comb: exact=True is not supported with traced values{where_am_i()}.\nRemedy: leave it out.")
     n, k = _floats(N, k)
     if repetition:
         nothing = and_(eq(k, 0.0), ge(n, 0.0))  # is chosen: 1
@@ -132,7 +139,7 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:
     20.0
     """
     if exact:
-        raise TypeError(f"perm: exact=True is not supported with traced values{where_am_i()}; leave it out.")
+        raise TypeError(f"perm: exact=True is not supported with traced values{where_am_i()}.\nRemedy: leave it out.")
     n, k = _floats(N, k)
     inside = and_(and_(ge(n, k), ge(n, 0.0)), ge(k, 0.0))
     n, k = select(inside, n, 2.0), select(inside, k, 1.0)
@@ -174,9 +181,15 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: Any = None, n_max: 
     (0.488603+0j)
     """
     if diff_n:
-        raise TypeError(f"sph_harm_y: diff_n is not supported with traced values{where_am_i()}; use funcad.grad or funcad.jvp.")
+        raise TypeError(
+            f"scipy.special.sph_harm_y does not support diff_n={diff_n} with traced values{where_am_i()}.\n"
+            "Remedy: funcad.jvp of the function without it."
+        )
     if dtype_of(as_array(n)).kind not in "iu" or dtype_of(as_array(m)).kind not in "iu":
-        raise TypeError(f"sph_harm_y: n and m must be integers with traced values{where_am_i()}")
+        raise TypeError(
+            f"scipy.special.sph_harm_y: n and m must be integers with traced values{where_am_i()}.\n"
+            "Remedy: give them as Python's integers, or arrays of integers."
+        )
     theta, phi = _floats(theta, phi, wide=not keeps_single_precision())
     n, m, theta, phi = broadcast([*promote_dtype([as_array(n), as_array(m)], dtype_of(theta)), theta, phi])
     return special.sph_harm_y(n, m, theta, phi)
@@ -354,7 +367,9 @@ def _float(x: Any) -> Any:
 def _real(x: Any, what: str) -> Any:
     x = _float(x)
     if dtype_of(x).kind == "c":
-        raise TypeError(f"scipy.special.{what} of traced complex numbers is not supported; take np.real or np.abs first")
+        raise TypeError(
+            f"scipy.special.{what} of traced complex numbers is not supported.\nRemedy: take np.real or np.abs first."
+        )
     return x
 
 

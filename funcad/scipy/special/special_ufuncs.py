@@ -7,13 +7,15 @@ functions; mixed loops (a real order, a complex argument) are refused.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from funcad.ir.aval import dtype_of
-from funcad.numpy.dispatch import checked_options, where_am_i
+from funcad.ir.trace import plain_values
+from funcad.numpy.dispatch import checked_options, is_traced, where_am_i
 from funcad.numpy.promote import as_array, broadcast, promote_dtype, promote_for, strong
 from funcad.primitives import arithmetic, special, transcendental
 from funcad.scipy.door import implements, scipy_function
@@ -27,6 +29,8 @@ def _homogeneous_complex(ufunc: Any) -> bool:
 def _of_whole_orders(ufunc: Any, args: Any, whole: int) -> list[Any]:
     """Operands in double precision, where the first `whole` are integers, for which SciPy has loops of their own."""
     arrays = [as_array(a) for a in args]
+    if any([dtype_of(a).kind == "c" for a in arrays]):
+        return []
     if not all(dtype_of(a).kind in "iub" for a in arrays[:whole]):
         if all("l" in loop.partition("->")[0] for loop in ufunc.types):
             raise TypeError(f"{ufunc.__name__}: the degree must be an integer{where_am_i()}")
@@ -46,7 +50,9 @@ def as_ufunc(name: str, bound: Callable[..., Any], whole: int = 0, real: bool = 
         if not known:
             ufunc = scipy_function(f"special.{name}")
             if ufunc is None:
-                raise NotImplementedError(f"special.{name}: this version of SciPy has no such function; a newer one has it.")
+                raise NotImplementedError(
+                f"scipy.special.{name}: this version of SciPy has no such function.\nRemedy: a newer SciPy has it."
+            )
             known.extend([ufunc, not real and _homogeneous_complex(ufunc)])
         ufunc, takes_complex = known
         if kwargs or len(args) > ufunc.nin:
@@ -57,6 +63,9 @@ def as_ufunc(name: str, bound: Callable[..., Any], whole: int = 0, real: bool = 
         counted = _of_whole_orders(ufunc, args, whole) if whole else []
         operands = counted or promote_for(ufunc, args)
         if not takes_complex and any(dtype_of(a).kind == "c" for a in operands):
+            plain = plain_values(operands)
+            if not is_traced(plain):  # arrays that library code made, and nothing traced in them
+                return ufunc(*plain_values(args))
             raise TypeError(
                 f"scipy.special.{name} of complex arguments was called with traced values{where_am_i()}; funcad has its "
                 "derivatives for real arguments only.\nRemedy: wrap it in funcad.custom_jvp or funcad.pure_callback."
@@ -125,7 +134,14 @@ UFUNCS = {  # what they are about -> scipy.special's ufuncs
     "Wright's function, an integral of Bessel functions": ("wright_bessel log_wright_bessel besselpoly"),
 }
 _SAME = {"digamma": "psi", "jn": "jv"}  # two names of one function
-_BOUND = {"psi": "digamma", "yn": "yv", "kn": "kv", "round": "round_"}  # names of their own in primitives/special.py
+_BOUND = {"psi": "digamma", "round": "round_"}  # names of their own in primitives/special.py
+
+
+def _of_trunc(order: Any, x: Any, f: Any) -> Any:
+    return f(arithmetic.trunc(order), x)
+
+
+_OF_WHOLE_ORDERS = {"yn": "yv", "kn": "kv"}  # SciPy's take the whole part of an order
 _ORDINARY = {name: getattr(transcendental, name) for name in ("exp2", "expm1", "log1p")}
 _ORDINARY["cbrt"] = arithmetic.cbrt
 _KNOWN = frozenset(" ".join(UFUNCS.values()).split())
@@ -139,7 +155,10 @@ def __getattr__(name: str) -> Any:
     if name in _SAME:
         made = globals()[_SAME[name]] if _SAME[name] in globals() else __getattr__(_SAME[name])
     else:
-        bound = _ORDINARY[name] if name in _ORDINARY else getattr(special, _BOUND.get(name, name))
+        bound = _ORDINARY[name] if name in _ORDINARY else None
+        if name in _OF_WHOLE_ORDERS:
+            bound = functools.partial(_of_trunc, f=getattr(special, _OF_WHOLE_ORDERS[name]))
+        bound = bound or getattr(special, _BOUND.get(name, name))
         made = as_ufunc(name, bound, whole=int(name.startswith("eval_")), real=name in _REAL)
     globals()[name] = made
     return made

@@ -207,7 +207,7 @@ def from_scipy(path: Any, *args: Any) -> Any:
         if device_in_use() and namespace_of(args) is not np:
             raise NotImplementedError(
                 f"scipy.{path} is computed on the CPU only.\n"
-                "Compute it there: funcad.device_get(x), then funcad.device_put of the result."
+                "Remedy: compute it there: funcad.device_get(x), then funcad.device_put of the result."
             )
         return call(*args)[()]
     funcad = Tracer.namespace  # which loads what few distributions need

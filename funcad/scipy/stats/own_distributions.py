@@ -24,7 +24,8 @@ from funcad.errors import FuncadError, TracerArrayConversionError
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import concrete_value
 from funcad.lifting.own_answers import is_compared, through
-from funcad.lifting.own_code import all_codes, lifted_object, of_elements
+from funcad.lifting.own_code import all_codes, lifted_object
+from funcad.lifting.stand_ins import of_elements
 from funcad.numpy.dispatch import is_traced, where_am_i
 from funcad.scipy.stats.family import (
     Continuous,

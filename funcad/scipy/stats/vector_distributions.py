@@ -398,9 +398,10 @@ class gaussian_kde:
         >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
         >>> estimate.integrate_box([0.0], [1.0])
         Traceback (most recent call last):
-        NotImplementedError: only 1D box integrations are supported; use integrate_box_1d, or SciPy's gaussian_kde
+        NotImplementedError: only 1D box integrations are supported.
+        Remedy: integrate_box_1d, or SciPy's gaussian_kde.
         """
-        raise NotImplementedError("only 1D box integrations are supported; use integrate_box_1d, or SciPy's gaussian_kde")
+        raise NotImplementedError("only 1D box integrations are supported.\nRemedy: integrate_box_1d, or SciPy's gaussian_kde.")
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Refused, as in JAX: estimates do not change. Make another one, with that `bw_method`.
@@ -412,9 +413,10 @@ class gaussian_kde:
         >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
         >>> estimate.set_bandwidth(0.5)
         Traceback (most recent call last):
-        NotImplementedError: an estimate does not change; make another one: gaussian_kde(dataset, bw_method)
+        NotImplementedError: an estimate does not change.
+        Remedy: make another one, gaussian_kde(dataset, bw_method).
         """
-        raise NotImplementedError("an estimate does not change; make another one: gaussian_kde(dataset, bw_method)")
+        raise NotImplementedError("an estimate does not change.\nRemedy: make another one, gaussian_kde(dataset, bw_method).")
 
     def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
         """Draws from the density, of shape (dimensions, *shape), with a key of `funcad.random`.

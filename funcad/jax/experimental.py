@@ -1,0 +1,30 @@
+"""`jax.experimental`, what of it means something on one device: 64 bits, which are there anyway, and meshes of one device.
+
+>>> with enable_x64():
+...     mesh_utils.create_device_mesh((1, 1)).shape
+(1, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from funcad.jax.jax_top_level import enable_x64 as enable_x64
+from funcad.jax.jax_transforms import transforming
+from funcad.jax.sharding import make_mesh
+from funcad.jitted.jit import jit
+
+__all__ = ["enable_x64", "mesh_utils", "pjit"]
+
+
+def _device_mesh(mesh_shape: Sequence[int], devices: Any = None, **options: Any) -> np.ndarray:
+    """The one device as an array of that shape."""
+    return make_mesh(mesh_shape, [str(i) for i in range(len(mesh_shape))], devices=devices).devices
+
+
+mesh_utils = SimpleNamespace(create_device_mesh=_device_mesh)
+pjit = SimpleNamespace(pjit=transforming("jit", jit))

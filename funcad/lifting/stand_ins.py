@@ -1,0 +1,209 @@
+"""What stands in for helpers of NumPy's and SciPy's in lifted code (own_code.py): those that pick elements, or look at memory.
+
+Idea: helpers that compute elements by a mask are told elementwise, since nobody knows how many elements a mask without a
+value picks: both branches of all elements, and a selection. Helpers that look at memory are told by the places of elements.
+Invariant: with nothing traced the result is the library's. Trap: an unselected branch reaches no derivative, so it is computed
+quietly.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.ir.tracer import Tracer
+from funcad.numpy.dispatch import is_traced, where_am_i
+from funcad.writes.plain import PLAIN
+
+
+def array_behind(x: Any) -> Any:
+    """The array, of one that was made here and has nothing traced in it; everything else as it is."""
+    return PLAIN.value(x) if type(x) is Tracer and x.owner is PLAIN else x
+
+
+def quietly(f: Callable[..., Any], *args: Any) -> Any:
+    """The function's value, without NumPy's warnings of elements that are not selected."""
+    token = suppress_warnings()
+    try:
+        with np.errstate(all="ignore"):
+            return f(*args)
+    finally:
+        restore_warnings(token)
+
+
+def _apply_where(
+    cond: Any,
+    args: Any,
+    f1: Any,
+    f2: Any = None,
+    /,
+    *,
+    fill_value: Any = None,
+    xp: Any = None,
+    **options: Any,
+) -> Any:
+    """`xpx.apply_where`: both functions of all elements, and the selection of their results."""
+    operands = args if isinstance(args, tuple) else (args,)
+    if not is_traced(operands) and not is_traced((cond,)):  # a closure may hold what is traced
+        held = np.broadcast_arrays(cond, *operands)
+        if held[0].all() and held[0].size:
+            return f1(*held[1:])
+        if not held[0].any() and f2 is not None and held[0].size:
+            return f2(*held[1:])
+    fnp = Tracer.namespace.numpy
+    cond, *operands = fnp.broadcast_arrays(cond, *operands)
+    first = of_elements(f1, operands)
+    other = fill_value if f2 is None else of_elements(f2, operands)
+    return fnp.where(cond, first, other)
+
+
+def of_elements(f: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """f of arrays that have an axis at least, as those are that a mask picks."""
+    out = quietly(f, *[x if np.ndim(x) else np.reshape(x, (1,)) for x in operands])
+    return out if np.ndim(operands[0]) or not np.ndim(out) else np.reshape(out, ())
+
+
+def _lazyselect(
+    condlist: Sequence[Any],
+    choicelist: Sequence[Any],
+    arrays: Any,
+    default: Any = 0,
+) -> Any:
+    """`_lazyselect`: of conditions that overlap the last one holds."""
+    fnp = Tracer.namespace.numpy
+    arrays = fnp.broadcast_arrays(*arrays)
+    out = fnp.full(np.shape(arrays[0]), default, dtype=np.result_type(*arrays, np.float32))
+    for cond, f in zip(condlist, choicelist):
+        out = fnp.where(cond, of_elements(f, arrays), out)
+    return out
+
+
+class _IndexedCopy:
+    """`xpx.at(x, i).set(y)`: writes what this code made, and gives a new array in the place of all others."""
+
+    def __init__(self, x: Any, index: Any = None, /):
+        self.x, self.index = x, index
+
+    def __getitem__(self, index: Any) -> _IndexedCopy:
+        return _IndexedCopy(self.x, index)
+
+    def set(self, y: Any, /, copy: Any = None, xp: Any = None) -> Any:
+        fnp, x = Tracer.namespace.numpy, self.x
+        if copy is not True and type(x) is Tracer and x.ndim and x.box is not None:  # it was made by this code
+            x[self.index] = y
+            return x
+        if is_traced((self.x, self.index, y)):
+            return fnp.at(fnp.asarray(self.x))[self.index].set(y)
+        out = np.array(self.x)
+        out[self.index] = y
+        return out
+
+    def _updated(ufunc: np.ufunc) -> Callable[..., Any]:  # type: ignore[misc]
+        def update(self: _IndexedCopy, y: Any, /, copy: Any = None, xp: Any = None) -> Any:
+            return self.set(ufunc(Tracer.namespace.numpy.asarray(self.x)[self.index], y))
+
+        return update
+
+    add, subtract, multiply = (
+        _updated(np.add),
+        _updated(np.subtract),
+        _updated(np.multiply),
+    )
+    divide, power, min, max = (
+        _updated(np.divide),
+        _updated(np.power),
+        _updated(np.minimum),
+        _updated(np.maximum),
+    )
+
+
+def _trimseq(seq: Any) -> Any:
+    """`trimseq` of polynomials: of traced coefficients none goes, since one that is zero now has a derivative all the same."""
+    if type(seq) is Tracer or not len(seq):
+        return seq
+    return seq[: max(np.flatnonzero(seq), default=0) + 1]
+
+
+def _as_strided(
+    x: Any,
+    shape: Any = None,
+    strides: Any = None,
+    subok: bool = False,
+    writeable: bool = True,
+    **options: Any,
+) -> Any:
+    """`as_strided` of a traced array: its elements, by where they lie in memory. The result is a copy, which is not written."""
+    if type(x) is not Tracer:
+        return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable, **options)
+    own, size = x.strides, x.itemsize
+    held, asked = [
+        _offsets(s, t) // size
+        for s, t in (
+            (x.shape, own),
+            (x.shape if shape is None else shape, strides or own),
+        )
+    ]
+    places = np.full(held.max() - held.min() + 1, -1)
+    places[held - held.min()] = np.arange(held.size).reshape(held.shape)
+    asked = asked - held.min()
+    if asked.size and (asked.min() < 0 or asked.max() >= places.size or (places[asked] < 0).any()):
+        raise ValueError(
+            f"as_strided{where_am_i()} reaches beyond the memory of a traced array of shape {x.shape}.\n"
+            "Remedy: np.lib.stride_tricks.sliding_window_view, whose windows lie inside."
+        )
+    return np.take(np.reshape(x, (-1,)), places[asked])
+
+
+def _sliding_window_view(
+    x: Any,
+    window_shape: Any,
+    axis: Any = None,
+    *,
+    subok: bool = False,
+    writeable: bool = False,
+) -> Any:
+    """`sliding_window_view` of a traced array, by its elements' places."""
+    places = np.arange(x.size).reshape(x.shape)
+    windows = np.lib.stride_tricks.sliding_window_view(places, window_shape, axis)
+    if type(x) is not Tracer or writeable:
+        return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis, subok=subok, writeable=writeable)
+    return np.take(np.reshape(x, (-1,)), windows)
+
+
+def _nearest(obs: Any, code_book: Any) -> tuple[Any, Any]:
+    """`_vq.vq`: the nearest row of the code book to each row, and its distance."""
+    fnp = Tracer.namespace.numpy
+    apart = fnp.expand_dims(obs, 1) - code_book
+    square = fnp.sum((apart * apart).reshape(*apart.shape[:2], -1), axis=-1)
+    code = fnp.argmin(square, axis=1)
+    return code, fnp.sqrt(fnp.take_along_axis(square, code[:, None], 1)[:, 0])
+
+
+def _neighbours(points: Any, *args: Any, **kwargs: Any) -> Any:
+    """`cKDTree`, which takes traced points as `KDTree` does."""
+    points = array_behind(points)
+    spatial = Tracer.namespace.scipy.spatial if is_traced((points,)) else sys.modules["scipy.spatial"]
+    return spatial.KDTree(points, *args, **kwargs)
+
+
+def _offsets(shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """How far each element is from the first one, in bytes."""
+    steps = [np.arange(n) * s for n, s in zip(shape, strides)]
+    return np.asarray(sum(np.ix_(*steps)) if steps else 0)
+
+
+# name -> where the library has it, and what stands in
+HELPERS: dict[str, tuple[str, Any]] = {
+    "apply_where": ("scipy._", _apply_where),
+    "_lazyselect": ("scipy._", _lazyselect),
+    "at": ("scipy._", _IndexedCopy),
+    "trimseq": ("numpy.polynomial.", _trimseq),
+    "vq": ("scipy.cluster._vq", _nearest),
+    "cKDTree": ("scipy.spatial._ckdtree", _neighbours),
+    "as_strided": ("numpy.lib.", _as_strided),
+    "sliding_window_view": ("numpy.lib.", _sliding_window_view),
+}
