@@ -234,6 +234,10 @@ def getitem(x: Any, index: Any) -> Any:
         return read(x, index)
     if type(x) is Tracer:
         trace, p = x.owner, x.primal
+        if trace is PLAIN and _INTEGERS.issuperset(map(type, index if type(index) is tuple else (index,))):
+            number = p[index]
+            if type(number) is not np.ndarray:
+                return number
         held = trace.holds
         tape = trace.trace.tape if held else trace.tape
         if tape is not None and type(p) is np.ndarray and (held or type(index) not in _INTEGERS):

@@ -378,8 +378,8 @@ def _use(
     primitive: Any, primals: Sequence[Any], rows: Sequence[Any], outs: Sequence[Any], params: dict, shape: Any, wide: Any
 ) -> tuple:
     """What a rule is asked about: (primitive, avals of the operands, which of these are one, rows, avals of results ...)."""
-    ids = list(map(id, primals))
-    alike = [ids.index(i) for i in ids]
+    same: dict[int, int] = {}
+    alike = [same.setdefault(id(p), i) for i, p in enumerate(primals)]
     avals, of_outs = list(map(aval_of, primals)), list(map(aval_of, outs))
     if wide is None:
         return primitive, avals, alike, rows, of_outs, params, shape

@@ -229,10 +229,11 @@ class Tape(Protector):
         if len(primals) == 1:
             alike, known, rows = _ALONE, numbers, _ALONE
         else:
-            ids = list(map(id, primals))
-            alike = [ids.index(i) for i in ids]  # rules look whether two operands are one
-            known = [n for n in dict.fromkeys(numbers) if n is not None]
-            rows = [None if n is None else known.index(n) for n in numbers]
+            first: dict[int, int] = {}
+            alike = [first.setdefault(id(p), i) for i, p in enumerate(primals)]  # rules look whether two operands are one
+            places: dict[Any, Any] = {None: None}
+            rows = [places.setdefault(n, len(places) - 1) for n in numbers]
+            known = [n for n in places if n is not None]
         wide, kept = shape is not None, _EMPTY
         pull: Any = False
         # element by element the kind has no shapes, but those of traced operands are the result's
@@ -249,7 +250,7 @@ class Tape(Protector):
         if pull is None:
             plain = [plain_result(o, primals) for o in outs]
             return plain if primitive.multiple else plain[0]
-        rest = (shape, *[shape_of(primals[numbers.index(n)]) for n in known]) if wide else _EMPTY
+        rest = (shape, *[shape_of(primals[rows.index(i)]) for i in range(len(known))]) if wide else _EMPTY
         operation = primitive, args, params, bits, shape
         results = self.rows(pull, tuple(known), rest, operation, outs, source, primals, kept)
         return results if primitive.multiple else results[0]
@@ -448,11 +449,15 @@ class Tape(Protector):
         if type(x) is Tracer:
             if x.owner is trace:
                 p, tx = x.primal, x.tangent
+            elif not x.owner.level:  # a buffer without a traced value
+                x = p = x.owner.value(x)
             elif x.owner is not self.lanes:
                 return None
         if type(y) is Tracer:
             if y.owner is trace:
                 q, ty = y.primal, y.tangent
+            elif not y.owner.level:  # a buffer without a traced value
+                y = q = y.owner.value(y)
             elif y.owner is not self.lanes:
                 return None
         kp: Any = type(p)

@@ -30,6 +30,7 @@ from funcad.errors import FuncadError
 X = np.array([1.0, 2.0, 3.0])
 ADAM = funcad.optimize.adam(0.1)
 A = np.array([[2.0, 1.0], [1.0, 3.0]])
+NO_NUMBER = "Python scalars" if np.lib.NumpyVersion(np.__version__) < "2.4.0" else "0-dimensional"  # NumPy's words
 plainly = functools.partial(jit, guards=False)
 SHORT = re.compile(r"\b([fiuc](8|16|32|64|128)|bool)\*?\[[\d,]*\]")  # the notation of printed programs is none for people
 
@@ -487,7 +488,7 @@ MISTAKES = [
             "config.doors", lambda: funcad.config.update("doors", True), None),
     Mistake("an engine that is not there", ValueError, lambda: funcad.config.update("engine", "nativ"),
             ["engine", "'nativ'", "'native'"], "", lambda: funcad.config.update("engine", "auto"), None),
-    Mistake("math of an array", TypeError, lambda: grad(lambda x: math.sin(x))(X), ["0-dimensional"],
+    Mistake("math of an array", TypeError, lambda: grad(lambda x: math.sin(x))(X), [NO_NUMBER],
             "np.sin(x) takes arrays", lambda: grad(lambda x: np.sum(np.sin(x)))(X), np.cos(X)),
     Mistake("torch's backward", AttributeError, lambda: grad(lambda x: np.sum(x**2).backward())(X), ["'backward'"],
             "funcad.grad(f)(x)", lambda: grad(lambda x: np.sum(x**2))(X), 2 * X),
