@@ -20,7 +20,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, flat_function, flat_values, name_of
 from funcad.api.value_reads import as_truth
-from funcad.errors import FuncadError
+from funcad.errors import BufferNeeded, FuncadError
 from funcad.host.conversions import lends_all, makers
 from funcad.host.where import setting, state, tracing
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
@@ -225,6 +225,9 @@ class TwinRun:
             refusal.outside = (observer.guards() or Guards([])).listed()
             raise
         except Exception as error:
+            needs = error if isinstance(error, BufferNeeded) else error.__cause__
+            if observer.trace is not None and isinstance(needs, BufferNeeded):  # maybe of a trace inside, as of grad
+                observer.trace.missed = observer.trace.missed or needs
             missed = observer.laters and isinstance(error, TypeError)  # of who takes texts only
             again = observer.trace is not None and observer.trace.missed is not None  # it starts again
             ours = again or isinstance(error, (FuncadError, Unplaced))

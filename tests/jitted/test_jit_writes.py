@@ -180,17 +180,31 @@ def test_arguments_that_are_not_differentiated_may_not_share_what_is_written():
     assert x.tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
-def test_an_array_by_the_type_after_a_write_of_an_argument(tmp_path: Path):
-    """The door of np.ndarray hangs once it was needed: in a process of its own nobody has needed it before."""
-    (tmp_path / "program.py").write_text(
-        "import warnings, numpy as np, funcad\nwarnings.simplefilter('error')\n"
+BY_THE_TYPE = {
+    "a write of an argument": (
         "def f(p, n):\n    p += 1.0\n    k = np.ndarray(n)\n    k[0] = np.sum(p)\n    k[1:] = 2.0\n    return k\n"
-        "jitted = funcad.jit(f, static_argnums=1)\n"
-        "print([jitted(np.ones(3), 2).tolist() for _ in range(3)])\n"
-    )
+        "jitted = funcad.jit(f, static_argnums=1)\ncalled = lambda: jitted(np.ones(3), 2)\n",
+        [6.0, 2.0],
+    ),
+    "a size that is read, in a derivative": (
+        "funcad.config.jit_patience = 0\nsizes = [2]\n"
+        "def f(p):\n    k = np.ndarray(sizes[0])\n    k[0] = np.sum(p)\n    k[1:] = p[0]\n    return np.sum(k * k)\n"
+        "jitted = funcad.jit(funcad.grad(f))\n"
+        "called = lambda: jitted(np.ones(2))\n",
+        [6.0, 4.0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_THE_TYPE)
+def test_an_array_by_the_type_after_what_acts(name: str, tmp_path: Path):
+    """The door of np.ndarray hangs once it was needed: in a process of its own nobody has needed it before."""
+    program, expected = BY_THE_TYPE[name]
+    start = "import warnings, numpy as np, funcad\nwarnings.simplefilter('error')\n"
+    (tmp_path / "program.py").write_text(f"{start}{program}print([called().tolist() for _ in range(3)])\n")
     folder = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.stdout.strip() == str([[6.0, 2.0]] * 3), done.stderr
+    assert done.stdout.strip() == str([expected] * 3), done.stderr
