@@ -91,6 +91,8 @@ class LinearizingTrace(FollowingTrace):
     def give_up(self, tape: Tape) -> None:
         """Within a program that is being traced, rules run at once, on tangents; those of the rows are recorded now."""
         self.tape, self.made = None, tape.made
+        if tape.lanes is not None:
+            tape.lanes.tape = None  # where operations on lanes look for it
         recording = self.open_recording()
         recording.level = tape.level
         self.settled = linear_program(tape, recording)[0]
