@@ -402,12 +402,12 @@ def test_a_broad_handler_does_not_take_part():
 def test_a_loop_that_reads_the_argument_between_operations_on_lanes() -> None:
     """From the loop's body on rules run at once, and rows of the lanes' operations have no tape any more."""
 
-    def f(x: Any, y: Any) -> Any:
-        u, _ = funcad.scan(lambda c, s: (c * 0.9 + s * x, None), x, np.arange(3.0))
-        return np.sum(y * 0.7 + np.sin(u) * np.tanh(funcad.stop_gradient(y)))
+    def f(x, y):
+        u, _ = fc.scan(lambda c, s: (c * 0.9 + s * x, None), x, np.arange(3.0))
+        return np.sum(y * 0.7 + np.sin(u) * np.tanh(fc.stop_gradient(y)))
 
     x, y = np.linspace(-1.0, 2.0, 8).reshape(2, 4), np.linspace(0.5, 1.5, 8).reshape(2, 4)
-    expected = [funcad.grad(f, (0, 1))(*lane) for lane in zip(x, y)]
-    for g in (funcad.vmap(funcad.grad(f, (0, 1))), funcad.jit(funcad.vmap(funcad.grad(f, (0, 1))))):
+    expected = [fc.grad(f, (0, 1))(*lane) for lane in zip(x, y)]
+    for g in (fc.vmap(fc.grad(f, (0, 1))), fc.jit(fc.vmap(fc.grad(f, (0, 1))))):
         for _ in range(2):
             np.testing.assert_allclose(g(x, y), np.stack(expected, axis=1), rtol=1e-12)
