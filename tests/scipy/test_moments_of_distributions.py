@@ -37,8 +37,8 @@ COMPILED = set(
 )
 # the parameters move the ends of an integral
 MOVED = set(
-    "genextreme genhalflogistic genpareto irwinhall kappa4 kstwo loguniform truncexpon truncnorm truncpareto "
-    "truncweibull_min tukeylambda".split()
+    "genextreme genhalflogistic genpareto irwinhall kappa4 kstwo loguniform reciprocal truncexpon truncnorm truncpareto "
+    "truncweibull_min tukeylambda vonmises vonmises_line".split()
 )
 NAN = {"rel_breitwigner", "rdist", "pearson3", "pareto", "vonmises"}
 

@@ -170,7 +170,8 @@ class _Standard:
 
 
 def _refuse_moved_ends(family: Any, what: str) -> None:
-    if own_distributions.is_written(scipy_function(f"stats.{family.name}"), "_get_support"):
+    methods = ("_get_support", "expect") if what == "expectation" else ("_get_support",)  # vonmises.expect has its own
+    if any([own_distributions.is_written(scipy_function(f"stats.{family.name}"), method) for method in methods]):
         name = f"scipy.stats.{family.name}"
         raise TracerArrayConversionError(
             f"the {what} of {name} is an integral whose ends its parameters move{where_am_i()}.\n"
