@@ -453,12 +453,12 @@ class Emission:
         result = (text_on_device if self.w.device else text_of)(self.w, equation, operands)
         if type(result) is Expression and result.shares and equation.outputs[0] in self.copied:
             result = Expression(f"{self.w.np}.array({result.text})", fresh=True)
-        aval = equation.outputs[0].aval
-        copied = primitive is broadcast_in_dim and aval.shape and 0 not in aval.shape  # else it has no scratch
-        if copied and type(result) is Expression and self._is_fixed(operands[0]):
-            made = env[equation.outputs[0]] = self._in_front(aval, result.text)
-            self.store(equation.outputs, {equation.outputs[0]: made}, rows)
-            return
+        if primitive is broadcast_in_dim and type(result) is Expression and self._is_fixed(operands[0]):
+            (out,) = equation.outputs
+            if out.aval.shape and 0 not in out.aval.shape:  # else it has no scratch
+                made = env[out] = self._in_front(out.aval, result.text)
+                self.store(equation.outputs, {out: made}, rows)
+                return
         if result is not None:
             made = env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
             is_part = bool(made.storages) and made.storages == operands[0].storages
