@@ -73,7 +73,8 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
 
 def runs(f: Callable[..., Any]) -> Callable[..., Any]:
     """What is called in the place of a function of the user's: its twin, where somebody looks at it (reads/)."""
-    if state.lender is None and (begins_lending(f) if state.observer is None else lends_all(f)):
+    # where nothing is traced, as in a lane of vmap that runs alone, what f makes is NumPy's
+    if state.lender is None and (state.running is not None and begins_lending(f) if state.observer is None else lends_all(f)):
         return tracing.lending(f)
     who = state.observer or state.lender
     return f if who is None else who.runs_as(f)

@@ -411,3 +411,21 @@ def test_a_loop_that_reads_the_argument_between_operations_on_lanes() -> None:
     for g in (fc.vmap(fc.grad(f, (0, 1))), fc.jit(fc.vmap(fc.grad(f, (0, 1))))):
         for _ in range(2):
             np.testing.assert_allclose(g(x, y), np.stack(expected, axis=1), rtol=1e-12)
+
+
+class Model:
+    """Which nobody looks into beforehand."""
+
+    def swapped(self, a):
+        if int(np.argmax(a[:, 0])) == 0:
+            a[[0, 1]] = a[[1, 0]]
+        a[0, 1:] -= a[1, 1:] * a[0, 0]
+        return a
+
+
+def test_a_lane_that_runs_alone_writes_its_argument_as_in_plain_python() -> None:
+    model, a = Model(), np.random.default_rng(0).normal(size=(3, 2, 3))
+    expected = np.array([model.swapped(x) for x in a.copy()])
+    for _ in range(2):
+        np.testing.assert_array_equal(fc.vmap(lambda a: model.swapped(a))(a.copy()), expected)
+        np.testing.assert_array_equal(fc.vmap(lambda d: model.swapped(d["a"]))({"a": a.copy()}), expected)
