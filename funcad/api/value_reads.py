@@ -58,7 +58,7 @@ def plain_value(x: Tracer, how: str) -> Any:
     if type(value) is Tracer and not carries_derivative(x):
         if how == "array" and not x.aval.shape and x.aval.dtype.kind in "biu":  # of NumPy's functions that need a number
             value = asked(value, "item")
-        elif how not in ("array", "tolist"):
+        elif how != "array":
             value = asked(value, how)
     if carries_derivative(x):
         reason = "it carries a derivative, which would silently be lost"

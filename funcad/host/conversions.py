@@ -359,7 +359,6 @@ _REMEDIES = {
     "float": "keep x as it is instead of float(x)",
     "complex": "keep x as it is instead of complex(x)",
     "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
-    "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
     "array": "call what needs a real array in funcad.pure_callback",
 }
 
@@ -512,7 +511,6 @@ def no_array(
         "float": f"{called or 'float'}(x)",
         "complex": "complex(x)",
         "item": "x.item()",
-        "tolist": "x.tolist()",
     }.get(how, "conversion to a NumPy array")
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""

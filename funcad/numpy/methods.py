@@ -171,8 +171,19 @@ def _item(x: Any, *index: Any) -> Any:
     element = indexing.getitem(shaping.flattened(x, "C", "flatten"), place)
     if type(element) is not Tracer or not carries_derivative(element):
         return np.asarray(plain_value(element, "item") if type(element) is Tracer else element).item()
-    wide = np.dtype(complex if x.dtype.kind == "c" else float)
-    return convert_p(element, dtype=wide, weak=True)
+    return _number(element)
+
+
+def _number(x: Any) -> Any:
+    """A traced number, of the type that Python's would be of."""
+    return convert_p(x, dtype=np.dtype(type(np.zeros((), x.dtype).item())), weak=True)
+
+
+def _tolist(x: Any) -> Any:
+    """Nested lists: of Python's numbers, or of traced ones where there is no value, or where they would cut a derivative."""
+    if x.owner.closed or type(concrete_value(x)) is not Tracer and not carries_derivative(x):
+        return np.asarray(plain_value(x, "array")).tolist()
+    return [_tolist(part) for part in x] if x.shape else _number(x)
 
 
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
@@ -213,7 +224,7 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "swapaxes": _later("shaping", "swapaxes", "view"),
     "take": _later("searching", "take"),
     "to_device": _to_device,
-    "tolist": lambda x: np.asarray(plain_value(x, "tolist")).tolist(),
+    "tolist": _tolist,
     "trace": _later("shaping", "trace"),
     "transpose": _transpose,
     "var": _later("statistics", "var"),

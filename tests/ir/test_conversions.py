@@ -73,7 +73,7 @@ SPELLINGS = [
     ("float", lambda x: float(x), CUT),
     ("complex", lambda x: complex(x).real, CUT),
     ("item", lambda x: x.item(), 1.0),
-    ("tolist", lambda x: x.tolist(), CUT),
+    ("tolist", lambda x: x.tolist(), 1.0),
     ("math.sin", lambda x: math.sin(x), math.cos(1.5)),
     ("math.floor", lambda x: x * math.floor(x), 1.0),
     ("math.fsum", lambda x: math.fsum([x, x]), 2.0),

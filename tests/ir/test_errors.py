@@ -162,7 +162,6 @@ def test_other_builtins_that_are_transformed_themselves():
             "call DRAWS.normal in funcad.pure_callback: it needs a real array or number",
         ),
         (complex, "complex(x)", "keep x as it is instead of complex(x)"),
-        (lambda x: x.tolist(), "x.tolist()", "keep x as it is, or iterate over it, instead of x.tolist()"),
     ],
 )
 def test_array_conversion(convert, spelled, remedy):
