@@ -377,8 +377,8 @@ def _elementwise_abstract(name: str, result: Any, weak: bool) -> Callable[..., A
                 break
             else:
                 return first
-        shaped = [a for a in avals if not isinstance(a, LiteralAval)] or avals
-        shape = shaped[0].shape
+        shaped = [a for a in avals if not isinstance(a, LiteralAval)]
+        shape = shaped[0].shape if shaped else ()
         strong = [a.dtype for a in avals if not a.weak]
         dtype = strong[0] if strong else np.result_type(*[a.dtype for a in avals])
         for a in shaped:
@@ -390,6 +390,8 @@ def _elementwise_abstract(name: str, result: Any, weak: bool) -> Callable[..., A
             if d != dtype:
                 raise TypeError(f"{name}: operands must have equal dtypes, got {avals_text(avals)}; convert them explicitly")
         dtype = dtype if result is None else result(dtype) if callable(result) else result
+        if not shaped:  # of a rule that is looked at: what it computes of numbers alone stands beside arrays as they do
+            return LiteralAval((), dtype, weak and not strong)
         return Aval(shape, dtype, weak and not strong) if shape else _of_number(dtype, weak and not strong)
 
     return abstract_eval

@@ -188,6 +188,34 @@ def agreeing(name: str, step: int) -> int:
     return tried
 
 
+PAIRS = {"exact_pow_p"}  # its operands are a value and its square, of one shape
+
+
+@pytest.mark.parametrize("name", [name for name in WRITTEN if is_elementwise(PRIMITIVES[name]) and name not in PAIRS])
+def test_the_linear_part_is_there_beside_numbers(name: str) -> None:
+    """Of what rules compute of a number alone, an array is combined: `jv(1, x)` with the orders 0 and 2."""
+    primitive, x = PRIMITIVES[name], np.array([0.3, 0.6])
+    for operands, params in samples_of(primitive):
+        for i in range(len(operands) if len(operands) > 1 and "i" not in "".join(operands) else 0):
+            given = [x if i == j else 0.5 for j in range(len(operands))]
+            try:
+                out = primitive.impl(np, *given, **params)
+            except TypeError:  # of integers alone, or a function that wants arrays
+                continue
+            traced = [0 if i == j else None for j in range(len(operands))]
+            use = kinds._use(primitive, given, traced, [out], params, None, False)
+            pull = kinds._ahead(use, False)
+            if isinstance(pull, kinds.WrittenPull):
+                expected = run(pull, "run", np.array([1.0, 2.0]), pull_keeps(pull, [*given, out]), 1)
+                got = run(pull.linear(), "run", np.array([1.0, 2.0]), pull_keeps(pull, [*given, out]), 1)
+                assert same(got[0], expected[0], float), (params, operands, i)
+
+
+def pull_keeps(pull: Any, known: list) -> list:
+    everything = known if pull.part is None else [*known, *pull.part.computed(known)]
+    return [everything[i] for i in pull.sources]
+
+
 # -- kinds
 
 
