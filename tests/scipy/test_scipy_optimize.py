@@ -219,8 +219,8 @@ def test_singular_hessian_raises():
 
 
 def test_arguments_that_are_not_taken():
-    with pytest.raises(TypeError, match="leave fprime2 out"):
-        optimize.newton(lambda x: x, 1.0, fprime2=lambda x: 0.0)
+    with pytest.raises(TypeError, match="of arrays of unknowns leave fprime2 out"):
+        optimize.newton(lambda x: x, np.ones(2), fprime2=lambda x: 0.0)
     with pytest.raises(ValueError, match="jac must return 4 numbers, got 2"):
         optimize.root(lambda x: x, np.ones(2), jac=lambda x: x)
     with pytest.raises(TypeError, match="must be real"):
@@ -232,6 +232,43 @@ def test_arguments_that_are_not_taken():
 
 
 # -- roots and fits
+
+SLOPES = {"fprime": lambda t, a: 3 * t * t + 1, "fprime2": lambda t, a: 6 * t}
+SEARCHES = [
+    {"x0": 0.5},
+    {"x0": 0.5, "x1": 1.0},
+    {"x0": 0.5, "x1": 1.0, "method": "secant"},
+    {"x0": 0.5, "fprime": SLOPES["fprime"]},
+    {"x0": 0.5, **SLOPES},
+    {"bracket": [0.0, 1.0]},
+]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=["_".join(s) for s in SEARCHES])
+def test_a_closure_over_traced_values_has_a_root_by_each_way_of_searching(search):
+    """SciPy's own root_scalar runs, since none of its arguments is traced; the function that it calls is."""
+    import scipy.optimize
+
+    def root(a):
+        given = {k: (lambda t, v=v: v(t, a)) if callable(v) else v for k, v in search.items()}
+        return scipy.optimize.root_scalar(lambda t: t**3 + t - a, **given).root
+
+    x = root(0.3)
+    slope = 1 / (3 * x * x + 1)
+    for derivative in (grad(root), jit(grad(root))):
+        np.testing.assert_allclose(derivative(0.3), slope, rtol=1e-8)
+    np.testing.assert_allclose(vmap(root)(np.array([0.3, 0.4])), [x, root(0.4)], rtol=1e-8)
+
+
+def test_newton_gives_its_full_output_of_one_unknown():
+    found = lambda a, **given: optimize.newton(lambda t: t**3 + t - a, 0.5, full_output=True, **given)
+    x, result = found(0.3, x1=1.0)
+    assert result.converged and abs(x**3 + x - 0.3) < 1e-12
+    np.testing.assert_allclose(grad(lambda a: found(a)[0])(0.3), 1 / (3 * x * x + 1), rtol=1e-8)
+    with pytest.raises(RuntimeError, match="Failed to converge after 1 iterations"):
+        found(0.3, maxiter=1)
+    assert not found(0.3, maxiter=1, disp=False)[1].converged
+
 
 
 @pytest.mark.parametrize("method", ["hybr", "lm", "broyden1", "df-sane"])

@@ -16,6 +16,7 @@ from funcad.api.vjp import jvp
 from funcad.host.progress import counted
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.tree_vectors import Vector
@@ -363,22 +364,31 @@ def newton(
 ) -> Any:
     """A root of `func(x, *args)` near x0 by Newton's method, element by element if x0 is an array, as `scipy.optimize.newton`.
 
-    The derivative is funcad's; a `fprime` that is given is compared with it at x0, and a difference warns. `fprime2` and `x1`
-    (Halley's method and that of secants) must be left out, and so must `full_output` (TypeError): the root is the same.
-    Differentiable in `args` and whatever func closes over, not in x0.
+    The derivative is funcad's; a `fprime` that is given is compared with it at x0, and a difference warns. Of arrays of unknowns
+    `fprime2` and `x1` (Halley's method and that of secants) must be left out, and so must `full_output` (TypeError): the root is
+    the same. Of one number they are as in `root_scalar`. Differentiable in `args` and whatever func closes over, not in x0.
 
     >>> import funcad
     >>> root = lambda c: funcad.scipy.optimize.newton(lambda x: x * x - c, 3.0)
     >>> round(float(funcad.grad(root)(4.0)), 6)
     0.25
     """
-    for name, given in (("fprime2", fprime2), ("x1", x1), ("full_output", full_output or None)):
-        if given is not None:
-            raise TypeError(f"newton: leave {name} out; the derivative is funcad's")
     args = _tuple(args)
     vector, start = unknown("newton: x0", x0)
     if len(vector.shapes) != 1:
         raise TypeError("newton: x0 must be one array or number; use root for other pytrees")
+    for name, given in (("fprime2", fprime2), ("x1", x1), ("full_output", full_output or None)):
+        if given is None:
+            continue
+        if vector.shapes[0]:
+            raise TypeError(f"newton: of arrays of unknowns leave {name} out; the root is the same")
+        kind = ("secant" if x1 is not None else "newton") if fprime is None else "halley" if fprime2 is not None else "newton"
+        slopes = (fprime, fprime2 if kind == "halley" else None)
+        found = root_scalar(func, args, kind, None, *slopes, x0, x1 if kind == "secant" else None, tol, rtol or None, maxiter)
+        converged = concrete_value(found.converged)
+        if disp and type(converged) is not Tracer and not converged:
+            raise RuntimeError(f"Failed to converge after {maxiter} iterations, value is {concrete_value(found.root)}.")
+        return (found.root, found) if full_output else found.root
     square = _square("newton", lambda x: func(x, *args), vector)
     equations = Hoisted(square, start)
     slope = lambda v: jvp(square, (v,), (np.ones_like(v),))[1]
