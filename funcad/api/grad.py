@@ -33,7 +33,8 @@ from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
     Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_method, is_of,
-    name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, unshared, with_compiled, zeros_for,
+    name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, to_close_up, unshared, with_compiled,
+    zeros_for,
 )
 
 tree = OnDemand("funcad.tree")
@@ -264,6 +265,8 @@ class Gradient(Remade):
                 return [out]
             if hasattr(type(out), "stands_for"):  # an object of a subclass of np.ndarray
                 out = out.array
+            elif type(out) in to_close_up:
+                out = out.closed_up()
             number = self._number(out)
             return [out] if number is out else [number, out]
 
@@ -352,6 +355,8 @@ class Gradient(Remade):
                 aux_leaves, box["aux"] = flat_values(aux)
             if hasattr(type(out), "stands_for"):
                 out = out.array
+            elif type(out) in to_close_up:
+                out = out.closed_up()
             number = self._number(out)
             box["n"] = 1
             return [number, *aux_leaves] if number is out else [number, out]

@@ -107,6 +107,8 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         "masked_less_equal masked_not_equal masked_outside masked_values masked_where max maximum mean median min minimum",
         "multiply",
         "negative power prod ptp ravel reshape sin sinh sqrt std subtract sum tan tanh transpose var where",
+        "argmax argmin argsort clip column_stack diagonal diff dstack expand_dims hstack outer repeat sort squeeze stack swapaxes",
+        "take vstack",
     ),
     "scipy.optimize": {"linear_sum_assignment": by_name},
     "scipy.sparse.csgraph": _all(
@@ -150,6 +152,11 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "apply_along_axis": along_axis,
         "ndenumerate.__init__": enumerating,
     },
+    "numpy.ma": _all(
+        of_masked,
+        *[f"MaskedArray.__{r}{name}__" for name in ("add", "floordiv", "mul", "pow", "sub", "truediv") for r in ("", "r")],
+        *[f"MaskedArray.__{name}__" for name in ("eq", "ge", "gt", "le", "lt", "ne")],
+    ),
     "numpy.testing": _all(
         comparing,
         "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal assert_array_almost_equal_nulp",

@@ -626,9 +626,14 @@ def own_meaning(kind: type) -> str | None:
     return next((name for name in _MEANING if getattr(kind, name) is not getattr(np.ndarray, name)), None)
 
 
+def is_masked(kind: type) -> bool:
+    """Is it NumPy's class of masked arrays, or derived from it?"""
+    return issubclass(kind, np.ndarray) and "MaskedArray" in [k.__name__ for k in kind.__mro__]
+
+
 def means_other(kind: type) -> bool:
     """Is it one of NumPy's classes, or derived from one, whose operators are not those of arrays?"""
-    return issubclass(kind, np.ndarray) and not {"MaskedArray", "matrix"}.isdisjoint([k.__name__ for k in kind.__mro__])
+    return is_masked(kind) or issubclass(kind, np.ndarray) and "matrix" in [k.__name__ for k in kind.__mro__]
 
 
 def their_say(*operands: Any) -> Any:

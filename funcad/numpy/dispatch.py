@@ -21,7 +21,7 @@ import numpy as np
 
 from funcad.configuration import REST, Function, NamedTuple, OnDemand, named_as
 from funcad.errors import TracerArrayConversionError
-from funcad.host.conversions import their_say
+from funcad.host.conversions import is_masked, their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import contiguous, memory_axes, of_copy
 from funcad.host.where import tracing, user_source
@@ -35,6 +35,7 @@ from funcad.primitives.shape import reshape
 from funcad.unjitted.following import with_value
 from funcad.unjitted.remembered import remembered
 
+masked = OnDemand("funcad.numpy.masked")
 special_rules = OnDemand("funcad.primitives.special_rules")
 strides = OnDemand("funcad.unjitted.strides")
 
@@ -402,8 +403,11 @@ def _ufunc_method(ufunc: np.ufunc, method: str, /, *args: Any, **kwargs: Any) ->
 def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What `__array_ufunc__` of a traced value does."""
     if method == "__call__":
-        if len(inputs) > 1 and not _OURS.issuperset(map(type, inputs)) and _others(map(type, inputs), "__array_ufunc__"):
-            return their_say(*inputs)
+        if len(inputs) > 1 and not _OURS.issuperset(map(type, inputs)):
+            if any(map(is_masked, map(type, inputs))):
+                return masked.of_ufunc(ufunc, *inputs, **kwargs)
+            if _others(map(type, inputs), "__array_ufunc__"):
+                return their_say(*inputs)
         implementation = TABLE.get(ufunc)
         if implementation is None:
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None

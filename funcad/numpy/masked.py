@@ -58,7 +58,10 @@ class MaskedValues:
         return len(self.data)
 
     def __getitem__(self, index: Any) -> Any:
-        return MaskedValues(self.data[index], self.mask[index])
+        data, mask = self.data[index], self.mask[index]
+        if np.ndim(data) or type(mask) is Tracer:
+            return MaskedValues(data, mask, self.fill_value)
+        return np.ma.masked if mask else data
 
     def __setitem__(self, index: Any, value: Any) -> None:
         data, mask = np.array(self.data), np.array(self.mask)
@@ -81,25 +84,19 @@ class MaskedValues:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "reduce":
             return _reduced(ufunc, inputs[0], **kwargs)
-        if method != "__call__" or "out" in kwargs:
-            return NotImplemented
-        data, mask = [data_of(x) for x in inputs], False
-        for x in inputs:
-            mask = np.logical_or(mask, mask_of(x))
-        if ufunc in _OUTSIDE:
-            mask = np.logical_or(mask, _OUTSIDE[ufunc](*data))
-        out = ufunc(*[np.where(mask, 1, x) if np.ndim(x) else x for x in data], **kwargs)
-        if isinstance(out, tuple):
-            return tuple([MaskedValues(o, mask) for o in out])
-        return MaskedValues(
-            np.where(mask, data[0], out) if out.dtype.kind in "fc" else out, mask
-        )  # beneath it, as NumPy has it
+        return NotImplemented if method != "__call__" or "out" in kwargs else of_ufunc(ufunc, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        named = getattr(MaskedValues, function.__name__, None)
-        if named is None or args[:1] != (self,):
+        name = function.__name__
+        if args[0] is not self or name not in _METHODS and name not in _FUNCTIONS:
             return NotImplemented
-        return getattr(self, function.__name__)(*args[1:], **kwargs)
+        return function_of(name)(*args, **kwargs)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        """Nobody takes it for an array of the objects that it consists of."""
+        raise TypeError(
+            "a masked array of traced values is no plain array.\nRemedy: x.filled(value), or np.where on x.mask and x.data."
+        )
 
     # -- what is left of it
 
@@ -222,23 +219,37 @@ def _reduced(
     return getattr(x, names[ufunc])(axis, keepdims)
 
 
-def _operator(ufunc: Any, reflected: bool = False) -> Callable[[Any, Any], Any]:
-    return (
-        (lambda self, other: ufunc(other, self))
-        if reflected
-        else (lambda self, other: ufunc(self, other))
-    )
+def of_ufunc(ufunc: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """A ufunc of masked arrays of either kind, and of traced values."""
+    if ufunc.signature is not None:
+        raise TypeError(f"{ufunc.__name__} of a masked array and a traced one.\nRemedy: np.ma.dot, which leaves out what is masked.")
+    data, mask = [data_of(x) for x in inputs], False
+    for x in inputs:
+        mask = np.logical_or(mask, mask_of(x))
+    if ufunc in _OUTSIDE:
+        mask = np.logical_or(mask, _OUTSIDE[ufunc](*data))
+    out = ufunc(*[np.where(mask, 1, x) if np.ndim(x) else x for x in data], **kwargs)
+    masked = [x for x in inputs if type(x) is MaskedValues or is_a(x, np.ma.MaskedArray) and x is not np.ma.masked]
+    fill = masked[0].fill_value if masked else None
+    if isinstance(out, tuple):
+        return tuple([MaskedValues(o, mask, fill) for o in out])
+    return MaskedValues(np.where(mask, data[0], out) if out.dtype.kind in "fc" else out, mask, fill)  # beneath it, as NumPy's
 
 
-for _name in "add sub mul truediv floordiv mod pow lt le gt ge eq ne".split():
-    _ufunc = {"sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide, "mod": np.remainder,
-              "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
-              "ne": np.not_equal, "add": np.add}[_name]  # fmt: skip
-    setattr(MaskedValues, f"__{_name}__", _operator(_ufunc))
+_SYMBOLS = {"sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide, "mod": np.remainder,
+            "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
+            "ne": np.not_equal, "add": np.add, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}  # fmt: skip
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "__neg__": lambda x: of_ufunc(np.negative, x),
+    "__abs__": lambda x: of_ufunc(np.absolute, x),
+    "__invert__": lambda x: of_ufunc(np.invert, x),
+}
+for _name, _ufunc in _SYMBOLS.items():
+    _OPERATORS[f"__{_name}__"] = lambda x, y, ufunc=_ufunc: of_ufunc(ufunc, x, y)
     if hasattr(operator, f"i{_name}"):
-        setattr(MaskedValues, f"__r{_name}__", _operator(_ufunc, True))
-MaskedValues.__neg__ = lambda self: np.negative(self)  # type: ignore[attr-defined]
-MaskedValues.__abs__ = lambda self: np.absolute(self)  # type: ignore[attr-defined]
+        _OPERATORS[f"__r{_name}__"] = lambda x, y, ufunc=_ufunc: of_ufunc(ufunc, y, x)
+for _name, _run in _OPERATORS.items():
+    setattr(MaskedValues, _name, _run)
 MaskedValues.__hash__ = None  # type: ignore[assignment]
 to_close_up.add(MaskedValues)
 
@@ -247,13 +258,7 @@ def data_of(x: Any) -> Any:
     """The data, of masked arrays of either kind."""
     if type(x) is MaskedValues:
         return x.data
-    return (
-        x
-        if type(x) is Tracer
-        else np.ma.getdata(x)
-        if is_a(x, np.ma.MaskedArray)
-        else _array(x)
-    )
+    return x if type(x) is Tracer else np.ma.getdata(x) if is_a(x, np.ma.MaskedArray) else _array(x)
 
 
 def mask_of(x: Any) -> Any:
@@ -269,12 +274,7 @@ def _array(x: Any) -> Any:
 
 def holds_masked(values: Any) -> bool:
     """Is one of them a masked array of traced data?"""
-    return any(
-        [
-            type(v) is MaskedValues or type(v) in (list, tuple) and holds_masked(v)
-            for v in values
-        ]
-    )
+    return any([type(v) is MaskedValues or type(v) in (list, tuple) and holds_masked(v) for v in values])
 
 
 # -- the functions of np.ma
@@ -297,10 +297,40 @@ def _where(ufunc: Any) -> Callable[..., MaskedValues]:
     return lambda x, value, copy=True: MaskedValues(x, ufunc(data_of(x), value))
 
 
+def _masks(x: Any) -> Any:
+    return [_masks(v) for v in x] if type(x) in (list, tuple) else np.broadcast_to(mask_of(x), np.shape(data_of(x)))
+
+
+def _data(x: Any) -> Any:
+    return [_data(v) for v in x] if type(x) in (list, tuple) else data_of(x)
+
+
+def _moving(function: Callable[..., Any]) -> Callable[..., MaskedValues]:
+    """What moves elements moves their masks alike."""
+    return lambda x, *args, **kwargs: MaskedValues(function(_data(x), *args, **kwargs), function(_masks(x), *args, **kwargs))
+
+
+def _ordering(name: str, last: float = np.inf) -> Callable[..., Any]:
+    """What looks for elements by their order finds the masked ones last."""
+    return lambda x, axis=-1: getattr(np, name)(np.where(mask_of(x), last, data_of(x)), axis=axis)
+
+
+def _sort(x: Any, axis: Any = -1) -> MaskedValues:
+    order = np.argsort(np.where(mask_of(x), np.inf, data_of(x)), axis=axis, kind="stable")
+    return _moving(lambda v: np.take_along_axis(v, order, axis))(x)
+
+
+def _diff(x: Any, n: int = 1, axis: int = -1) -> Any:
+    for _ in range(n):
+        later, earlier = [_moving(lambda v, s=s: np.moveaxis(np.moveaxis(v, axis, 0)[s], 0, axis))(x) for s in _SIDES]
+        x = of_ufunc(np.subtract, later, earlier)
+    return x
+
+
+_SIDES = slice(1, None), slice(None, -1)
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "array": lambda data, dtype=None, copy=False, order=None, mask=False, fill_value=None, **_: (
-        masked_array(data, dtype, copy, order, mask, fill_value)
-    ),
+    **_OPERATORS,
+    "array": masked_array,
     "masked_array": lambda data, mask=False, dtype=None, copy=False, **options: masked_array(
         data, dtype, copy, None, mask, **options
     ),
@@ -308,12 +338,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asanyarray": MaskedValues,
     "masked_where": lambda condition, a, copy=True: MaskedValues(a, condition),
     "masked_invalid": lambda a, copy=True: MaskedValues(a, ~np.isfinite(data_of(a))),
-    "masked_inside": lambda x, v1, v2, copy=True: MaskedValues(
-        x, (data_of(x) >= min(v1, v2)) & (data_of(x) <= max(v1, v2))
-    ),
-    "masked_outside": lambda x, v1, v2, copy=True: MaskedValues(
-        x, (data_of(x) < min(v1, v2)) | (data_of(x) > max(v1, v2))
-    ),
+    "masked_inside": lambda x, v1, v2, copy=True: MaskedValues(x, (data_of(x) >= min(v1, v2)) & (data_of(x) <= max(v1, v2))),
+    "masked_outside": lambda x, v1, v2, copy=True: MaskedValues(x, (data_of(x) < min(v1, v2)) | (data_of(x) > max(v1, v2))),
     "masked_values": lambda x, value, rtol=1e-5, atol=1e-8, copy=True, shrink=True: (
         MaskedValues(x, np.isclose(data_of(x), value, rtol, atol))
     ),
@@ -325,36 +351,32 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "masked_less_equal": _where(np.less_equal),
     "getdata": lambda a, subok=True: data_of(a),
     "getmask": mask_of,
-    "getmaskarray": lambda a: np.broadcast_to(mask_of(a), np.shape(data_of(a))),
+    "getmaskarray": _masks,
     "filled": lambda a, fill_value=None: a.filled(fill_value) if type(a) is MaskedValues else a,
-    "fix_invalid": lambda a, mask=False, copy=True, fill_value=None: MaskedValues(
-        a, ~np.isfinite(data_of(a)) | mask
-    ),
+    "fix_invalid": lambda a, mask=False, copy=True, fill_value=None: MaskedValues(a, ~np.isfinite(data_of(a)) | mask),
     "where": lambda condition, x, y: MaskedValues(
         np.where(data_of(condition), data_of(x), data_of(y)),
-        np.where(data_of(condition), mask_of(x), mask_of(y)),
+        np.logical_or(np.where(data_of(condition), mask_of(x), mask_of(y)), mask_of(condition)),
     ),
-    "concatenate": lambda arrays, axis=0: MaskedValues(
-        np.concatenate([data_of(a) for a in arrays], axis),
-        np.concatenate(
-            [np.broadcast_to(mask_of(a), np.shape(data_of(a))) for a in arrays], axis
-        ),
-    ),
+    "clip": lambda a, a_min=None, a_max=None: MaskedValues(np.clip(data_of(a), a_min, a_max), mask_of(a)),
+    "outer": lambda a, b: of_ufunc(np.multiply, _moving(np.reshape)(a, (-1, 1)), _moving(np.reshape)(b, (1, -1))),
+    "diff": _diff,
+    "sort": _sort,
+    "argsort": _ordering("argsort"),
+    "argmin": lambda x, axis=None: _ordering("argmin")(x, axis),
+    "argmax": lambda x, axis=None: _ordering("argmax", -np.inf)(x, axis),
 }
+_MOVING = "concatenate stack vstack hstack dstack column_stack squeeze swapaxes expand_dims repeat take diagonal"
+_FUNCTIONS |= {name: _moving(getattr(np, name)) for name in _MOVING.split()}
 _METHODS = frozenset(
     "sum prod max min mean median var std ptp average dot compressed count anom cumsum reshape ravel transpose".split()
 )
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """np.ma's function of that name."""
+    """np.ma's function, or operator, of that name."""
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     if name in _METHODS:
-        return lambda a, *args, **kwargs: getattr(
-            a if type(a) is MaskedValues else MaskedValues(a), name
-        )(*args, **kwargs)
-    ufunc = {"power": np.power}.get(name) or getattr(np, name)
-    return lambda *args, **kwargs: ufunc(
-        *[a if type(a) is MaskedValues else MaskedValues(a) for a in args], **kwargs
-    )
+        return lambda a, *args, **kwargs: getattr(a if type(a) is MaskedValues else MaskedValues(a), name)(*args, **kwargs)
+    return lambda *args, **kwargs: of_ufunc(getattr(np, name), *args, **kwargs)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from funcad.configuration import Function, named_as
-from funcad.host.conversions import own_meaning, their_say
+from funcad.host.conversions import is_masked, own_meaning, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
 from funcad.host.real_types import KINDS, NARROW, dtype_kind, is_a, is_narrow, native_dtype
 from funcad.host.where import state, tracing, user_source
@@ -101,7 +101,7 @@ def is_operand(x: Any) -> bool:
     if overrides(kind, "__array_ufunc__") or getattr(x, "__array_priority__", 0.0) > Tracer.__array_priority__:
         return False
     if is_a(x, np.ndarray):
-        return dtype_kind(x.dtype) in KINDS and own_meaning(kind) is None
+        return dtype_kind(x.dtype) in KINDS and own_meaning(kind) is None and not is_masked(kind)
     if kind in NAMESPACES or is_a(x, (int, float, complex)) or is_labelled(kind):
         return True
     return device_in_use() and namespace_of((x,)) is not np

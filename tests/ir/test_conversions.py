@@ -128,7 +128,7 @@ SPELLINGS = [
     ("fnp.at set", lambda x: fnp.at(A)[0].set(x).sum(), 1.0),
     ("np.random", lambda x: np.random.default_rng(0).normal(x), CUT),
     ("random.gauss", lambda x: random.Random(0).gauss(x, 1), 1.0),
-    ("np.ma", lambda x: (np.ma.array([1.0, 2.0]) * x).sum(), CUT),
+    ("np.ma", lambda x: (np.ma.array([1.0, 2.0]) * x).sum(), 3.0),
     ("np.nditer", lambda x: list(np.nditer(x)), TypeError),
     ("np.linspace", lambda x: np.linspace(0, x, 3).sum(), 1.5),
     ("where=", lambda x: np.sin(x * np.ones(2), where=[True, False]).sum(), TypeError),

@@ -128,6 +128,48 @@ def ma_median(x):
     return np.ma.median(m) + np.ma.median(m, keepdims=True).sum() + along
 
 
+OBSERVED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False], fill_value=0.25)
+
+
+@program
+def ma_known(x):
+    return np.sqrt(((x - OBSERVED) ** 2).mean()) + np.abs(OBSERVED / x - 1.0).sum()
+
+
+@program
+def ma_known_first(x):
+    return (OBSERVED * x).filled().sum() + (x**OBSERVED).max() + np.add(OBSERVED, x).std() + (2.0 * (OBSERVED // 2.0) * x).sum()
+
+
+@program
+def ma_compared(x):
+    return (OBSERVED > x).sum() * x[0] + (x <= OBSERVED).sum() * x[1] + ((OBSERVED == x) | (x != OBSERVED)).sum() * x[2]
+
+
+@program
+def ma_masked_constant(x):
+    return (np.ma.masked * x).filled(0.5).sum() * x[0] + (x + np.ma.masked).count() + x[1]
+
+
+@program
+def ma_chosen(x):
+    return np.ma.where(OBSERVED > 1.5, x, 0.0).sum() + np.ma.clip(np.ma.masked_less(x, 1.0), 0.5, 1.5).sum()
+
+
+@program
+def ma_moved(x):
+    m = np.ma.array(np.outer(x, x + 2.0), mask=np.eye(3, dtype=bool))
+    rows = np.ma.stack([m, m * 2.0]).sum(axis=0)[0] + np.ma.vstack([m, m]).mean(axis=0) + np.ma.hstack([m, m])[1][:3]
+    return (rows * np.arange(3.0)).sum() + np.ma.diff(m, axis=0).sum() + np.ma.diff(np.ma.array(x, mask=[1, 0, 0])).sum() + np.ma.outer(m[0], x).sum()
+
+
+@program
+def ma_ordered(x):
+    m = np.ma.array(x * x, mask=[1, 0, 0])
+    first = np.ma.sort(np.ma.array(-x, mask=[0, 1, 0]))
+    return first[0] * 2.0 + first[1] + x[np.ma.argmax(m)] + x[np.ma.argmin(m)] * 3.0 + x[np.ma.argsort(m)[0]]
+
+
 @program
 def obj_arr(x):
     a = np.array([x[0], x[1] * 2, x[2]], dtype=object)
@@ -583,6 +625,15 @@ def test_an_assertion_that_fails_is_numpys() -> None:
     for transform in (grad, jit, vmap):
         with pytest.raises(AssertionError, match="Not equal to tolerance"):
             transform(f)(X if transform is not vmap else ROWS)
+
+
+def test_nobody_takes_a_masked_array_for_a_plain_one() -> None:
+    """np.ma.cov and np.ma.polyfit are no doors, and NumPy knows nothing of the class: it made an array of one object."""
+    for f in (np.ma.cov, lambda m: np.ma.polyfit(np.arange(3.0), m, 1), np.asarray):
+        with pytest.raises(TypeError, match=r"no plain array.*\n.*x.filled"):
+            grad(lambda x, f=f: f(np.ma.array(x, mask=[0, 1, 0])).sum())(X)
+    with pytest.raises(TypeError, match=r"np\.ma\.dot"):
+        grad(lambda x: (OBSERVED @ x).sum())(X)
 
 
 def test_what_a_masked_array_cannot_do_is_named() -> None:
