@@ -107,8 +107,8 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         "masked_less_equal masked_not_equal masked_outside masked_values masked_where max maximum mean median min minimum",
         "multiply",
         "negative power prod ptp ravel reshape sin sinh sqrt std subtract sum tan tanh transpose var where",
-        "argmax argmin argsort clip column_stack diagonal diff dstack expand_dims hstack outer repeat sort squeeze stack swapaxes",
-        "take vstack",
+        "argmax argmin argsort clip column_stack diagonal diff dstack hstack outer repeat sort squeeze stack",
+        "swapaxes take vstack",
     ),
     "scipy.optimize": {"linear_sum_assignment": by_name},
     "scipy.sparse.csgraph": _all(

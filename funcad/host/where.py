@@ -412,8 +412,12 @@ def interrupted(stop: BaseException) -> BaseException:
     """
     state.source = None
     stop.with_traceback(strip_traceback(stop.__traceback__)).__suppress_context__ = True
-    for recover in after_interrupts:  # what our frames held is gone
-        recover()
+    frame = sys._getframe(1).f_back
+    while frame is not None and not str(frame.f_globals.get("__name__")).startswith("funcad."):
+        frame = frame.f_back
+    if frame is None:  # else it may end in a function that we run, which goes on
+        for recover in after_interrupts:  # what our frames held is gone
+            recover()
     return stop
 
 

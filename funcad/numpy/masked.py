@@ -222,7 +222,7 @@ def _reduced(
 def of_ufunc(ufunc: Any, *inputs: Any, **kwargs: Any) -> Any:
     """A ufunc of masked arrays of either kind, and of traced values."""
     if ufunc.signature is not None:
-        raise TypeError(f"{ufunc.__name__} of a masked array and a traced one.\nRemedy: np.ma.dot, which leaves out what is masked.")
+        raise TypeError(f"{ufunc.__name__} of a masked array and a traced one.\nRemedy: np.ma.dot, without what is masked.")
     data, mask = [data_of(x) for x in inputs], False
     for x in inputs:
         mask = np.logical_or(mask, mask_of(x))

@@ -288,6 +288,38 @@ def test_nothing_is_left_after_an_error(error, transform):
     assert funcad.grad(lambda x: np.array([x]).sum())(1.0) == 1.0
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("inner", [funcad.grad, funcad.jit, lambda f: lambda x: funcad.jvp(f, (x,), (x,))])
+@pytest.mark.parametrize("outer", [funcad.grad, funcad.jit, lambda f: funcad.grad(funcad.jit(f))])
+def test_a_stop_that_ends_within_a_traced_function_ends_nothing_else(error, inner, outer):
+    def stopped(y):
+        raise error("in the middle")
+
+    def f(x):
+        try:
+            inner(stopped)(x)
+        except error:
+            x = 2.0 * x
+        return np.array([math.sin(x), 1.0])[0]  # by doors
+
+    for _ in range(3):
+        np.testing.assert_allclose(outer(f)(0.3), math.sin(0.6) if outer is funcad.jit else 2.0 * math.cos(0.6))
+    assert not tracing.threads
+
+
+def test_scipys_own_search_for_a_root_leaves_the_doors_open():
+    """Its closure turns out to be traced, and what SciPy had begun is broken off."""
+    import scipy.optimize
+    import scipy.stats
+
+    def f(p):
+        root = scipy.optimize.root_scalar(lambda t: t**3 + t - p, bracket=[-9.0, 9.0]).root
+        return scipy.stats.binom.logpmf(2, 5, root)
+
+    numeric = (f(0.3 + 1e-6) - f(0.3 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(funcad.grad(f)(0.3), numeric, rtol=1e-6)
+
+
 def test_tables_kept_from_a_trace():
     @functools.lru_cache
     def table(n):

@@ -160,7 +160,8 @@ def ma_chosen(x):
 def ma_moved(x):
     m = np.ma.array(np.outer(x, x + 2.0), mask=np.eye(3, dtype=bool))
     rows = np.ma.stack([m, m * 2.0]).sum(axis=0)[0] + np.ma.vstack([m, m]).mean(axis=0) + np.ma.hstack([m, m])[1][:3]
-    return (rows * np.arange(3.0)).sum() + np.ma.diff(m, axis=0).sum() + np.ma.diff(np.ma.array(x, mask=[1, 0, 0])).sum() + np.ma.outer(m[0], x).sum()
+    rows = rows * np.arange(3.0) + np.ma.diff(m, axis=0).sum()
+    return rows.sum() + np.ma.diff(np.ma.array(x, mask=[1, 0, 0])).sum() + np.ma.outer(m[0], x).sum()
 
 
 @program

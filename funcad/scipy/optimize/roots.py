@@ -364,9 +364,10 @@ def newton(
 ) -> Any:
     """A root of `func(x, *args)` near x0 by Newton's method, element by element if x0 is an array, as `scipy.optimize.newton`.
 
-    The derivative is funcad's; a `fprime` that is given is compared with it at x0, and a difference warns. Of arrays of unknowns
-    `fprime2` and `x1` (Halley's method and that of secants) must be left out, and so must `full_output` (TypeError): the root is
-    the same. Of one number they are as in `root_scalar`. Differentiable in `args` and whatever func closes over, not in x0.
+    The derivative is funcad's; a `fprime` that is given is compared with it at x0, and a difference warns. Of arrays of
+    unknowns `fprime2` and `x1` (Halley's method and that of secants) must be left out, and so must `full_output` (TypeError):
+    the root is the same. Of one number they are as in `root_scalar`. Differentiable in `args` and whatever func closes over,
+    not in x0.
 
     >>> import funcad
     >>> root = lambda c: funcad.scipy.optimize.newton(lambda x: x * x - c, 3.0)
