@@ -171,6 +171,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if n == 0:
         raise ValueError("array of sample points is empty")
     double = np.dtype(float)
+    for v in (x, nodes):
+        np.empty(0, dtype_of(v)).astype(double, casting="safe")  # which raises for complex numbers, as NumPy does
     x, nodes = convert(x, double), convert(nodes, double)
     values = convert(values, np.result_type(double, dtype_of(values)))
     if period is not None:

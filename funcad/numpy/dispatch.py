@@ -604,11 +604,18 @@ def _one_after_another(
         x = np.reshape(np.moveaxis(x, axes, range(len(axes))), (-1, *rest))
     else:
         x = np.moveaxis(x, axes[0], 0)
+    objects = all([kinds.strip("O->") == "" for kinds in ufunc.types])  # made by np.frompyfunc
+    if not objects:
+        x = x.astype(getattr(ufunc, method)(np.ones(2, x.dtype)).dtype)
+    if initial is None and method == "reduce" and not objects:
+        initial = ufunc.identity
     if initial is not None:
-        x = np.concatenate([np.broadcast_to(initial, (1, *np.shape(x)[1:])), x])
+        x = np.concatenate([np.broadcast_to(np.asarray(initial, x.dtype), (1, *np.shape(x)[1:])), x])
     if not np.shape(x)[0]:
+        if method == "accumulate":
+            return np.moveaxis(x, 0, axes[0])
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    if "O" in "".join(ufunc.types):  # made by np.frompyfunc
+    if objects:
         rows = [x[0]]
         for v in x[1:]:
             rows.append(ufunc(rows[-1], v))

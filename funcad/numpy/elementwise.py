@@ -85,8 +85,11 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     refuse("np.round", out=out)
     a = as_array(a)
     aval = aval_of(a)
-    if aval.dtype.kind in "biu":
-        if decimals < 0 and aval.dtype.kind != "b":
+    if aval.dtype.kind == "b":
+        np.round(np.ones(1, bool), decimals)  # which raises, unless there are no decimals
+        return rint(a)
+    if aval.dtype.kind in "iu":
+        if decimals < 0:
             scale = 10**-decimals
             return conversion.convert(arithmetic.mul(arithmetic.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
         return fresh(strong(a))

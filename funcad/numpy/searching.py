@@ -247,7 +247,7 @@ def _argsort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = None
 ) -> Any:
     refuse("np.argsort", order=order)
-    x, axis = _sort_arguments(a, axis)
+    x, axis = _sort_arguments(a, None if np.ndim(a) == 0 and axis in (0, -1) else axis)  # of a number: [0], as NumPy has it
     if descending:
         return sorting.argsort(_turned(x), axis)
     return sorting.argsort(x, axis, stable=bool(stable) or kind in ("stable", "mergesort"))
@@ -314,6 +314,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 @implements("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """`numpy.digitize`; the bins must be sorted, rising or falling (inside jit it is not noticed if they are not)."""
+    if aval_of(as_array(x)).dtype.kind == "c":
+        raise TypeError("x may not be complex")
     bins = array_of(bins)
     value = concrete_value(bins)
     side = "left" if right else "right"

@@ -181,3 +181,27 @@ def test_squares_of_bools_are_int8():
         found, expected = jit(f)(flags), f(flags)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (np.argsort, np.array(2.0)),
+        (lambda x: np.argsort(x, axis=1), np.array(2.0)),
+        (np.round, np.array([True, False])),
+        (lambda x: np.round(x, 1), np.array([True])),
+        (lambda x: np.digitize(x, [0.0, 1.0]), np.array([0.5, 2.0])),
+        (lambda x: np.digitize(x, [0.0, 1.0]), np.array([1j])),
+        (lambda x: np.interp(x, [0.0, 1.0], [0.0, 2.0]), np.array([1j])),
+    ],
+    ids=range(7),
+)
+def test_numbers_bools_and_complex_arguments_are_as_in_numpy(f, x):
+    with funcad.config.set(jit_patience=0):
+        try:
+            expected = f(x)
+        except (TypeError, ValueError) as error:
+            with pytest.raises(type(error)):
+                funcad.jit(f)(x)
+        else:
+            np.testing.assert_array_equal(funcad.jit(f)(x), expected, strict=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import funcad
-from funcad import grad, jit, vmap
+from funcad import config, grad, jit, vmap
 
 X = np.random.default_rng(0).normal(size=6) + 2
 PICK = np.frompyfunc(lambda a, b: a * b if a > b else a + b, 2, 1)
@@ -68,3 +70,22 @@ def test_flags_and_strides_of_traced_values() -> None:
         seen.clear()
         g(x) if g is not funcad.linearize else g(f, x)
         assert (x.strides, x.T.strides, True, True, True) in seen
+
+
+FEW = [np.array([-2.5]), np.array([3, 2], "u1"), np.array([3]), np.ones((0, 2)), np.array([[1.5, 2.0]], "f4")]
+
+
+@pytest.mark.parametrize("x", FEW, ids=range(len(FEW)))
+@pytest.mark.parametrize("name", ["hypot", "logaddexp", "floor_divide", "copysign", "float_power"])
+def test_few_elements_of_any_type_are_reduced_as_numpy_reduces_them(name: str, x: Any) -> None:
+    """One element is combined with the identity, if there is one: hypot.reduce([-2.5]) is 2.5, and of integers a float."""
+    for method in ("reduce", "accumulate"):
+        f = lambda x, method=method: getattr(getattr(np, name), method)(x)
+        with config.set(jit_patience=0):
+            try:
+                expected = f(x)
+            except ValueError as error:  # no elements, and no identity
+                with pytest.raises(ValueError, match=str(error)[:20]):
+                    jit(f)(x)
+            else:
+                np.testing.assert_allclose(jit(f)(x), expected, rtol=1e-6 if x.dtype == "f4" else 1e-13, strict=True)
