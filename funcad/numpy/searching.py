@@ -314,7 +314,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 @implements("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """`numpy.digitize`; the bins must be sorted, rising or falling (inside jit it is not noticed if they are not)."""
-    if aval_of(as_array(x)).dtype.kind == "c":
+    if aval_of(array_of(x)).dtype.kind == "c":
         raise TypeError("x may not be complex")
     bins = array_of(bins)
     value = concrete_value(bins)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import funcad.numpy as fnp
-from funcad import grad, jit, jvp, vmap
+from funcad import config, grad, jit, jvp, vmap
 from funcad.errors import TracerArrayConversionError
 
 TRACES: dict[str, Callable[..., Any]] = {
@@ -197,11 +197,11 @@ def test_squares_of_bools_are_int8():
     ids=range(7),
 )
 def test_numbers_bools_and_complex_arguments_are_as_in_numpy(f, x):
-    with funcad.config.set(jit_patience=0):
+    with config.set(jit_patience=0):
         try:
             expected = f(x)
         except (TypeError, ValueError) as error:
             with pytest.raises(type(error)):
-                funcad.jit(f)(x)
+                jit(f)(x)
         else:
-            np.testing.assert_array_equal(funcad.jit(f)(x), expected, strict=True)
+            np.testing.assert_array_equal(jit(f)(x), expected, strict=True)
