@@ -12,6 +12,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from inspect import cleandoc
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,11 +46,32 @@ def named_as(call: Function, function: Any) -> Function:
     return call
 
 
+def also_says(function: Any, text: str) -> None:
+    """Put a paragraph, of lines without indentation, into a docstring before its example; one in sections says all itself."""
+    if "Parameters\n" in (function.__doc__ or ""):
+        return
+    told, example, rest = cleandoc(function.__doc__ or "").partition(">>>")
+    function.__doc__ = f"{told.rstrip()}\n\n{text}" + (f"\n\n{example}{rest}" if example else "")
+
+
+def mirrors(functions: Iterable[Any], library: str) -> None:
+    """Of functions that keep the name of one in a library, "scipy.optimize": what is not told here is as there."""
+    for function in functions:
+        if REST not in (function.__doc__ or ""):
+            also_says(function, f"{REST} `{library}.{function.__name__}`.")
+
+
+def named_after(namespace: dict[str, Any], library: str) -> list[Any]:
+    """The functions of a module whose docstrings begin with the name that they have in the library."""
+    begins = lambda f: f"`{library}.{getattr(f, '__name__', '')}`"
+    return [f for f in namespace.values() if (getattr(f, "__doc__", None) or "").startswith(begins(f))]
+
+
 # -- what few calls need: modules that are loaded with them, not by `import funcad`
 
 
 class OnDemand:
-    """A module of funcad's, which is loaded when something of it is first asked for."""
+    """A module, which is loaded when something of it is first asked for."""
 
     def __init__(self, name: str):
         self.__name__ = name

@@ -31,7 +31,7 @@ NOT_MEMOS = {  # (file, name): what it is
     ("configuration.py", "listeners"): "registered at import",
     ("api/border.py", "_makers"): "registered at import",
     ("autograd/vspaces.py", "mappings"): "registered by users",
-    ("doors/codes.py", "_originals"): "what was put in the place of what",
+    ("doors/codes.py", "_behind"): "what was put in the place of what",
     ("doors/codes.py", "_methods"): "what was put in the place of what",
     ("doors/modules.py", "_originals"): "what was put in the place of what",
     ("host/devices.py", "NAMESPACES"): "registered at import",

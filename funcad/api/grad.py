@@ -104,7 +104,7 @@ def value_and_grad(
     --------
     grad, jvp, vjp
     """
-    return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, True)
+    return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, True).dressed()
 
 
 @api
@@ -169,13 +169,16 @@ def grad(
     --------
     value_and_grad, jacobian, hessian, hvp
     """
-    return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False)
+    return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False).dressed()
 
 
 def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
-    """The gradients of the first output, by the leaves that it depends on."""
+    """The gradients of the first output, or of its elements' sum, by the leaves that it depends on."""
     value = outs[0]
-    one = _ONE if type(value) in _FLOATS else aval_of(value).dtype.type(1)
+    one: Any = _ONE
+    if type(value) not in _FLOATS:
+        aval = aval_of(value)
+        one = np.ones(aval.shape, aval.dtype)[()]
     if type(jaxpr) is Tape:
         return iter(pull(jaxpr, [one] if type(value) in _NUMBERS or not device_in_use() else seed_beside(one, value)))
     return iter(transposed(jaxpr, residuals, seed_beside(one, value)))
@@ -192,8 +195,6 @@ class Gradient(Remade):
             raise TypeError(f"{what} takes a function, got {said(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
         if type(argnums) is not int and argnums is not None:
             check_second(argnums, "value_and_grad" if with_value else "grad", "argnums")
-        what = "Value and gradient" if with_value else "Gradient"
-        dress_as(self, f, f"{what} of {called(f)} with respect to {_chosen(f, argnums, argnames)}.")
         self.f = f
         self.owners = (type,) if is_method(f) else ()  # @classmethod hands a class over and says nothing before
         self.given = argnums
@@ -214,6 +215,12 @@ class Gradient(Remade):
             options = (with_value, has_aux, holomorphic, allow_int, argnums, argnames)
             key = ("grad", *[tuple(o) if type(o) is list else o for o in options])
             self.compiled = derivative_of(f, key, self.remaking()[1])
+
+    def dressed(self) -> Gradient:
+        """This, under the name of its function, as users get it."""
+        what = "Value and gradient" if self.with_value else "Gradient"
+        dress_as(self, self.f, f"{what} of {called(self.f)} with respect to {_chosen(self.f, self.given, self.argnames)}.")
+        return self
 
     def __repr__(self) -> str:
         return f"<{'value_and_grad' if self.with_value else 'grad'} of {called(self.f)}>"

@@ -33,18 +33,16 @@ mapping = OnDemand("funcad.api.vmap")
 masks = OnDemand("funcad.masks.masks")
 
 
-def _basis(values: Any) -> Any:
-    """A pytree like `values` whose leaves have a new axis 0: together, the rows of the identity."""
+def _basis(values: Any, first: int = 0, last: int | None = None) -> Any:
+    """A pytree like `values` whose leaves have a new axis 0: together, the rows of the identity, or some of them."""
     leaves, structure = tree.flatten(values)
-    total = sum(aval_of(x).size for x in leaves)
-    start, columns = 0, []
+    rows = (sum(aval_of(x).size for x in leaves) if last is None else last) - first
+    columns = []
     for x in leaves:
         aval = aval_of(x)
-        column = np.zeros((total, aval.size), aval.dtype)
-        column[range(start, start + aval.size), range(aval.size)] = 1
-        start += aval.size
-        xp = namespace_of([concrete_value(x)])
-        columns.append(xp.asarray(column.reshape((total, *aval.shape))))
+        column = np.eye(rows, aval.size, first, aval.dtype)
+        first -= aval.size
+        columns.append(namespace_of([concrete_value(x)]).asarray(column.reshape((rows, *aval.shape))))
     return structure.unflatten(columns)
 
 
@@ -89,19 +87,33 @@ def _gradient(f: Any, found: Linearized) -> Any:
     return found.in_tree.unflatten(unshared(each_on_device_of(grads, found.leaves), found.leaves))
 
 
+_TOGETHER = 1 << 18  # elements of the widest array: more do not stay in a processor's caches from row to row
+
+
 def _columns(found: Linearized) -> Any:
-    """The Jacobian by one pass back over the rows: of each argument, along axis 0 the elements of the outputs; or None."""
+    """The Jacobian by passes back over the rows: of each argument, along axis 0 the elements of the outputs; or None."""
     if type(found.jaxpr) is not backward.Rows:
         return None
-    basis = tree.leaves(_basis(found.outs))
-    if type(basis[0]) is not np.ndarray:
-        return None
     found.locks.check()
-    size = len(basis[0])
-    cts = backward.columns(found.jaxpr, found.residuals, size, [b for b, z in zip(basis, found.nonzero) if z])
-    if cts is None:
-        return None
-    given = iter(cts)
+    size = sum([aval_of(x).size for x in found.outs])
+    step = max(_TOGETHER // max(1, size, *[aval_of(x).size for x in found.leaves]), 1)
+    step = step if size >= 2 * step else max(size, 1)
+    whole: list[Any] = []
+    for first in range(0, max(size, 1), step):
+        last = min(first + step, size)
+        basis = tree.leaves(_basis(found.outs, first, last))
+        if type(basis[0]) is not np.ndarray:
+            return None
+        seeds = [b for b, z in zip(basis, found.nonzero) if z]
+        cts = backward.columns(found.jaxpr, found.residuals, last - first, seeds)
+        if cts is None:
+            return None
+        if not whole:
+            whole = cts if step >= size else [c if c is None else np.empty((size, *c.shape[1:]), c.dtype) for c in cts]
+        for rows, c in zip(whole, cts):
+            if rows is not c:
+                rows[first:last] = c
+    given = iter(whole)
     grads = [next(given) if d else None for d in found.differentiable]
     return found.in_tree.unflatten(unshared([_rows_of_zeros(x, size) if g is None else g for g, x in zip(grads, found.leaves)]))
 

@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad.api.border import Transformed, name_of, zeros_for
+from funcad.api.border import Transformed, check_leaves, flat_values, name_of, zeros_for
 from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, said
+from funcad.ir.tracer import Tracer
 from funcad.primitives.shape import reshape
 
 pullbacks = OnDemand("funcad.api.vjp")
@@ -51,6 +52,27 @@ class _OfOneElement(Gradient):
         return super()._number(_scalar(out, name_of(self.f)))
 
 
+class _OfAllElements(Gradient):
+    """The gradient of the sum of all elements of a function's output, which must be real; zero where there are none."""
+
+    def __init__(self, fun: Function, argnum: int):
+        super().__init__(fun, argnum, None, False, False, False, False)
+        self.compiled = None
+
+    def _number(self, out: Any) -> Any:
+        leaves, _ = flat_values(out)
+        check_leaves(leaves, f"elementwise_grad: output of {name_of(self.f)}")
+        if any([aval_of(leaf).dtype.kind == "c" for leaf in leaves]):
+            raise NonDifferentiableInputError(
+                f"elementwise_grad is for functions with real output, {name_of(self.f)} returned complex numbers.\n"
+                "Remedy: take np.real or np.imag of the output, or use funcad.jacrev(holomorphic=True)."
+            )
+        return leaves[0] if len(leaves) == 1 else sum(map(fnp.sum, leaves), 0.0)  # each element's cotangent is 1
+
+    def _warn_if_independent(self, *_: Any) -> None:
+        """Elements that depend on nothing are no surprise."""
+
+
 def on_argument(
     operator: Function, fun: Function, argnum: Any, public: Function, quick: Gradient | None = None, **options: Any
 ) -> Function:
@@ -67,7 +89,10 @@ def on_argument(
     def nary(*args: Any, **kwargs: Any) -> Any:
         if quick is not None and argnum < len(args):
             x = args[argnum]
-            if type(x) in (float, np.float64) or type(x) is np.ndarray and x.dtype.kind == "f":
+            kind = type(x)
+            if kind is float or kind is np.float64 or kind is np.ndarray and x.dtype.kind == "f":
+                return quick(*args, **kwargs)
+            if kind is Tracer and x.dtype.kind == "f" and _boxes() is None:
                 return quick(*args, **kwargs)
         return _at(operator, fun, argnum, args, kwargs)
 
@@ -131,8 +156,12 @@ def _with_grad(unary: Function, x: Any) -> tuple[Any, Any]:
     return out, gradient
 
 
+def _is_position(fun: Function, argnum: Any) -> bool:
+    return callable(fun) and type(argnum) is int and argnum >= 0
+
+
 def _quick(fun: Function, argnum: Any, with_value: bool) -> Gradient | None:
-    return _OfOneElement(fun, argnum, with_value) if callable(fun) and type(argnum) is int and argnum >= 0 else None
+    return _OfOneElement(fun, argnum, with_value) if _is_position(fun, argnum) else None
 
 
 def grad(fun: Function, argnum: Any = 0) -> Function:
@@ -198,16 +227,9 @@ def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
     array([1., 1., 1.])
     """
 
-    def operator(f: Function, x: Any) -> Any:
-        out, pullback = pullbacks.vjp(f, x)
-        if any(aval_of(leaf).dtype.kind == "c" for leaf in tree.leaves(out)):
-            raise NonDifferentiableInputError(
-                f"elementwise_grad is for functions with real output, {name_of(f)} returned complex numbers.\n"
-                "Remedy: take np.real or np.imag of the output, or use funcad.jacrev(holomorphic=True)."
-            )
-        return pullback(tree.map(fnp.ones_like, out))[0]
-
-    return on_argument(_differentiable(operator, "elementwise_grad"), fun, argnum, elementwise_grad)
+    operator = _differentiable(lambda f, x: _OfAllElements(f, 0)(x), "elementwise_grad")
+    quick = _OfAllElements(fun, argnum) if _is_position(fun, argnum) else None
+    return on_argument(operator, fun, argnum, elementwise_grad, quick)
 
 
 def deriv(fun: Function, argnum: Any = 0) -> Function:
@@ -221,7 +243,7 @@ def deriv(fun: Function, argnum: Any = 0) -> Function:
     >>> float(deriv(np.sin)(0.0))
     1.0
     """
-    operator = lambda f, x: pullbacks.jvp(f, (x,), (tree.map(fnp.ones_like, x),))[1]
+    operator = lambda f, x: pullbacks.jvp(f, (x,), (tree.map(np.ones_like, x),))[1]
     return on_argument(_differentiable(operator, "deriv"), fun, argnum, deriv)
 
 

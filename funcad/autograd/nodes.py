@@ -122,7 +122,6 @@ class VJPNode(Node):
             for column, entry in zip((tape.pulls, tape.numbers, tape.kept, tape.sources), (None, (), (), None)):
                 column.append(entry)
             tape.own.append(0)
-            tape.plain.append(1)
             tape.primals, tape.roots = [*tape.primals, value], None
             tape.outer = tape.outer or type(value) is Tracer
             tape.starts[number] = self

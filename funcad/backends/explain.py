@@ -306,7 +306,7 @@ def _native(jaxpr: Jaxpr, inside: str) -> Iterator[dict[str, Any]]:
 def _rolled(jaxpr: Jaxpr, inside: str) -> Iterator[str]:
     """The loops that were found in what repeats itself."""
     for equation in jaxpr.equations:
-        if equation.primitive is rolled_p:
+        if equation.primitive is rolled_p and equation.params["loop"].length is not None:
             loop: Loop = equation.params["loop"]
             lines = _lines(loop.body) or [_line(equation)]
             yield f"{inside}{loop.length} turns of {len(loop.body.equations)} equations from {lines[0]}"

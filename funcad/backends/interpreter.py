@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-import threading
+from _thread import RLock
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -83,7 +83,7 @@ def step_of(error: BaseException, function: Any) -> int | None:
 # -- the reference backend
 
 
-compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
+compiling = RLock()  # one program at a time, on every engine: threads that start together compile once
 held_over_forks(compiling)
 counters = {"programs": 0, "traces": 0}  # how often a program was compiled, a function traced: read by the tests
 

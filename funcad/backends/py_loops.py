@@ -37,7 +37,7 @@ _WRITTEN = ("loop", "cond", "stack_empty", "optimization_barrier")
 def read_by_loops_alone(jaxpr: Jaxpr) -> bool:
     """Are all stacks of the program filled and read by lines, by no operation that asks for the kind of their entries?"""
     for equation in jaxpr.equations:
-        if equation.primitive.name not in _WRITTEN and list(subjaxprs(equation.params)) == []:
+        if equation.primitive.name not in _WRITTEN and not subjaxprs(equation.params):
             if any([is_stack(a.aval) for a in (*equation.inputs, *equation.outputs)]):
                 return False
     return all([read_by_loops_alone(j) for equation in jaxpr.equations for j in subjaxprs(equation.params)])

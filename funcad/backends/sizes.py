@@ -30,9 +30,9 @@ import numpy as np
 
 from funcad.backends.emission import Generated
 from funcad.backends.interpreter import over_on
+from funcad.backends.text import BOUND, code_of
 from funcad.host.devices import on_numpy
 from funcad.host.real_types import is_a
-from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.subprograms import program_key
@@ -246,7 +246,7 @@ class Template:
         for name, x in first.scope.items():
             if name in self.laws:
                 raise _Unlike
-            if name == "__builtins__" or type(x) is FunctionType and x.__globals__ is first.scope:
+            if name == "__builtins__" or name.startswith(BOUND) or type(x) is FunctionType and x.__globals__ is first.scope:
                 continue
             if all([generated.scope[name] is x for generated in programs]):
                 self.given[name] = x
@@ -255,7 +255,7 @@ class Template:
             else:
                 self.laws[name] = seen.law(*[generated.scope[name] for generated in programs])
         self.text = "".join(pieces)
-        self.code: CodeType = compile(self.text, GENERATED, "exec")
+        self.code: CodeType = code_of(self.text, self.given)
         self.owners, self.long = first.owners, any([generated.long for generated in programs])
 
     def fits(self, values: Values, standing: Standing) -> bool:

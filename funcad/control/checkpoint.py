@@ -590,7 +590,7 @@ def _producer(jaxpr: Jaxpr, i: int, labels: Sequence[str]) -> str:
             return label
     for e in jaxpr.equations:
         if atom in e.outputs:
-            programs = list(subjaxprs(e.params))
+            programs = subjaxprs(e.params)
             if len(programs) == 1 and len(programs[0].outputs) == len(e.outputs):
                 return _producer(programs[0], e.outputs.index(atom), ["an input of the program"] * len(programs[0].inputs))
             name = f"named {e.params['name']!r}" if e.primitive is name_p else f"output of {shown_as(e)}"

@@ -46,9 +46,6 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
         if name == "numpy.asanyarray" and args and hasattr(type(args[0]), "stands_for"):
             return args[0]
         args = _bare(args)
-        dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
-        if dtype is not None and np.dtype(dtype) == object:
-            return _of_objects(args[0] if args else kwargs["object"])
         key = next((k for k in ("object", "a") if k in kwargs), None)
         if args:
             args = (_plain(args[0]), *args[1:])
@@ -64,23 +61,6 @@ def _bare(args: Any) -> Any:
     """The arguments, with the arrays of objects of subclasses (numpy/subclasses.py) in their place."""
     subclasses = sys.modules.get("funcad.numpy.subclasses")
     return args if subclasses is None else subclasses.behind(args)
-
-
-def _of_objects(x: Any) -> np.ndarray:
-    """`np.array(x, dtype=object)`: traced numbers are the elements."""
-    shape, first = [], x
-    while isinstance(first, (list, tuple)) or type(first) is Tracer and first.shape:
-        shape.append(len(first))
-        if not len(first):
-            break
-        first = first[0]
-    out = np.empty(tuple(shape), object)
-    for place in np.ndindex(out.shape):
-        element = x
-        for i in place:
-            element = element[i]
-        out[place] = element
-    return out
 
 
 def by_name(name: str, original: Callable[..., Any]) -> Answer:

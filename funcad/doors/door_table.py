@@ -12,27 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.doors.answers import (
-    Maker,
-    along_axis,
-    array_of,
-    by_name,
-    by_twin,
-    calling,
-    comparing,
-    enumerating,
-    for_users,
-    from_memory,
-    fromiter,
-    instead,
-    joined,
-    labelled,
-    odeint,
-    of_masked,
-    vectorized,
-)  # fmt: skip
 from funcad.doors.codes import Answer
 from funcad.doors.makers import making, making_of
+
+from funcad.doors.answers import (  # isort: skip
+    Maker, along_axis, array_of, by_name, by_twin, calling, comparing, enumerating, for_users, from_memory, fromiter, instead,
+    joined, labelled, odeint, of_masked, vectorized,
+)  # fmt: skip
 
 
 def _later(path: str, *parameters: str) -> Maker:
@@ -207,7 +193,11 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "toms748": calling,
         **_all(calling, "fsolve leastsq minimize_scalar"),
         **_all(by_name, "linprog lsq_linear milp nnls"),
-        **_all(instead("funcad.scipy.optimize.root(fun, x0).x"), "anderson broyden1 broyden2 newton_krylov"),
+        **_all(
+            instead("funcad.scipy.optimize.root(fun, x0).x"),
+            "anderson broyden1 broyden2 diagbroyden excitingmixing linearmixing newton_krylov",
+        ),
+        **_all(instead("funcad.scipy.optimize.minimize_scalar(fun).x"), "brent fminbound golden"),
         **_all(
             instead("funcad.scipy.optimize.minimize(fun, x0).x, from a start that is near the minimum"),
             "basinhopping brute differential_evolution direct dual_annealing fmin fmin_bfgs fmin_cg fmin_cobyla fmin_l_bfgs_b",
@@ -307,6 +297,7 @@ BY_OWN_CODE = (
 
 # Modules of a package all of whose classes have doors at their public methods, behind which the methods' own code answers.
 CLASSES_BY_OWN_CODE = {
+    "scipy.interpolate": "_bary_rational _fitpack2 _interpolate _ndbspline _polyint _rbf",
     "scipy.signal": "_ltisys _czt _short_time_fft",
     "scipy.stats": "_continuous_distns _covariance _distribution_infrastructure _distn_infrastructure _multivariate "
     "_new_distributions _stats_py _survival",

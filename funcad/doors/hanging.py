@@ -43,19 +43,19 @@ def _hang_codes(name: str, module: ModuleType) -> None:
         above = sys.modules.get(package) if package in BY_OWN_CODE else None
         for path, f in public_functions(module).items():
             if path not in named and python_function(getattr(above, path, None)) is not f:
-                hang_code(f, own_code, f"{name}.{path}")
+                hang_code(f, own_code, name, path)
     for path, answer in named.items():
         found = find(module, path.split("."))
         f = python_function(found)
         if f is not None:  # this version of the library may not have it
-            hang_code(f, answer, f"{name}.{path}")
+            hang_code(f, answer, name, path)
         elif found is not None and not isinstance(found, ModuleType):
             owner = find(module, path.split(".")[:-1])
             if isinstance(owner, type) and not owner.__flags__ & _IMMUTABLE:
                 hang_method(owner, path.rpartition(".")[2], answer, f"{name}.{path}")
     for part in CLASSES_BY_OWN_CODE.get(name, "").split():
         for path, f in methods_of(f"{name}.{part}"):
-            hang_code(f, own_method, f"{name}.{path}")
+            hang_code(f, own_method, name, path)
     _done.add(name)
 
 
@@ -116,7 +116,7 @@ def hang_learned(found: Any) -> bool:
         code = python_function(function)
         if code is None:
             return hang_more({"numpy": {name.removeprefix("numpy."): of_lists}})
-        hang_code(code, of_lists, name)
+        hang_code(code, of_lists, *name.rsplit(".", 1))
         return True
 
 

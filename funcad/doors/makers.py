@@ -6,17 +6,22 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.conversions import SELDOM, functions_behind, needs_buffers
 from funcad.host.where import handing, is_internal, state, tracing, users_frame
+from funcad.memo import table
 from funcad.writes.plain import buffer
 
+templates = OnDemand("funcad.twin.templates")
+_sights = table("doors.sights", "identity of a code object: how often it asked for an array", 256, same=None)
+_SIGHTS = 64  # to find and rewrite its source costs as much as some hundreds of arrays that need not be writable
 _FILLS = {"ndarray": 0, "zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
 
 
@@ -28,6 +33,16 @@ def _wanted(code: CodeType | None = None, learned: bool = False) -> bool:
     if trace.users is None:
         trace.users = functions_behind(trace.function)
     return any([needs_buffers(user, code, learned) for user in trace.users])
+
+
+def _only_read(frame: FrameType) -> bool:
+    """Is what the user's code makes there only read by it? That is looked at in its source, if it has made many arrays."""
+    code = frame.f_code
+    seen = _sights.pop(id(code), 0) + 1
+    _sights.put(id(code), min(seen, _SIGHTS))
+    if seen < _SIGHTS and "funcad.twin.templates" not in sys.modules:
+        return False
+    return bool(templates.is_only_read(frame, seen >= _SIGHTS))
 
 
 def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Answer:
@@ -43,7 +58,9 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
         if own_name == "ndarray" and (len(args) > 2 or not kwargs.keys() <= {"shape", "dtype"}):
             return False  # of somebody's memory
         named = direct or own_name in code.co_names  # otherwise compiled code calls, which has no frame
-        return named and is_tracing() and not is_internal(code.co_filename) and _wanted(code, own_name in SELDOM)
+        if not (named and is_tracing() and not is_internal(code.co_filename) and _wanted(code, own_name in SELDOM)):
+            return False
+        return state.abstract is not None or not _only_read(users_frame(2))
 
     def own(*args: Any, **kwargs: Any) -> Any:
         out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)

@@ -116,14 +116,18 @@ class Door:
 class Entrance:
     """The property behind a name of a module that has a door; that of a type or ufunc is for calls alone."""
 
-    def __init__(self, module: str, name: str, original: Any, maker: Maker):
-        self.name, self.original = name, original
-        self.make = lambda: Door(original, maker(f"{module}.{name}", original))
+    __slots__ = ("module", "name", "original", "maker", "door")
+    door: Door
 
-    @functools.cached_property
-    def door(self) -> Door:
-        """Made when a function of the user's first asks for it: most functions never do."""
-        return self.make()
+    def __init__(self, module: str, name: str, original: Any, maker: Maker):
+        self.module, self.name, self.original, self.maker = module, name, original, maker
+
+    def __getattr__(self, name: str) -> Any:
+        """The door, which is made when a function of the user's first asks for it: most functions never do."""
+        if name != "door":
+            raise AttributeError(name)
+        self.door = Door(self.original, self.maker(f"{self.module}.{self.name}", self.original))
+        return self.door
 
     def __get__(self, module: Any, owner: Any = None) -> Any:
         if module is None:
@@ -267,9 +271,10 @@ def hang_modules(doors: dict[str, dict[str, Maker]], arrived: bool = False) -> N
     for name, answers in doors.items():
         module = sys.modules.get(name)
         if module is not None and name not in known and (arrived or not getattr(module.__spec__, "_initializing", False)):
-            found = {n: (module.__dict__[n], maker) for n, maker in answers.items() if n in module.__dict__}
-            entrances = {n: Entrance(name, n, f, maker) for n, (f, maker) in found.items()}
-            _originals.update([(id(e.original), e) for e in entrances.values()])
+            space = module.__dict__
+            entrances = {n: Entrance(name, n, space[n], maker) for n, maker in answers.items() if n in space}
+            for entrance in entrances.values():
+                _originals[id(entrance.original)] = entrance
             own = type(module)
             more = {"__module__": own.__module__, "__reduce__": lambda self: (importlib.import_module, (self.__name__,))}
             _hung.append((module, _Kind(own.__name__, (own,), {**more, **entrances}), own))

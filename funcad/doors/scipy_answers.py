@@ -158,18 +158,19 @@ def _form(self: Any, kind: str) -> Any:
 def interpolator(name: str, original: Callable[..., Any]) -> Answer:
     """`__init__` and the methods of an interpolator; subclasses share the methods of their base."""
     *_, kind, method = name.split(".")
+    by_own_code = own_method(name, original)
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
         if method == "__init__":
             self.__dict__[_FORM] = ours(f"scipy.interpolate.{type(self).__name__}")(*args, **kwargs)
+            self.__class__ = _stand_in(type(self))
             return None
+        if kind not in [base.__name__ for base in type(self).__mro__]:  # the code of a base that others share
+            return by_own_code[1](self, *args, **kwargs)
         return getattr(_form(self, kind), method)(*args, **kwargs)
 
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
-        if _FORM in getattr(args[0], "__dict__", ()):
-            return True
-        named = kind in [base.__name__ for base in type(args[0]).__mro__]  # else the code of a base that others share
-        return named and is_tracing() and (holds_traced(args, kwargs) or keeps_traced(args[0]))
+        return is_tracing() and (holds_traced(args, kwargs) or keeps_traced(args[0]))
 
     return is_for_us, own
 
@@ -186,11 +187,14 @@ def _asked(name: str) -> Callable[..., Any]:
     return lambda self, *args: getattr(self.__dict__[_FORM], name)(*_unwrapped(args))
 
 
+_BARE = frozenset([Tracer, int, float, np.ndarray, np.float64, np.int64, slice, str, type(None)])  # for which nothing stands in
+
+
 def _unwrapped(x: Any) -> Any:
     """What stands in for traced things is the things, in lists and tuples too."""
     if type(x) in (list, tuple):
-        return type(x)([_unwrapped(v) for v in x])
-    return getattr(x, "__dict__", {}).get(_FORM, x)
+        return x if _BARE.issuperset(map(type, x)) else type(x)([_unwrapped(v) for v in x])
+    return x if type(x) in _BARE else getattr(x, "__dict__", {}).get(_FORM, x)
 
 
 def _holds_sparse(values: Any) -> bool:

@@ -60,7 +60,8 @@ WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 _IN_PLACE = frozenset([i for i, (_, sign) in enumerate(opcode._nb_ops) if sign.endswith("=")])  # type: ignore[attr-defined]
 _BINARY, _STORE_ATTRIBUTE, _LIST = opmap["BINARY_OP"], opmap["STORE_ATTR"], opmap["BUILD_LIST"]
-_LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names}
+# in which nothing is looked for; pytest's stands in every `assert` of a test, and leads to all of pytest
+_LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", "pytest", "_pytest", *sys.stdlib_module_names}
 _known = weak_table(  # which f refers to anew is learned when it writes into a plain array: nothing is compared
     "host.writing functions",
     "function: the codes behind it that write, none if none does",
@@ -366,6 +367,7 @@ _INSTEAD = {  # of SciPy's classes that compiled code fills
     "CloughTocher2DInterpolator": "scipy.interpolate.LinearNDInterpolator or RBFInterpolator, which take traced values",
     "HalfspaceIntersection": "find which half-spaces meet with funcad.stop_gradient(x), and solve their equations by "
     "np.linalg.solve",
+    "RigidTransform": "rotation.apply(x) + translation, where rotation is a scipy.spatial.transform.Rotation",
     "SphericalVoronoi": "find the regions with funcad.stop_gradient(x), and compute with their points, x[region]",
 }
 
@@ -383,12 +385,24 @@ def _where() -> str:
     return f" at {source}" if source is not None else ""
 
 
+def _public(name: str) -> str:
+    """`interpolate.PPoly` of its `__init__`, or of that of a base: the class whose name is in the user's line."""
+    if not name.endswith(".__init__"):
+        return name
+    module, _, kind = name.removesuffix(".__init__").rpartition(".")
+    written = users_text()[1].partition("(")[0].rpartition(".")[2]
+    return f"{module}.{written if written.isidentifier() else kind}"
+
+
+def _by_own_code() -> bool:
+    return bool(state.scope) and state.scope[-1].endswith(" by its own code")
+
+
 def _of_scipy(names: list[str], offers: Callable[[str], bool]) -> str:
     """What to write instead of a function of SciPy's that cannot take traced values."""
-    if state.scope and state.scope[-1].endswith(" by its own code"):  # whose inner functions nobody called
+    if _by_own_code():  # whose inner functions nobody called
         names = [state.scope[-1].removesuffix(" by its own code").removeprefix("scipy.").removesuffix(".__init__")]
-    elif names and names[0].endswith(".__init__"):  # of a class whose name is in the user's line
-        names = [names[0].removesuffix("__init__") + users_text()[1].partition("(")[0].rpartition(".")[2], *names[1:]]
+    names = [_public(name) for name in names[:1]] + names[1:]
     for name in names:
         if offers(f"scipy.{name}"):
             return f"call funcad.scipy.{name}, which takes traced values, instead of scipy.{name}"
@@ -521,7 +535,8 @@ def no_array(
     if library == "store" and source is not None and is_installed(source.code.co_filename):  # it does so for itself
         library, called = "", called or "it"
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
-    remedy = _INSTEAD.get(called.rpartition(".")[2], remedy)
+    parts = [*called.split("."), *(names[0].split(".") if library == "scipy" else ())]
+    remedy = next((_INSTEAD[p] for p in parts if p in _INSTEAD), remedy)
     if library == "subscript" and how == "array":
         remedy = _of_index()
     elif whole:
@@ -538,7 +553,10 @@ def no_array(
     if library == "store":
         text = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
         return missed(BufferNeeded(text))
-    noted.text = f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}."
+    by = ""
+    if library == "scipy" and names and not _by_own_code():  # which the place says
+        by = f" by scipy.{_public(names[0])}"
+    noted.text = f"{spelled} of a traced {what}{by}{_where()}: {reason}.\nRemedy: {remedy}."
     method = called.rpartition(".")[2] if function is None and "." in called else ""
     if method in _OF_COMPILED or hasattr(tracing.door_of(function), "by_twin"):  # a twin calls funcad's in its place
         return missed(BufferNeeded(noted.text))

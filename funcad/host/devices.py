@@ -99,7 +99,10 @@ def _fast() -> Any:
         return found
 
     def warn_at_user_line() -> Any:
-        mode, (known, found) = get(), last  # `last` in one look: other threads set it
+        mode = get()
+        if mode is silent:
+            return None
+        known, found = last  # in one look: other threads set it
         found = found if mode is known else user_line_mode(mode)
         return None if found is None else enter(found)
 

@@ -17,14 +17,16 @@ import gc
 import importlib
 import os
 import sys
-import threading
 import time
+from _thread import RLock, get_ident
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import repeat
 from typing import Any
 
-from funcad.configuration import config
+from funcad.configuration import OnDemand, config
+
+threading = OnDemand("threading")  # which few need, and takes as long to load as ten modules of funcad's
 
 DELAY = 2.0  # seconds without a word
 EVERY = 0.2  # seconds between two updates on a terminal
@@ -219,7 +221,7 @@ class _Collector:
     def __init__(self) -> None:
         self.making: dict[int, int] = {}  # thread -> blocks of `many_objects` that it is in
         self.before: tuple[int, int, int] | None = None  # what the outermost of them has found
-        self.lock = threading.RLock()
+        self.lock = RLock()
 
     def begins(self, thread: int) -> None:
         with self.lock:
@@ -241,8 +243,8 @@ class _Collector:
 
     def in_child(self) -> None:
         """Of a fork: there are no other threads."""
-        self.lock = threading.RLock()
-        for thread in {*self.making} - {threading.get_ident()}:
+        self.lock = RLock()
+        for thread in {*self.making} - {get_ident()}:
             self.making[thread] = 1
             self.ends(thread)
 
@@ -255,7 +257,7 @@ if hasattr(os, "register_at_fork"):
 @contextmanager
 def many_objects() -> Iterator[None]:
     """A block that makes many objects; what the collector was set to holds again at its end, unless others have set it."""
-    thread = threading.get_ident()
+    thread = get_ident()
     _collector.begins(thread)
     try:
         yield

@@ -224,10 +224,8 @@ def user_source(depth: int = 2) -> Source | None:
         return source
     frame = sys._getframe(depth)
     get = internal.get
-    began, line = state.began or (None, None)
+    began = state.began
     while frame is not None:
-        if frame is began and line is not None:  # where it began has been looked for
-            return line if line.scope is state.scope else line._replace(scope=state.scope)
         code = frame.f_code
         known = get(code.co_filename)
         if known is None:
@@ -237,6 +235,9 @@ def user_source(depth: int = 2) -> Source | None:
                 constants: Any = code.co_consts
                 code = constants[-1].rewritten.code if constants and type(constants[-1]) is tracing.origin else code
             return tuple.__new__(Source, (code, frame.f_lasti, state.scope))
+        if began is not None and frame is began[0] and began[1] is not None:  # where it began has been looked for
+            line = began[1]
+            return line if line.scope is state.scope else line._replace(scope=state.scope)
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
@@ -281,7 +282,9 @@ def caller() -> tuple[str, list[str]]:
         parts = itertools.takewhile(lambda part: part[:1] != "_", str(frame.f_globals.get("__name__")).split(".")[1:])
         library = "scipy" if frame.f_code.co_filename.startswith(_SCIPY) else "numpy"
         if not frame.f_code.co_filename.startswith(("<frozen", _PACKAGE)):  # of a door, an import, or handing
-            found[library].insert(0, ".".join([*parts, frame.f_code.co_name]))
+            code = frame.f_code  # of a method, with its class
+            name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
+            found[library].insert(0, ".".join([*parts, name]))
         frame = frame.f_back
     return next(((library, names) for library, names in found.items() if names), ("", []))
 

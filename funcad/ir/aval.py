@@ -199,7 +199,9 @@ def aval_of(x: Any) -> AnyAval:
     kind = type(x)
     if kind is np.ndarray:
         dtype = x.dtype
-        if dtype is not _FLOAT64 and dtype.num not in NUMBERS and not _is_known(dtype):
+        if dtype is _FLOAT64:
+            return Aval(x.shape, dtype)
+        if dtype.num not in NUMBERS and not _is_known(dtype):
             raise no_aval(x)
         return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
     aval = SCALAR_AVALS.get(kind)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import marshal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
@@ -202,15 +202,14 @@ def may_fail(primitive: Primitive, params: Params) -> bool:
     return primitive.fails or (primitive.multiple and any(j.may_fail for j in subjaxprs(params)))
 
 
-def subjaxprs(params: Params) -> Iterator[Jaxpr]:
+def subjaxprs(params: Params) -> list[Jaxpr]:
     """The programs among an equation's parameters."""
+    found = []
     for value in params.values() if params else ():
-        if isinstance(value, Jaxpr):
-            yield value
-        elif isinstance(value, tuple):  # branches, or a loop
-            for item in value:
-                if isinstance(item, Jaxpr):
-                    yield item
+        for item in value if isinstance(value, tuple) else (value,):  # branches, or a loop
+            if isinstance(item, Jaxpr):
+                found.append(item)
+    return found
 
 
 def split(values: Sequence[_Item], *sizes: int) -> list[list[_Item]]:
@@ -235,8 +234,8 @@ def prune(jaxpr: Jaxpr, keep: Sequence[bool] | None = None, effects: bool = True
     live = {o for o in outputs if type(o) is Var}
     kept = []
     for equation in reversed(jaxpr.equations):
-        stays = effects and (equation.primitive.asserts or equation_has_effects(equation))
-        if stays or any(o in live for o in equation.outputs):
+        read = not live.isdisjoint(equation.outputs)
+        if read or effects and (equation.primitive.asserts or equation_has_effects(equation)):
             kept.append(equation)
             live.update(a for a in equation.inputs if type(a) is Var)
     if len(kept) == len(jaxpr.equations) and len(outputs) == len(jaxpr.outputs):

@@ -128,9 +128,12 @@ def _unsaid() -> Callable[[str, int], None]:
 
 def with_own_containers(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list) -> tuple[tuple, dict]:
     """The arguments as a trace has them: the caller's containers stay as they are."""
-    if any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):
+    if not any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):
+        return args, kwargs
+    if core.static_nums or core.static_names:
         return Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
-    return args, kwargs
+    args, keywords = in_tree.unflatten(leaves[: in_tree.num_leaves])
+    return args, {name: keywords[name] for name in kwargs}
 
 
 def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any) -> Any:

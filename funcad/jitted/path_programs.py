@@ -55,6 +55,9 @@ class PathProgram:
                 return outs if len(self.jaxpr.outputs) > 1 else (outs,)
         return program.consume([*self.consts, *leaves])
 
+    def is_native(self) -> bool:
+        return getattr(program_of(self.jaxpr), "native", None) is not None
+
     def after(self, right: int, programs: Sequence[PathProgram]) -> PathProgram | None:
         """One of these whose path is as this one up to the first wrong answer, and may have the right one there."""
         node, taken = self.nodes[right], self.nodes[right + 1]

@@ -50,7 +50,8 @@ from funcad.reads.stores import write_back
 from funcad.unjitted.strides import Given
 
 MOST_PROGRAMS = 16  # paths that are one program, of one signature
-MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time
+MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time:
+PATIENT = 8  # so many times in a row first, if it is native code, which costs little beside the steps of a path
 MOST_ANEW = 2  # recordings that are not like the paths, after which the function is not compiled
 LONGEST = 1 << 16  # calls of a rest
 SHORT = 1 << 10  # calls of a rest of what is faster without a program
@@ -153,6 +154,8 @@ class Paths:
         self.strange = 0
         leaf: Any = end.leaf
         leaf.visits += 1
+        if self.tried and any([p.leaf is leaf for p in self.programs]):  # it would have been right
+            self.missed = 0
         if free and len(self.programs) < MOST_PROGRAMS:
             if self.candidate is None or leaf.visits > self.candidate.leaf.visits:  # type: ignore[union-attr]
                 self._proposes(end.node)
@@ -173,7 +176,8 @@ class Paths:
             return None
         if self.missed:
             self.tried += 1
-            if self.tried < 1 << min(self.missed - 1, MOST_SKIPPED):
+            patient = PATIENT if self.by_steps and programs[0].is_native() else 1
+            if self.tried < 1 << min(max(self.missed - patient, 0), MOST_SKIPPED):
                 return None
             self.tried = 0
         program, others = programs[0], list(programs[1:])

@@ -20,7 +20,7 @@ from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDerivativeWarning
 from funcad.host.where import outside, setting, state
 from funcad.ir.tracer import Tracer
-from funcad.lifting.own_code import as_of_library, current, library_of, lifted_object, public_name
+from funcad.lifting.own_code import as_of_library, current, library_of, lifted_object, public_name, slots_as
 from funcad.memo import remembers, table
 from funcad.writes.plain import PLAIN, lent
 
@@ -181,6 +181,7 @@ def own_method(f: types.FunctionType, name: str) -> Callable[..., Any]:
         if twin is self and "__class__" in f.__code__.co_freevars:  # it asks for super(), which knows no other class
             return f(self, *args, **kwargs)
         out = _noted(name, functools.partial(run, **kwargs), twin, *map(lifted_object, args))
+        slots_as(twin, self)
         return self if out is twin else _plain(out)
 
     return by_own_code

@@ -39,9 +39,10 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.host.real_types import is_a
+from funcad.host.real_types import is_a, slots_of
 from funcad.host.where import outside, tracing
 from funcad.ir.tracer import Tracer
+from funcad.lifting.compiled_rules import RULES
 from funcad.lifting.stand_ins import HELPERS, array_behind
 from funcad.memo import remembers, table, weak_table
 from funcad.numpy.dispatch import TABLE, is_traced, where_am_i
@@ -362,9 +363,8 @@ def _function(f: types.FunctionType, code: types.CodeType, names: _Names) -> Cal
         except ValueError:  # an empty cell
             pass
     run.__defaults__ = None if f.__defaults__ is None else tuple([stand_in(d) for d in f.__defaults__])
-    run.__kwdefaults__ = (
-        None if f.__kwdefaults__ is None else {k: stand_in(d) for k, d in f.__kwdefaults__.items()}
-    )
+    options = {k: stand_in(d) for k, d in (f.__kwdefaults__ or {}).items() if k in code.co_varnames}  # a door has one more
+    run.__kwdefaults__ = options or None
     for name, value in vars(f).items():
         if name not in ("__wrapped__", "_implementation"):
             run.__dict__[name] = value
@@ -525,9 +525,29 @@ def lifted_class(kind: type) -> type:
 def as_of_library(x: Any) -> Any:
     """A result as an object of the library's own class."""
     kind = _kinds.get(type(x))
+    if kind is not None and slots_of(kind):
+        return _of_class(x, kind)
     if kind is not None:
         x.__class__ = kind
     return x
+
+
+def slots_as(source: Any, target: Any, lift: bool = False) -> None:
+    """What one of two objects that share a dict keeps beside it, in the other one too; a function `lift`ed for the other."""
+    for name in slots_of(type(target)):
+        if hasattr(source, name):
+            value = getattr(source, name)
+            if not isinstance(value, types.FunctionType):
+                setattr(target, name, value)
+            elif lift or not hasattr(target, name):
+                setattr(target, name, stand_in(value) if lift else value)
+
+
+def _of_class(x: Any, kind: type) -> Any:
+    found = object.__new__(kind)
+    object.__setattr__(found, "__dict__", x.__dict__)
+    slots_as(x, found)
+    return found
 
 
 def _can_lift(kind: type) -> bool:
@@ -569,10 +589,10 @@ def lifted_object(x: Any) -> Any:
     kept = type(x).__hash__ is not None
     found = _objects.get(x) if kept else None
     if found is None or type(found) is not kind:
-        found = object.__new__(kind)
-        object.__setattr__(found, "__dict__", x.__dict__)
+        found = _of_class(x, kind)
         if kept:
             _objects[x] = found
+    slots_as(x, found, lift=True)
     return found
 
 
@@ -598,6 +618,26 @@ def _compiled(f: Any) -> Callable[..., Any]:
         return f(*args, **kwargs)
 
     return compiled
+
+
+def ruled(f: Any) -> Callable[..., Any] | None:
+    """What stands in for a compiled function that has a formula (compiled_rules.py)."""
+    name = str(getattr(f, "__name__", "")).rpartition(" ")[2]
+    rules = [r for r in RULES if name in RULES[r] and getattr(sys.modules.get(r), name, None) is f]
+    if not rules:
+        return None
+    out, rule = RULES[rules[0]][name]
+
+    @functools.wraps(f, assigned=("__name__", "__qualname__", "__module__", "__doc__"))
+    def told(*args: Any, **kwargs: Any) -> Any:
+        plain = tuple(map(array_behind, args))
+        named = {k: array_behind(v) for k, v in kwargs.items()}
+        if not is_traced(plain, named):
+            return f(*plain, **named)
+        kept = [a if i == out else b for i, (a, b) in enumerate(zip(args, plain))]
+        return rule(f, *kept, **{k: kwargs[k] if k == "out" else v for k, v in named.items()})
+
+    return told
 
 
 _SHARING = {f.__name__: f for f in (np.may_share_memory, np.shares_memory)}
@@ -632,13 +672,18 @@ def counterpart(f: Any) -> Any:
     name = getattr(f, "__name__", None)
     if rule is not None or parts[0] != "scipy" or len(parts) < 2 or type(name) is not str:
         return rule
-    module = sys.modules.get(f"scipy.{parts[1]}")
-    public = getattr(module, name, None)
-    if public is None or public is not f and getattr(public, "__wrapped__", None) is not f:
-        return None
-    ours = getattr(Tracer.namespace.scipy, parts[1], None)
-    rule = getattr(ours, name) if name in dir(ours) else None
-    return None if hasattr(rule, "by_own_code") else _of_arrays(rule)
+    whole = ".".join([p for p in parts[1:] if p[:1] != "_"])
+    for path in {parts[1], whole}:  # scipy.spatial, and scipy.spatial.distance
+        public = getattr(sys.modules.get(f"scipy.{path}"), name, None)
+        if public is None or public is not f and getattr(public, "__wrapped__", None) is not f:
+            continue
+        ours = Tracer.namespace.scipy
+        for part in path.split("."):
+            ours = getattr(ours, part, None)
+        if name in dir(ours):
+            rule = getattr(ours, name)
+            return None if hasattr(rule, "by_own_code") else _of_arrays(rule)
+    return None
 
 
 def _of_arrays(f: Any) -> Any:
@@ -694,9 +739,11 @@ def stand_in(x: Any) -> Any:
     if type(x) in (dict, tuple, list) and _holds_functions(x):  # of names and functions
         return {k: stand_in(v) for k, v in x.items()} if type(x) is dict else type(x)(map(stand_in, x))
     if is_a(x, np.ufunc):
-        return _density_of_ncx2 if x.__name__ == "_ncx2_pdf" else x
+        return _density_of_ncx2 if x.__name__ == "_ncx2_pdf" else ruled(x) or x
     if is_a(x, (int, float, str, tuple, list, dict, np.ndarray, np.generic)) or x is None:
         return x
+    if type(x).__name__ == "fortran":
+        return ruled(x) or x
     name = getattr(x, "__qualname__", None)
     if name == "array_namespace":
         return _namespace_of_arrays
@@ -724,5 +771,5 @@ def stand_in(x: Any) -> Any:
         return types.MethodType(lifted(f.__func__), stand_in(f.__self__))
     if isinstance(f, _COMPILED) or type(f).__name__ in _COMPILED_NAMES:
         owner = getattr(f, "__self__", None)
-        return f if is_a(owner, (np.ufunc, np.ndarray)) else _compiled(f)
+        return f if is_a(owner, (np.ufunc, np.ndarray)) else ruled(f) or _compiled(f)
     return lifted_object(x)

@@ -233,7 +233,7 @@ def _begins_at(equation: Equation) -> bool:
     primitive = equation.primitive
     if primitive.needs is None:
         return primitive.reach not in CALM
-    programs = list(subjaxprs(equation.params))
+    programs = subjaxprs(equation.params)
     return len(programs) != 1 or begins_within(programs[0])
 
 

@@ -18,14 +18,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from funcad import random
-from funcad.configuration import public_names
+from funcad.configuration import also_says, public_names
 from funcad.host.devices import namespace_of
 from funcad.host.real_types import dtype_kind, is_a, native_dtype
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import axis_of, move, shape_argument
 from funcad.primitives.basic_indexing import basic_place_p
 from funcad.primitives.conversion import convert, make_complex
-from funcad.show.pretty import also_says
 
 __all__ = [
     "Initializer",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from funcad.configuration import also_says
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.nn.activations import operands, real_operand
 from funcad.nn.layers import one_hot
@@ -23,7 +24,6 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import transpose
 from funcad.primitives.transcendental import exp, log
-from funcad.show.pretty import also_says
 
 _REDUCTIONS = ("mean", "sum", "none")
 

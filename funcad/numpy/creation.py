@@ -11,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import mirrors, named_after
 from funcad.errors import WriteError
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
+from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import TABLE, anew, implements, is_traced, laid_out, order_of, where_am_i
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
-from funcad.show.pretty import mirrors, named_after
+from funcad.unjitted.element_rows import array_of_numbers
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import layout_of, lies_like
 from funcad.writes.boxes import ViewStep, linked
@@ -31,6 +33,7 @@ from funcad.numpy.promote import (  # isort: skip
 
 
 _WEAK = aval_of(1j)
+_MANY = 64  # as many operands are remembered by their kinds; of more the tape looks at numbers once
 
 
 def _flat(x: Any) -> list[Any]:
@@ -40,7 +43,11 @@ def _flat(x: Any) -> list[Any]:
 
 def _nested(x: Any) -> Any:
     """The array of nested lists that hold traced values somewhere."""
-    if isinstance(x, (list, tuple)):
+    if type(x) is not Tracer and isinstance(x, (list, tuple)):
+        tape = next((v.owner.tape for v in x if type(v) is Tracer), None) if len(x) > _MANY else None
+        whole = None if tape is None else array_of_numbers(tape, x, user_source())
+        if whole is not None:
+            return whole
         items = [array_of(_nested(v)) for v in x]
         items = promote_dtype(items, result_dtype(items)[0])
         try:
@@ -51,6 +58,24 @@ def _nested(x: Any) -> Any:
                 f"setting an array element with a sequence: the elements have the different shapes {shapes}"
             ) from None
     return x
+
+
+def objects_of(x: Any) -> Any:
+    """NumPy's array of objects: of traced numbers, or, where the parts of a list have different shapes, of these."""
+    if type(x) is Tracer and x.shape:
+        out = np.ndarray(x.shape, object)
+        for i in np.ndindex(x.shape):
+            out[i] = x[i]
+        return out
+    if not isinstance(x, (list, tuple)):
+        return x
+    parts = [objects_of(v) for v in x]
+    shapes = {np.shape(v) for v in parts}
+    alike = shapes.pop() if len(shapes) == 1 else None
+    out = np.ndarray((len(x), *(alike or ())), object)
+    for i, (whole, part) in enumerate(zip(x, parts)):
+        out[i] = whole if alike is None else part
+    return out
 
 
 class _Doubtful(ViewStep):
@@ -95,6 +120,8 @@ def array(
             return make(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         made = xp.array(object, dtype=dtype) if copy else xp.asarray(object, dtype=dtype)
         return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin > made.ndim else made
+    if dtype is not None and np.dtype(dtype).kind == "O":
+        return objects_of(object)
     x = _array_of_lists(object)
     if dtype is not None:
         dtype = np.dtype(dtype)

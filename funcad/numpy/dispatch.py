@@ -14,13 +14,11 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from inspect import cleandoc
 from typing import Any
 
 import numpy as np
 
 from funcad.configuration import REST, Function, NamedTuple, OnDemand, named_as
-from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import is_masked, their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import contiguous, memory_axes, of_copy
@@ -147,6 +145,9 @@ _RESULTS = {
 }
 
 
+_MARGIN = "\n" if sys.version_info >= (3, 13) else "\n    "  # of docstrings in a file; a newer Python takes it away itself
+
+
 def documented(name: str, own: str | None, alias: str = "copy") -> str:
     """The docstring of funcad's function for "numpy.sum" or "scipy.special.gamma", with the text that it has of its own."""
     library = "NumPy" if name.startswith("numpy") else "SciPy"
@@ -157,7 +158,7 @@ def documented(name: str, own: str | None, alias: str = "copy") -> str:
             f"`{name}` itself. {_RESULTS[alias].format(library=library)}"
         )
     else:
-        text = f"{cleandoc(own)}\n\n{REST} `{name}`."
+        text = f"{own.strip().replace(_MARGIN, chr(10))}\n\n{REST} `{name}`."
     if name not in POINTS:
         return text
     points = ";\n".join(map(str, POINTS[name]))
@@ -202,11 +203,6 @@ def refuse(name: str, **arguments: Any) -> None:
     for argument, value in arguments.items():
         if value is None or value is np._NoValue:
             continue
-        if argument == "out":
-            raise TracerArrayConversionError(
-                f"{name} was called with out={type(value).__name__} and traced values{where_am_i()}: a traced value cannot be "
-                f"written into an array.\nRemedy: use the result, y = {name}(x); instead of a += x write a = a + x."
-            )
         raise TypeError(
             f"{name} does not support {argument}={value!r:.40} with traced values{where_am_i()}.\n"
             "Remedy: leave the argument out."
@@ -506,7 +502,6 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
     """Of a ufunc's options, `dtype` works on traced values; defaults are accepted."""
     name = f"np.{ufunc.__name__}"
     rest = dict(kwargs)
-    refuse(name, out=rest.pop("out", None))
     where = rest.pop("where", True)
     if where is not True:
         raise TypeError(

@@ -64,7 +64,6 @@ def sinc(x: Any) -> Any:
 @apart
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
     """`numpy.clip`; the bounds are differentiable; where x equals one, each gets half the derivative (as `maximum`)."""
-    refuse("np.clip", out=out)
     low, high = a_min if min is None else min, a_max if max is None else max
     a = array_of(a)
     if NARROW and is_narrow(aval_of(a).dtype):  # NumPy has no loop for these
@@ -82,7 +81,6 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 
 @implements("round", "around")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    refuse("np.round", out=out)
     a = as_array(a)
     aval = aval_of(a)
     if aval.dtype.kind == "b":
@@ -108,7 +106,6 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 @implements("fix")
 def fix(x: Any, out: Any = None) -> Any:
-    refuse("np.fix", out=out)
     return trunc(x)
 
 
@@ -188,13 +185,11 @@ def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
 
 @implements("isposinf")
 def isposinf(x: Any, out: Any = None) -> Any:
-    refuse("np.isposinf", out=out)
     return comparison.logical_and(isinf(x), logical_not(signbit(x)))
 
 
 @implements("isneginf")
 def isneginf(x: Any, out: Any = None) -> Any:
-    refuse("np.isneginf", out=out)
     return comparison.logical_and(isinf(x), signbit(x))
 
 
@@ -404,7 +399,6 @@ def _inside(x: Any, condition: Any) -> Any:
 @numbers
 @apart
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    refuse("np.choose", out=out)
     index, options = array_of(a), [array_of(c) for c in choices]
     n = len(options)
     if mode == "wrap":

@@ -18,7 +18,7 @@ from funcad.host.real_types import FLOAT32, is_narrow
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.creation import astype
-from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.dispatch import implements
 from funcad.numpy.promote import array_of, axes_of, fresh, library
 from funcad.primitives.conversion import complex_dtype, conj, convert
 from funcad.primitives.fourier import SWAPPED
@@ -178,7 +178,6 @@ def irfft_n(a: Any, s: Any, axes: Any, norm: Any) -> Any:
 
 def _one(kind: str) -> Any:
     def transform(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-        refuse(f"np.fft.{kind}", out=out)
         return one_axis(kind, a, n, axis, norm)
 
     return implements(f"fft.{kind}")(transform)
@@ -186,7 +185,6 @@ def _one(kind: str) -> Any:
 
 def _several(name: str, rule: Any, default: Any, alias: str = "copy") -> Any:
     def transform(a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None) -> Any:
-        refuse(f"np.fft.{name}", out=out)
         return rule(a, s, axes, norm)
 
     return implements(f"fft.{name}", alias=alias)(transform)

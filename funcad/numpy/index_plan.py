@@ -12,84 +12,22 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from funcad.api.border import to_close_up
-from funcad.configuration import OnDemand
-from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
+from funcad.errors import TracerBoolConversionError
 from funcad.host.devices import is_device
 from funcad.host.locks import is_constant
 from funcad.host.real_types import is_a
-from funcad.host.where import state, user_source
-from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.jaxpr import Equation, Literal, Var, params_key
-from funcad.ir.tracer import Tracer, concrete_value, snapshot
-from funcad.memo import table
+from funcad.host.where import user_source
+from funcad.ir.aval import shape_of
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.indexing import BASIC, has_tracer, slice_triple
 from funcad.numpy.promote import as_array, is_labelled, values_of
 from funcad.primitives.basic_indexing import basic_index_p, basic_update, gather, scatter
-from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.shape import broadcast_in_dim, broadcast_to, transpose
-from funcad.writes.plain import lent
-
-same = OnDemand("funcad.tree.same")
-_BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
-
-
-def has_tracer(index: Any) -> bool:
-    kind = type(index)
-    if kind is Tracer:
-        return True
-    if kind is tuple or kind is list:
-        return any(has_tracer(i) for i in index)
-    return kind is slice and (type(index.start) is Tracer or type(index.stop) is Tracer or type(index.step) is Tracer)
-
-
-def slice_triple(entry: slice, n: int) -> tuple[int, int, int]:
-    """(start, count, step) of a slice along an axis of n elements."""
-    try:
-        start, stop, step = entry.indices(n)
-    except TracerIntegerConversionError:
-        where = user_source()
-        raise TracerIntegerConversionError(
-            f"a bound of a slice is a traced value{f' at {where}' if where is not None else ''}: the result's shape would "
-            "not be known.\n"
-            "Remedy: use funcad.lax.dynamic_slice for a window of known size at a computed start, or pass the bound as "
-            "static."
-        ) from None
-    return start, len(range(start, stop, step)), step
-
-
-def simple_index(shape: tuple, index: tuple) -> tuple | None:
-    """The canonical index of plain ints within bounds and slices; None if there is anything else, or too many."""
-    if len(index) == 2 == len(shape):  # an element of a matrix
-        i, j = index
-        if type(i) is int is type(j) and 0 <= i < shape[0] and 0 <= j < shape[1]:
-            return index
-    basic: list[Any] = []
-    for n, e in zip(shape, index):
-        if type(e) is int:
-            if not -n <= e < n:
-                return None
-            basic.append(e if e >= 0 else e + n)
-        elif type(e) is not slice:
-            return None
-        else:
-            start, stop = e.start, e.stop
-            if start is None:
-                start = 0
-            if stop is None:
-                stop = n
-            if e.step is None and type(start) is int is type(stop) and 0 <= start <= stop <= n:
-                basic.append((start, stop - start, 1))
-            else:
-                basic.append(slice_triple(e, n))
-    if len(basic) < len(shape):
-        basic += [(0, n, 1) for n in shape[len(basic) :]]
-    return tuple(basic) if len(index) <= len(shape) else None
+from funcad.primitives.shape import broadcast_to, transpose
 
 
 def refuse(shape: tuple, index: Any, otherwise: str) -> Any:
@@ -117,7 +55,7 @@ class IndexPlan:
         self.source = (shape, index)
         self.index_shape: tuple = ()  # what the arrays broadcast to
         entries: Any = index if type(index) is tuple else (index,)
-        if not all(type(e) in _BASIC for e in entries):
+        if not all(type(e) in BASIC for e in entries):
             entries = [_canonical(e, shape, index) for e in entries]
         used = 0
         for e in entries:
@@ -292,8 +230,8 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
     kind = type(e)
     if kind is Tracer:
         return _traced_entry(e, shape, index)
-    if kind in _BASIC or isinstance(e, slice):
-        return e if kind in _BASIC else slice(e.start, e.stop, e.step)
+    if kind in BASIC or isinstance(e, slice):
+        return e if kind in BASIC else slice(e.start, e.stop, e.step)
     if is_a(e, (bool, np.bool_)):
         return _Truth(bool(e))
     if kind is _Mask or kind is _Truth:
@@ -319,27 +257,6 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
     if e.dtype.kind not in "iu":
         refuse(shape, index, "arrays used as indices must be of integer (or boolean) type")
     return e if e.ndim else int(e)
-
-
-def has_ellipsis(index: Any) -> bool:
-    for e in index if type(index) is tuple else (index,):
-        if e is Ellipsis:
-            return True
-    return False
-
-
-def is_basic(index: Any) -> bool:
-    """Does NumPy give a view?"""
-    for e in index if type(index) is tuple else (index,):
-        if type(e) not in _BASIC and not _is_integer(e):
-            return False
-    return True
-
-
-def _is_integer(e: Any) -> bool:
-    if type(e) is Tracer:
-        return not e.shape and e.dtype.kind in "iu"
-    return is_a(e, (int, np.integer)) and not is_a(e, (bool, np.bool_))
 
 
 def can_count(x: Any) -> bool:
@@ -420,62 +337,7 @@ def own_places(x: Any, index: tuple) -> int:
     return count if len({shape_of(e) for e in arrays}) == 1 else 0
 
 
-_PLAIN_BOUNDS = frozenset([int, type(None)])
-_canonical_indices = table(
-    "numpy.basic indices",
-    "shape and basic index: its canonical form",
-    4096,
-)
-
-
-def canonical_basic(shape: tuple, index: Any) -> tuple | None:
-    """The canonical form of a basic index; None for all others, and for those out of bounds."""
-    kind = type(index)
-    if kind is tuple or shape and (kind is int or kind is slice):
-        simple = simple_index(shape, index if kind is tuple else (index,))
-        if simple is not None:
-            return simple
-    if kind is int or kind is np.int64:
-        key: Any = shape, index
-    elif kind is slice:
-        key = shape, kind, index.start, index.stop, index.step
-        if not _PLAIN_BOUNDS.issuperset(map(type, key[2:])):
-            return None
-    elif kind is tuple:
-        parts: list[Any] = [shape, kind]
-        for e in index:
-            of = type(e)
-            if of is int or of is np.int64 or e is None or e is Ellipsis:
-                parts.append(e)
-            elif of is slice and _PLAIN_BOUNDS.issuperset((type(e.start), type(e.stop), type(e.step))):
-                parts.append((e.start, e.stop, e.step))
-            else:
-                return None
-        key = tuple(parts)
-    else:
-        return None
-    basic = _canonical_indices.get(key)
-    if basic is None:
-        try:
-            basic = IndexPlan(shape, index).basic
-        except IndexError:  # raised anew by the general way
-            return None
-        _canonical_indices.put(key, basic)
-    return basic  # type: ignore[no-any-return]
-
-
-# -- what a mask selects while its values are not known: `x[mask]` inside jit, vmap and the bodies of loops
-#
-# Idea: how many elements there are is not known, but where each of them stands is. So `Selected` keeps all elements beside the
-# mask: it computes elementwise on all of them, adds up where the mask holds, and `x[mask] = selected` is a select. Whatever
-# needs the elements closed up, or meets what another mask selects, raises `TracerBoolConversionError`; under jit with guards,
-# which can ask how many there are, they are closed up then (`closed_up`), and from then on they are that one array, which can
-# be written and viewed. Invariant: elements that are not selected never come out; what is computed of them is discarded, so it
-# does not warn.
-
-
-_SUMS = ("sum", "prod", "mean", "var", "std", "any", "all")  # the reductions that take `where`
-_DEEPEST = 8  # steps back, in the comparison of two masks
+# -- masks whose values are not known: inside jit, vmap and the bodies of loops
 
 
 def is_unknown_mask(index: Tracer) -> bool:
@@ -495,244 +357,19 @@ def with_places(index: tuple) -> tuple:
     return tuple([i for part in parts for i in part])
 
 
-class Selected:
-    """The elements of an array where a traced mask holds."""
-
-    __slots__ = ("_all", "_mask", "_array", "_body")
-    __array_priority__ = 2000.0  # operators of traced values leave it to us
-
-    def __init__(self, x: Any, mask: Tracer):
-        shape = shape_of(x)
-        if mask.shape != shape[: mask.ndim]:
-            refuse(shape, mask, f"boolean index of shape {mask.shape} did not match the indexed array")
-        self._all = snapshot(x)
-        self._mask = snapshot(mask)
-        self._array: Any = None  # closed up, once it is
-        self._body = state.abstract  # in which it was made
-
-    # -- closed up
-
-    def closed_up(self) -> Any:
-        """The elements as an array of its own: the path depends on how many there are."""
-        if self._array is not None:
-            return self._array
-        array = self._all[selected_places(self._mask)]
-        if state.abstract is self._body:  # an inner body runs several times, but would write once
-            self._array = array = lent(array)
-        return array
-
-    def is_of(self, mask: Tracer) -> bool:
-        """Does the same mask select?"""
-        return self._array is None and _same(self._mask, mask)
-
-    # -- what is known
-
-    @property
-    def dtype(self) -> np.dtype:
-        return aval_of(self._all).dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self._rest) + 1
-
-    @property
-    def size(self) -> Any:
-        """How many elements there are, a traced number."""
-        return np.sum(self._mask) * int(np.prod(self._rest, dtype=int))
-
-    @property
-    def _rest(self) -> tuple[int, ...]:
-        return shape_of(self._all)[self._mask.ndim :]
-
-    def elements(self, mask: Tracer, rest: tuple[int, ...]) -> Any:
-        """All elements, for who writes them where `mask` holds."""
-        if self._array is not None or self._rest != rest or not _same(self._mask, mask):
-            raise unknown_count(mask)
-        return self._all
-
-    # -- elementwise
-
-    def _with(self, x: Any) -> Selected:
-        return Selected(x, self._mask)
-
-    def _operand(self, x: Any) -> Any:
-        """All elements of another operand: those of the same mask, or values that are the same for all that is selected."""
-        if type(x) is Selected:
-            return x.elements(self._mask, self._rest)
-        shape = np.shape(x)
-        if len(shape) == len(self._rest) + 1 and shape[0] == 1:
-            x, shape = x[0], shape[1:]
-        if len(shape) > len(self._rest):
-            raise unknown_count(self._mask)
-        np.broadcast_shapes(shape, self._rest)  # or NumPy's error
-        return x
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        try:
-            return self._elementwise(ufunc, method, *inputs, **kwargs)
-        except TracerBoolConversionError:
-            if not can_count(self._mask):
-                raise
-            return getattr(ufunc, method)(*map(closed, inputs), **{k: closed(v) for k, v in kwargs.items()})
-
-    def _elementwise(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        is_closed = any([type(x) is Selected and x._array is not None for x in inputs])
-        if is_closed or method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
-            raise unknown_count(self._mask)
-        operands = [self._operand(x) for x in inputs]
-        with np.errstate(all="ignore"):
-            out = ufunc(*operands, **kwargs)
-        return tuple(map(self._with, out)) if type(out) is tuple else self._with(out)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = getattr(function, "__name__", "")
-        if name in _SUMS and args and args[0] is self:
-            return getattr(self, name)(*args[1:], **kwargs)
-        return function(*closed(args), **{k: closed(v) for k, v in kwargs.items()})
-
-    def astype(self, dtype: Any) -> Any:
-        return self._with(self._all.astype(dtype)) if self._array is None else self._array.astype(dtype)
-
-    def copy(self) -> Any:
-        return self._with(self._all) if self._array is None else self._array.copy()
-
-    def conj(self) -> Any:
-        return self._with(np.conj(self._all)) if self._array is None else np.conj(self._array)
-
-    conjugate = conj
-
-    # -- added up
-
-    def _reduced(self, name: str, axis: Any = None, **options: Any) -> Any:
-        if self._array is not None or axis not in (None, 0) or not {"dtype", "ddof"}.issuperset(options):
-            return getattr(np, name)(self.closed_up(), axis=axis, **options)
-        mask = self._mask
-        held = broadcast_in_dim(mask, shape=shape_of(self._all), axes=tuple(range(mask.ndim)))
-        axes = None if axis is None else tuple(range(mask.ndim))
-        with np.errstate(all="ignore"):
-            return getattr(np, name)(self._all, axis=axes, where=held, **options)
-
-    # -- what is not known
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return shape_of(self.closed_up())
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise unknown_count(self._mask)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.closed_up()
-        if self._array is None:  # the write would be lost
-            raise unknown_count(self._mask)
-        self._array[closed(index)] = closed(value)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(
-                f"what a traced mask selects has no attribute {name!r}.\nRemedy: np.where(mask, x, 0.0), which keeps the shape."
-            )
-        return getattr(self.closed_up(), name)
-
-    def __repr__(self) -> str:
-        source = user_source()
-        return f"<elements of {aval_of(self._all)} that a traced mask selects{f', at {source}' if source is not None else ''}>"
+def is_selected(x: Any) -> bool:
+    """Is it what a mask selects? Then the file of that is loaded."""
+    found = sys.modules.get("funcad.numpy.selected")
+    return found is not None and type(x) is found.Selected
 
 
 def holds_selected(index: Any) -> bool:
     """Is it what a mask selects, or a tuple with such?"""
-    return type(index) is Selected or type(index) is tuple and Selected in map(type, index)
+    return any(map(is_selected, index)) if type(index) is tuple else is_selected(index)
 
 
 def closed(x: Any) -> Any:
     """An argument or an index with arrays in the place of what masks select."""
-    if type(x) is Selected:
+    if is_selected(x):
         return x.closed_up()
     return type(x)(map(closed, x)) if type(x) in (list, tuple) else x
-
-
-def _of_array(name: str) -> Callable[..., Any]:
-    return lambda self, *args: getattr(self.closed_up(), name)(*map(closed, args))
-
-
-def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
-    def method(self: Selected, *others: Any) -> Any:
-        return self.__array_ufunc__(ufunc, "__call__", *((*others, self) if reflected else (self, *others)))
-
-    return method
-
-
-def _in_place(name: str, ufunc: Any) -> Callable[[Selected, Any], Selected]:
-    def method(self: Selected, other: Any) -> Selected:
-        if self._array is not None:
-            self._array = getattr(operator, name)(self._array, closed(other))
-            return self
-        out = self.__array_ufunc__(ufunc, "__call__", self, other)
-        if out.dtype != self.dtype and not np.can_cast(out.dtype, self.dtype, "same_kind"):
-            own = np.empty(0, self.dtype)
-            ufunc(own, np.empty(0, out.dtype), out=own)  # NumPy's TypeError
-        self._all = convert(out._all, self.dtype)
-        return self
-
-    return method
-
-
-def _reduction(name: str) -> Callable[..., Any]:
-    return lambda self, *args, **kwargs: self._reduced(name, *args, **kwargs)
-
-
-_OPERATORS = {
-    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide},
-    **{"mod": np.remainder, "pow": np.power, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
-    **{"lshift": np.left_shift, "rshift": np.right_shift},
-}
-for _name, _ufunc in _OPERATORS.items():
-    setattr(Selected, f"__{_name}__", _operator(_ufunc, False))
-    setattr(Selected, f"__r{_name}__", _operator(_ufunc, True))
-    setattr(Selected, f"__i{_name}__", _in_place(f"__i{_name}__", _ufunc))
-for _name, _ufunc in {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():
-    setattr(Selected, f"__{_name}__", _operator(_ufunc, False))
-for _name, _ufunc in {"eq": np.equal, "ne": np.not_equal, "neg": np.negative, "pos": np.positive, "abs": np.absolute}.items():
-    setattr(Selected, f"__{_name}__", _operator(_ufunc, False))
-Selected.__invert__ = _operator(np.invert, False)  # type: ignore[attr-defined]
-Selected.__hash__ = None  # type: ignore[assignment]
-for _name in _SUMS:
-    setattr(Selected, _name, _reduction(_name))
-for _name in ("bool", "complex", "float", "getitem", "index", "int", "iter", "len", "matmul", "rmatmul"):
-    setattr(Selected, f"__{_name}__", _of_array(f"__{_name}__"))
-
-
-# -- equal masks
-
-
-def _same(mask: Tracer, other: Tracer) -> bool:
-    """Are two masks one value, or computed in the same way from the same values?"""
-    if mask.owner is not other.owner or mask.atom is None:
-        return mask is other
-    return _equal(mask.owner.equations, mask.atom, other.atom, _DEEPEST)
-
-
-def _equal(equations: list[Equation], x: Any, y: Any, depth: int) -> bool:
-    if x is y:
-        return True
-    if type(x) is Literal and type(y) is Literal:
-        return x.aval == y.aval and bool(same.same_key(x.value) == same.same_key(y.value))
-    if type(x) is not Var or type(y) is not Var or x.aval != y.aval or depth == 0:
-        return False
-    found = [next((e for e in reversed(equations) if operator.contains(e.outputs, v)), None) for v in (x, y)]
-    if found[0] is None or found[1] is None:
-        return False
-    a, b = found
-    key = params_key(a.params)
-    return (
-        a.primitive is b.primitive
-        and not a.primitive.effect
-        and a.outputs.index(x) == b.outputs.index(y)
-        and key is not None
-        and key == params_key(b.params)
-        and len(a.inputs) == len(b.inputs)
-        and all([_equal(equations, u, v, depth - 1) for u, v in zip(a.inputs, b.inputs)])
-    )
-
-
-to_close_up.add(Selected)

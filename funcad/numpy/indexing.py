@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
+from funcad.errors import TracerIntegerConversionError
 from funcad.host.real_types import dtype_kind, is_a
+from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, snapshot
@@ -30,8 +32,107 @@ from funcad.unjitted.remembered import remembered
 from funcad.writes.boxes import ViewStep, check_write, is_array, linked, rebind, refresh, write
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
-index_plan = OnDemand("funcad.numpy.index_plan")
+index_plan, selected = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.numpy.selected")
 held_arrays = OnDemand("funcad.writes.held")
+
+# -- basic indices in their canonical form
+
+
+BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
+
+
+def has_tracer(index: Any) -> bool:
+    kind = type(index)
+    if kind is Tracer:
+        return True
+    if kind is tuple or kind is list:
+        return any(has_tracer(i) for i in index)
+    return kind is slice and (type(index.start) is Tracer or type(index.stop) is Tracer or type(index.step) is Tracer)
+
+
+def slice_triple(entry: slice, n: int) -> tuple[int, int, int]:
+    """(start, count, step) of a slice along an axis of n elements."""
+    try:
+        start, stop, step = entry.indices(n)
+    except TracerIntegerConversionError:
+        where = user_source()
+        raise TracerIntegerConversionError(
+            f"a bound of a slice is a traced value{f' at {where}' if where is not None else ''}: the result's shape would "
+            "not be known.\n"
+            "Remedy: use funcad.lax.dynamic_slice for a window of known size at a computed start, or pass the bound as "
+            "static."
+        ) from None
+    return start, len(range(start, stop, step)), step
+
+
+def canonical_basic(shape: tuple, index: Any) -> tuple | None:
+    """The canonical form of a basic index; None for all others, and for those out of bounds."""
+    if type(index) is not tuple:
+        index = (index,)
+    n_axes = len(shape)
+    if len(index) == 2 == n_axes:  # an element of a matrix
+        i, j = index
+        if type(i) is int is type(j) and 0 <= i < shape[0] and 0 <= j < shape[1]:
+            return index
+    basic: list[Any] = []
+    axis, gap = 0, False
+    for e in index:
+        kind = type(e)
+        if e is None:
+            basic.append(None)
+            continue
+        if e is Ellipsis:
+            end = axis + n_axes - sum([other is not None and other is not Ellipsis for other in index])
+            if gap or end < axis:
+                return None
+            gap = True
+            basic += [(0, n, 1) for n in shape[axis:end]]
+            axis = end
+            continue
+        if axis >= n_axes:
+            return None
+        n = shape[axis]
+        axis += 1
+        if kind is int or kind is np.int64:
+            if not -n <= e < n:
+                return None
+            basic.append(int(e) if e >= 0 else int(e) + n)
+        elif kind is not slice:
+            return None
+        else:
+            start, stop = e.start, e.stop
+            if start is None:
+                start = 0
+            if stop is None:
+                stop = n
+            if e.step is None and type(start) is int is type(stop) and 0 <= start <= stop <= n:
+                basic.append((start, stop - start, 1))
+            else:
+                basic.append(slice_triple(e, n))
+    if axis < n_axes:
+        basic += [(0, n, 1) for n in shape[axis:]]
+    return tuple(basic)
+
+
+def has_ellipsis(index: Any) -> bool:
+    for e in index if type(index) is tuple else (index,):
+        if e is Ellipsis:
+            return True
+    return False
+
+
+def is_basic(index: Any) -> bool:
+    """Does NumPy give a view?"""
+    for e in index if type(index) is tuple else (index,):
+        if type(e) not in BASIC and not _is_integer(e):
+            return False
+    return True
+
+
+def _is_integer(e: Any) -> bool:
+    if type(e) is Tracer:
+        return not e.shape and e.dtype.kind in "iu"
+    return is_a(e, (int, np.integer)) and not is_a(e, (bool, np.bool_))
 
 
 # -- what `at(x)[index]` does with positions out of bounds when the caller says so: `mode="clip"`, `"fill"`, `"drop"`, as in JAX
@@ -127,7 +228,7 @@ class Index(ViewStep):
         return layout[tuple([0 if type(e) is Tracer else e for e in entries])]
 
     def apart(self, base: Any, index: tuple) -> bool:
-        own = index_plan.canonical_basic(base.primal.shape, self.index)
+        own = canonical_basic(base.primal.shape, self.index)
         return own is not None and are_apart(own, index)
 
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
@@ -136,7 +237,7 @@ class Index(ViewStep):
 
 def stored(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> bool:
     """`x[index] = value` of an array that holds its buffer, if only a row is to be written down; `view`: as in `store`."""
-    basic = index_plan.canonical_basic(x.primal.shape, index)
+    basic = canonical_basic(x.primal.shape, index)
     if basic is None or not _fits(x, basic, value) or not x.owner.write(x, index, basic, value):
         return False
     if x.box is not None and x.box.views:
@@ -188,7 +289,7 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
                 start = started(x, [value, *(index if type(index) is tuple else (index,))])
                 write(x, at(start)[index].set(value), view)
             return
-        basic = index_plan.canonical_basic(x.primal.shape, index)
+        basic = canonical_basic(x.primal.shape, index)
         if basic is not None:
             if not _fits(x, basic, value):
                 value = _Updater(x, index)._values(value)
@@ -197,7 +298,7 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
                     refresh(x, view, basic)
                 return
     start = snapshot(x)
-    basic = index_plan.simple_index(x.shape, index) if type(value) is Tracer and type(index) is tuple else None
+    basic = canonical_basic(x.shape, index) if type(value) is Tracer and type(index) is tuple else None
     aval = None if basic is None else aval_of(value)
     if aval is not None and not aval.weak and aval.dtype == x.dtype and aval.shape == basic_shape(basic):  # as most are
         write(x, basic_update(start, value, basic), view)
@@ -241,22 +342,21 @@ def getitem(x: Any, index: Any) -> Any:
         held = trace.holds
         tape = trace.trace.tape if held else trace.tape
         if tape is not None and type(p) is np.ndarray and (held or type(index) not in _INTEGERS):
-            canonical = index_plan.simple_index if type(index) is tuple else index_plan.canonical_basic
-            basic = canonical(p.shape, index)
+            basic = canonical_basic(p.shape, index)
             out = None if basic is None else tape.part(x, index, basic, held)
             if out is not None:
                 return linked(out, x, Index(index)) if type(out.primal) is np.ndarray else out
     out = read(x, index)
     plain = type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN
-    if plain and index_plan.has_ellipsis(index) and index_plan.is_basic(index):
+    if plain and has_ellipsis(index) and is_basic(index):
         out = lent(np.array(out))  # of rank 0
     if type(out) is not Tracer or type(x) is not Tracer:
         return out
     p = out.primal
     if p.ndim if type(p) is np.ndarray else out.shape if p is None or type(p) is Tracer else ():
-        basic = index_plan.is_basic(index)
+        basic = is_basic(index)
     else:  # of rank 0: a number, unless there is an ellipsis
-        basic = index_plan.has_ellipsis(index) and index_plan.is_basic(index)
+        basic = has_ellipsis(index) and is_basic(index)
     return linked(out, x, Index(index)) if basic else out
 
 
@@ -267,11 +367,11 @@ def read(x: Any, index: Any) -> Any:
         held = trace.holds
         tape = trace.trace.tape if held else trace.tape
         if tape is not None and type(p) is np.ndarray and type(index) not in _ARRAYS:
-            basic = index_plan.canonical_basic(p.shape, index)
+            basic = canonical_basic(p.shape, index)
             out = None if basic is None else tape.part(x, index, basic, held)
             if out is not None:
                 return out
-    elif not index_plan.has_tracer(index):
+    elif not has_tracer(index):
         x = x if hasattr(x, "dtype") else np.asarray(x)
         return on_device_of([x], index if type(index) is tuple else (index,))[0][index]
     x = as_array(x)
@@ -279,12 +379,15 @@ def read(x: Any, index: Any) -> Any:
     if not shape:
         x = strong(x)
     kind = type(index)
+    basic = canonical_basic(shape, index) if kind is tuple else None
+    if basic is not None:
+        return basic_index_p(x, index=basic)
     if kind is Tracer and shape and not index.owner.level and index.dtype.kind in "iu":
         (places,) = plain_values([index])  # which are lent, so they are known
         if places.size and not -shape[0] <= places.min() <= places.max() < shape[0]:
             index, kind = places, np.ndarray
     if kind is Tracer and index_plan.is_unknown_mask(index):
-        return index_plan.Selected(x, index)
+        return selected.Selected(x, index)
     if kind is not int and kind is not slice and index_plan.holds_selected(index):  # x[i[mask]]
         index = index_plan.closed(index)
     if kind is int and shape:
@@ -293,11 +396,8 @@ def read(x: Any, index: Any) -> Any:
             raise IndexError(f"index {index} is out of bounds for axis 0 with size {n}")
         return basic_index_p(x, index=(index % n, *[(0, m, 1) for m in shape[1:]]))
     if kind is slice and shape:
-        return basic_index_p(x, index=(index_plan.slice_triple(index, shape[0]), *[(0, m, 1) for m in shape[1:]]))
+        return basic_index_p(x, index=(slice_triple(index, shape[0]), *[(0, m, 1) for m in shape[1:]]))
     if kind is tuple and len(index) <= len(shape):
-        basic = index_plan.simple_index(shape, index)
-        if basic is not None:
-            return basic_index_p(x, index=basic)
         if n := index_plan.own_places(x, index):
             return gather(x, *on_device_of(index[n:], (x,)), batch_dims=n)
         index = index_plan.with_places(index)
@@ -488,7 +588,7 @@ class _Updater:
         shape, index = self._plan.shape, self._index if type(self._index) is tuple else (self._index,)
         if not shape and np.ndim(values) and not any([i is Ellipsis for i in index]):
             np.empty(1)[0] = np.zeros(np.shape(values))  # NumPy's error: an element takes no array
-        return self._cast(index_plan.closed(values) if type(values) is index_plan.Selected else values, shape)
+        return self._cast(index_plan.closed(values) if index_plan.is_selected(values) else values, shape)
 
     def shape(self) -> tuple | None:
         """Of the elements, if that is known."""
@@ -543,7 +643,7 @@ class _MaskedUpdater(_Updater):
         return None
 
     def get(self, **options: Any) -> Any:
-        return index_plan.Selected(self._x, self._traced)
+        return selected.Selected(self._x, self._traced)
 
     @_with_mode
     def set(self, values: Any) -> Any:
@@ -558,7 +658,7 @@ class _MaskedUpdater(_Updater):
 
     def _values(self, values: Any) -> Any:
         shape = shape_of(self._x)
-        if type(values) is index_plan.Selected:
+        if index_plan.is_selected(values):
             if index_plan.can_count(self._traced) and not values.is_of(self._traced):
                 return self._values(values.closed_up())
             return self._cast(values.elements(self._traced, shape[self._traced.ndim :]), shape)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import mirrors, named_after
 from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
@@ -21,7 +22,6 @@ from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
-from funcad.show.pretty import mirrors, named_after
 
 from funcad.numpy.promote import (  # isort: skip
     apart, array_of, arrays, axis_of, beside, expand, move, promote_dtype, ravelled, result_dtype, shape_argument,
@@ -57,7 +57,6 @@ def sequence(arrays: Any, name: str) -> list[Any]:
 @implements("concatenate", "concat", by_kind=True)
 @apart
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    refuse("np.concatenate", out=out)
     _default_casting("np.concatenate", casting)
     xs = sequence(arrays, "concatenate")
     if axis is None:
@@ -83,7 +82,6 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
 
 @implements("stack", by_kind=True)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    refuse("np.stack", out=out)
     _default_casting("np.stack", casting)
     xs = sequence(arrays, "stack")
     shapes = {shape_of(x) for x in xs}
@@ -299,10 +297,10 @@ def resize(a: Any, new_shape: Any) -> Any:
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """`numpy.roll`; the shift may be traced."""
     x = array_of(a)
-    if axis is None:
+    if axis is None and len(shape_of(x)) != 1:
         return reshape(roll(ravelled(x), shift, 0), shape=shape_of(x))
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = axis if isinstance(axis, (tuple, list)) else (0 if axis is None else axis,)
     if len(shifts) == 1:
         shifts = tuple(shifts) * len(axes)
     elif len(axes) == 1:

@@ -73,7 +73,6 @@ def matmul_of(x: Any, y: Any) -> Any:
 
 @implements("matmul", "linalg.matmul")
 def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
-    refuse("np.matmul", out=out)
     return matmul_of(x1, x2) if dtype is None else matmul_of(*_same_dtype(x1, x2, dtype=dtype))
 
 
@@ -82,8 +81,6 @@ QUICK[np.matmul] = contraction.dot_general_p, np.matmul
 
 @implements("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    if out is not None:
-        refuse("np.dot", out=out)
     result = _quick(a, b)
     if result is not None:
         return result
@@ -121,7 +118,6 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @implements("outer", by_kind=True)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    refuse("np.outer", out=out)
     return _contract(*[ravelled(v) for v in _same_dtype(a, b)], [], [])
 
 
@@ -149,7 +145,6 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 @implements("vecdot", "linalg.vecdot", by_kind=True)
 def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None) -> Any:
-    refuse("np.vecdot", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
     _ranks("vecdot", "(n),(n)->()", (x, 1), (y, 1))
     x, y = [move(v, axis_of(axis, len(shape_of(v))), len(shape_of(v)) - 1) for v in (x, y)]
@@ -174,7 +169,6 @@ def _core(name: str, n: int, m: int) -> None:
 
 @implements("matvec", by_kind=True)
 def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
-    refuse("np.matvec", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
     _ranks("matvec", "(m,n),(n)->(m)", (x, 2), (y, 1))
     result = matmul_of(x, expand(y, (len(shape_of(y)),)))
@@ -183,7 +177,6 @@ def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 
 @implements("vecmat", by_kind=True)
 def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
-    refuse("np.vecmat", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
     _ranks("vecmat", "(n),(n,m)->(m)", (x, 1), (y, 2))
     result = matmul_of(expand(conj(x), (len(shape_of(x)) - 1,)), y)
@@ -221,7 +214,7 @@ def einsum(
 
     `optimize` may be "optimal", a path as `einsum_path` gives it, or a pair (strategy, memory limit); that order is kept then.
     """
-    refuse("np.einsum", out=out, casting=None if casting == "safe" else casting)
+    refuse("np.einsum", casting=None if casting == "safe" else casting)
     subscripts, arrays = contraction.canonical_einsum(*_spelled(operands))
     arrays = _same_dtype(*arrays, dtype=dtype)
     for term, x in zip(subscripts.split("->")[0].split(","), arrays):
@@ -292,7 +285,6 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 @implements("linalg.multi_dot", by_kind=True)
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """`numpy.linalg.multi_dot`, contracted in the order that costs least."""
-    refuse("np.linalg.multi_dot", out=out)
     xs = _same_dtype(*arrays)
     if len(xs) < 2:
         raise ValueError("Expecting at least two arrays.")

@@ -84,7 +84,11 @@ class MaskedValues:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "reduce":
             return _reduced(ufunc, inputs[0], **kwargs)
-        return NotImplemented if method != "__call__" or "out" in kwargs else of_ufunc(ufunc, *inputs, **kwargs)
+        return (
+            NotImplemented
+            if method != "__call__" or "out" in kwargs
+            else of_ufunc(ufunc, *inputs, **kwargs)
+        )
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         name = function.__name__
@@ -101,9 +105,7 @@ class MaskedValues:
     # -- what is left of it
 
     def filled(self, fill_value: Any = None) -> Any:
-        return np.where(
-            self.mask, self.fill_value if fill_value is None else fill_value, self.data
-        )
+        return np.where(self.mask, self.fill_value if fill_value is None else fill_value, self.data)
 
     closed_up = filled
 
@@ -210,9 +212,7 @@ class MaskedValues:
         )
 
 
-def _reduced(
-    ufunc: Any, x: MaskedValues, axis: Any = 0, keepdims: bool = False, **options: Any
-) -> Any:
+def _reduced(ufunc: Any, x: MaskedValues, axis: Any = 0, keepdims: bool = False, **options: Any) -> Any:
     names = {np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min"}
     if ufunc not in names or any(v is not None for v in options.values()):
         return NotImplemented
@@ -222,18 +222,26 @@ def _reduced(
 def of_ufunc(ufunc: Any, *inputs: Any, **kwargs: Any) -> Any:
     """A ufunc of masked arrays of either kind, and of traced values."""
     if ufunc.signature is not None:
-        raise TypeError(f"{ufunc.__name__} of a masked array and a traced one.\nRemedy: np.ma.dot, without what is masked.")
+        raise TypeError(
+            f"{ufunc.__name__} of a masked array and a traced one.\nRemedy: np.ma.dot, without what is masked."
+        )
     data, mask = [data_of(x) for x in inputs], False
     for x in inputs:
         mask = np.logical_or(mask, mask_of(x))
     if ufunc in _OUTSIDE:
         mask = np.logical_or(mask, _OUTSIDE[ufunc](*data))
     out = ufunc(*[np.where(mask, 1, x) if np.ndim(x) else x for x in data], **kwargs)
-    masked = [x for x in inputs if type(x) is MaskedValues or is_a(x, np.ma.MaskedArray) and x is not np.ma.masked]
+    masked = [
+        x
+        for x in inputs
+        if type(x) is MaskedValues or is_a(x, np.ma.MaskedArray) and x is not np.ma.masked
+    ]
     fill = masked[0].fill_value if masked else None
     if isinstance(out, tuple):
         return tuple([MaskedValues(o, mask, fill) for o in out])
-    return MaskedValues(np.where(mask, data[0], out) if out.dtype.kind in "fc" else out, mask, fill)  # beneath it, as NumPy's
+    return MaskedValues(
+        np.where(mask, data[0], out) if out.dtype.kind in "fc" else out, mask, fill
+    )  # beneath it, as NumPy's
 
 
 _SYMBOLS = {"sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide, "mod": np.remainder,
@@ -274,7 +282,9 @@ def _array(x: Any) -> Any:
 
 def holds_masked(values: Any) -> bool:
     """Is one of them a masked array of traced data?"""
-    return any([type(v) is MaskedValues or type(v) in (list, tuple) and holds_masked(v) for v in values])
+    return any(
+        [type(v) is MaskedValues or type(v) in (list, tuple) and holds_masked(v) for v in values]
+    )
 
 
 # -- the functions of np.ma
@@ -298,7 +308,11 @@ def _where(ufunc: Any) -> Callable[..., MaskedValues]:
 
 
 def _masks(x: Any) -> Any:
-    return [_masks(v) for v in x] if type(x) in (list, tuple) else np.broadcast_to(mask_of(x), np.shape(data_of(x)))
+    return (
+        [_masks(v) for v in x]
+        if type(x) in (list, tuple)
+        else np.broadcast_to(mask_of(x), np.shape(data_of(x)))
+    )
 
 
 def _data(x: Any) -> Any:
@@ -307,7 +321,9 @@ def _data(x: Any) -> Any:
 
 def _moving(function: Callable[..., Any]) -> Callable[..., MaskedValues]:
     """What moves elements moves their masks alike."""
-    return lambda x, *args, **kwargs: MaskedValues(function(_data(x), *args, **kwargs), function(_masks(x), *args, **kwargs))
+    return lambda x, *args, **kwargs: MaskedValues(
+        function(_data(x), *args, **kwargs), function(_masks(x), *args, **kwargs)
+    )
 
 
 def _ordering(name: str, last: float = np.inf) -> Callable[..., Any]:
@@ -322,7 +338,9 @@ def _sort(x: Any, axis: Any = -1) -> MaskedValues:
 
 def _diff(x: Any, n: int = 1, axis: int = -1) -> Any:
     for _ in range(n):
-        later, earlier = [_moving(lambda v, s=s: np.moveaxis(np.moveaxis(v, axis, 0)[s], 0, axis))(x) for s in _SIDES]
+        later, earlier = [
+            _moving(lambda v, s=s: np.moveaxis(np.moveaxis(v, axis, 0)[s], 0, axis))(x) for s in _SIDES
+        ]
         x = of_ufunc(np.subtract, later, earlier)
     return x
 
@@ -338,10 +356,14 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asanyarray": MaskedValues,
     "masked_where": lambda condition, a, copy=True: MaskedValues(a, condition),
     "masked_invalid": lambda a, copy=True: MaskedValues(a, ~np.isfinite(data_of(a))),
-    "masked_inside": lambda x, v1, v2, copy=True: MaskedValues(x, (data_of(x) >= min(v1, v2)) & (data_of(x) <= max(v1, v2))),
-    "masked_outside": lambda x, v1, v2, copy=True: MaskedValues(x, (data_of(x) < min(v1, v2)) | (data_of(x) > max(v1, v2))),
-    "masked_values": lambda x, value, rtol=1e-5, atol=1e-8, copy=True, shrink=True: (
-        MaskedValues(x, np.isclose(data_of(x), value, rtol, atol))
+    "masked_inside": lambda x, v1, v2, copy=True: MaskedValues(
+        x, (data_of(x) >= min(v1, v2)) & (data_of(x) <= max(v1, v2))
+    ),
+    "masked_outside": lambda x, v1, v2, copy=True: MaskedValues(
+        x, (data_of(x) < min(v1, v2)) | (data_of(x) > max(v1, v2))
+    ),
+    "masked_values": lambda x, value, rtol=1e-5, atol=1e-8, copy=True, shrink=True: MaskedValues(
+        x, np.isclose(data_of(x), value, rtol, atol)
     ),
     "masked_equal": _where(np.equal),
     "masked_not_equal": _where(np.not_equal),
@@ -353,13 +375,19 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "getmask": mask_of,
     "getmaskarray": _masks,
     "filled": lambda a, fill_value=None: a.filled(fill_value) if type(a) is MaskedValues else a,
-    "fix_invalid": lambda a, mask=False, copy=True, fill_value=None: MaskedValues(a, ~np.isfinite(data_of(a)) | mask),
+    "fix_invalid": lambda a, mask=False, copy=True, fill_value=None: MaskedValues(
+        a, ~np.isfinite(data_of(a)) | mask
+    ),
     "where": lambda condition, x, y: MaskedValues(
         np.where(data_of(condition), data_of(x), data_of(y)),
         np.logical_or(np.where(data_of(condition), mask_of(x), mask_of(y)), mask_of(condition)),
     ),
-    "clip": lambda a, a_min=None, a_max=None: MaskedValues(np.clip(data_of(a), a_min, a_max), mask_of(a)),
-    "outer": lambda a, b: of_ufunc(np.multiply, _moving(np.reshape)(a, (-1, 1)), _moving(np.reshape)(b, (1, -1))),
+    "clip": lambda a, a_min=None, a_max=None: MaskedValues(
+        np.clip(data_of(a), a_min, a_max), mask_of(a)
+    ),
+    "outer": lambda a, b: of_ufunc(
+        np.multiply, _moving(np.reshape)(a, (-1, 1)), _moving(np.reshape)(b, (1, -1))
+    ),
     "diff": _diff,
     "sort": _sort,
     "argsort": _ordering("argsort"),
@@ -378,5 +406,7 @@ def function_of(name: str) -> Callable[..., Any]:
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     if name in _METHODS:
-        return lambda a, *args, **kwargs: getattr(a if type(a) is MaskedValues else MaskedValues(a), name)(*args, **kwargs)
+        return lambda a, *args, **kwargs: getattr(
+            a if type(a) is MaskedValues else MaskedValues(a), name
+        )(*args, **kwargs)
     return lambda *args, **kwargs: of_ufunc(getattr(np, name), *args, **kwargs)

@@ -58,6 +58,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
     dtype = np.dtype(dtype)
     if not np.can_cast(x.dtype, dtype, casting):
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
+    if dtype.kind == "O":
+        return import_module("funcad.numpy.creation").objects_of(x)
     order, result = order_of(order, "CFAK", "K"), convert(x, dtype)
     result = result if order == "K" and result is not x else laid_out(result, order)
     return fresh(result) if copy and result is x else result
@@ -274,11 +276,13 @@ class _MemoryFlags:
 
 def _layout(x: Any, name: str) -> np.ndarray:
     layout = strides.layout_of(x)
+    if layout is None and name == "flags" and state.scope and state.scope[-1].endswith(" by its own code"):
+        return np.empty(shape_of(x))  # what a library's code asks for before it calls compiled code
     if layout is None:
         raise TypeError(
             f"x.{name} of a traced {aval_of(x)}{where_am_i()} asks how it lies in memory, which is not known here: only of "
             "arguments, captured arrays, their views, and what was computed from them element by element or by sums.\n"
-            "Remedy: np.ascontiguousarray(x), whose order is known."
+            "Remedy: np.empty(x.shape, x.dtype) lies as an array in C's order does."
         )
     return layout
 

@@ -105,10 +105,12 @@ def _shifted_identity(like: Any) -> Any:
 
 @implements("poly", lift=True)
 def poly(seq_of_zeros: Any) -> Any:
-    """`numpy.poly`; complex roots give complex coefficients under jit and vmap."""
+    """`numpy.poly`; complex roots give complex coefficients under jit and vmap, a real matrix real ones."""
     zeros = np.atleast_1d(array_of(seq_of_zeros))
     shape = shape_of(zeros)
+    of_real = False
     if len(shape) == 2 and shape[0] == shape[1] and shape[0]:
+        of_real = dtype_of(zeros).kind != "c"
         zeros = eigvals(zeros)
     elif len(shape) != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
@@ -122,6 +124,8 @@ def poly(seq_of_zeros: Any) -> Any:
     for k in range(n):
         result = convolve(result, concatenate([np.ones((1,), dtype), -piece(zeros, k, k + 1, 0)], axis=0))
     value = known_array(zeros)
+    if of_real:
+        return real(result)
     if dtype == complex_dtype(dtype) and value is not None:
         value = value if is_a(value, np.ndarray) else value.get()
         if np.array_equal(np.sort(value), np.sort(value.conjugate())):

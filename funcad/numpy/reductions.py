@@ -11,7 +11,7 @@ from funcad.configuration import NamedTuple
 from funcad.host.real_types import dtype_kind, wide
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.dispatch import implements
 from funcad.numpy.promote import array_of, axes_of, axis_of, broadcast, expand, fresh, promote, ravelled, reduced_axes
 from funcad.primitives import arithmetic, comparison, reduction
 from funcad.primitives.conversion import convert
@@ -79,8 +79,6 @@ _PROD = _Fold("np.prod", reduction.reduce_prod, arithmetic.mul, 1)
 
 def _folded(fold: _Fold, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     name, reduce, combine, identity = fold
-    if out is not None:
-        refuse(name, out=out)
     if type(a) is Tracer and dtype is None and (where is _NO or where is True) and _absent(initial):
         shape = a.shape
         if shape and a.dtype.kind in "fc":  # the common case
@@ -131,8 +129,6 @@ def _extreme(
     name: str, reduce: Callable[..., Any], combine: Callable[..., Any],
     a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any,
 ) -> Any:  # fmt: skip
-    if out is not None:
-        refuse(name, out=out)
     if type(a) is Tracer and where is _NO and initial is _NO and a.shape and not a.aval.weak:  # the common case
         axes = axes_of(axis, len(a.shape))
         return _finish(reduce(a, axes=axes), a, axes, keepdims)
@@ -179,14 +175,12 @@ def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial
 
 @implements("ptp", by_kind=True)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO) -> Any:
-    refuse("np.ptp", out=out)
     return arithmetic.sub(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims))
 
 
 def _quantify(
     name: str, reduce: Callable[..., Any], neutral: bool, a: Any, axis: Any, out: Any, keepdims: Any, where: Any
 ) -> Any:
-    refuse(name, out=out)
     x = masked(truth(a), where, neutral)
     axes = reduced_axes(axis, len(shape_of(x)))
     return _finish(reduce(x, axes=axes), x, axes, keepdims)
@@ -229,8 +223,6 @@ def counted(x: Any, axes: tuple, where: Any) -> Any:
 
 @implements("mean")
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
-    if out is not None:
-        refuse("np.mean", out=out)
     if type(a) is Tracer and dtype is None and (where is _NO or where is True):
         tape = a.owner.tape
         total = None if tape is None else tape.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
@@ -271,7 +263,6 @@ def variance_in_one(x: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
 
 
 def _arg(name: str, primitive: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
-    refuse(name, out=out)
     x = array_of(a)
     ndim = len(shape_of(x))
     if axis is None:
@@ -296,7 +287,6 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) ->
 
 
 def _cumulative(name: str, primitive: Callable[..., Any], a: Any, axis: Any, dtype: Any, out: Any) -> Any:
-    refuse(name, out=out)
     x = array_of(a)
     x = convert(x, _wide(aval_of(x).dtype) if dtype is None else np.dtype(dtype))
     if axis is None or not shape_of(x):
@@ -329,7 +319,6 @@ def cummin(a: Any, axis: int = 0, dtype: Any = None) -> Any:
 def _array_api(
     name: str, function: Callable[..., Any], start: int, x: Any, axis: Any, dtype: Any, out: Any, initial: bool
 ) -> Any:
-    refuse(name, out=out)
     x = array_of(x)
     ndim = len(shape_of(x))
     if axis is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import mirrors, named_after
 from funcad.errors import TracerIntegerConversionError
 from funcad.host.conversions import given
 from funcad.ir.aval import aval_of, shape_of
@@ -26,7 +27,6 @@ from funcad.primitives import sorting
 from funcad.primitives.basic_indexing import gather, take_along
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
-from funcad.show.pretty import mirrors, named_after
 from funcad.writes.boxes import assign
 
 _NO = np._NoValue
@@ -65,7 +65,6 @@ where.numpy_function = np.where  # type: ignore[attr-defined]
 
 @implements("compress")
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    refuse("np.compress", out=out)
     mask = value_of(condition, "np.compress", "np.where(condition, x, fill) keeps the shape.", True)
     return take(a, np.flatnonzero(mask), axis)
 
@@ -86,7 +85,6 @@ def _places(axis: int, index: Any) -> tuple:
 @implements("take")
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     """`numpy.take`; repeated indices add up in the derivative."""
-    refuse("np.take", out=out)
     x = array_of(a)
     if axis is None:
         x, axis = ravelled(x), 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import mirrors, named_after
 from funcad.host.locks import handed
 from funcad.host.real_types import dtype_kind
 from funcad.ir.aval import aval_of, shape_of
@@ -23,7 +24,6 @@ from funcad.numpy.promote import array_of, axes_of, expand, ravelled
 from funcad.numpy.searching import kept_positions, ramp_like, take, value_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
-from funcad.show.pretty import mirrors, named_after
 
 _REMEDY = "work outside jit and vmap, or say how many elements there are at most: funcad.numpy.{name}(..., size=n)."
 

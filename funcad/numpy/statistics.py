@@ -38,7 +38,6 @@ def _variance(
     where_: Any,
     given: Any,
 ) -> Any:
-    refuse(name, out=out)
     x = array_of(a)
     if type(a) is Tracer and a.owner.tape is not None and (where_ is _NO or where_ is True) and given is _NO and dtype is None:
         result = variance_in_one(x, axis, ddof, keepdims)
@@ -144,7 +143,6 @@ def _kept(result: Any, axes: tuple, keepdims: Any, leading: int = 0) -> Any:
 
 
 def _median(name: str, a: Any, axis: Any, out: Any, overwrite_input: bool, keepdims: Any) -> Any:
-    refuse(name, out=out)
     x = array_of(a)
     x = convert(x, float_of(aval_of(x).dtype))
     lines, axes = _lines(x, axis)
@@ -291,7 +289,7 @@ def quantile(
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """`numpy.quantile`; differentiable in a and, with the continuous methods, in q."""
-    refuse("np.quantile", out=out, weights=weights)
+    refuse("np.quantile", weights=weights)
     return _quantile(a, q, axis, method, keepdims)
 
 
@@ -301,7 +299,7 @@ def percentile(
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """`numpy.percentile`; differentiable in a and, with the continuous methods, in q."""
-    refuse("np.percentile", out=out, weights=weights)
+    refuse("np.percentile", weights=weights)
     return _quantile(a, q, axis, method, keepdims, scale=100.0)
 
 
@@ -333,7 +331,6 @@ def _nan_fold(name: str, fill: int, original: Callable[..., Any]) -> Callable[..
         initial: Any = _NO,
         where: Any = _NO,
     ) -> Any:
-        refuse(f"np.{name}", out=out)
         options = {"keepdims": keepdims, "initial": initial, "where": where}
         options = {k: v for k, v in options.items() if v is not _NO}
         return original(_without_nan(a, fill)[0], axis=axis, dtype=dtype, **options)
@@ -349,7 +346,6 @@ def _nan_extreme(name: str, fill: float, original: Callable[..., Any]) -> Callab
     def implementation(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO
     ) -> Any:
-        refuse(f"np.{name}", out=out)
         options = {"keepdims": keepdims, "initial": initial, "where": where}
         options = {k: v for k, v in options.items() if v is not _NO}
         x, valid = _without_nan(a, fill)
@@ -368,7 +364,6 @@ nanmin = _nan_extreme("nanmin", np.inf, np.min)
 
 @implements("nanmean")
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
-    refuse("np.nanmean", out=out)
     x, valid = _without_nan(a, 0)
     return mean(x, axis=axis, dtype=dtype, keepdims=keepdims, where=_both(valid, where))
 
@@ -395,7 +390,6 @@ def nanstd(
 
 @implements("nanmedian")
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = _NO) -> Any:
-    refuse("np.nanmedian", out=out)
     return _quantile(a, 0.5, axis, "(median)", keepdims, skip_nan=True)
 
 
@@ -404,7 +398,7 @@ def nanquantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: Any = _NO, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    refuse("np.nanquantile", out=out, weights=weights)
+    refuse("np.nanquantile", weights=weights)
     return _quantile(a, q, axis, method, keepdims, skip_nan=True)
 
 
@@ -413,33 +407,29 @@ def nanpercentile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: Any = _NO, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    refuse("np.nanpercentile", out=out, weights=weights)
+    refuse("np.nanpercentile", weights=weights)
     return _quantile(a, q, axis, method, keepdims, skip_nan=True, scale=100.0)
 
 
 @implements("nancumsum")
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    refuse("np.nancumsum", out=out)
     return np.cumsum(_without_nan(a, 0)[0], axis=axis, dtype=dtype)
 
 
 @implements("nancumprod")
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    refuse("np.nancumprod", out=out)
     return np.cumprod(_without_nan(a, 1)[0], axis=axis, dtype=dtype)
 
 
 @implements("nanargmax")
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
     """`numpy.nanargmax`; inside jit, where NumPy would raise because a line is all NaN, it gives 0."""
-    refuse("np.nanargmax", out=out)
     return np.argmax(_without_nan(a, -np.inf)[0], axis=axis, keepdims=keepdims is not _NO and bool(keepdims))
 
 
 @implements("nanargmin")
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
     """`numpy.nanargmin`; inside jit, where NumPy would raise because a line is all NaN, it gives 0."""
-    refuse("np.nanargmin", out=out)
     return np.argmin(_without_nan(a, np.inf)[0], axis=axis, keepdims=keepdims is not _NO and bool(keepdims))
 
 

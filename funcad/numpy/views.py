@@ -23,7 +23,7 @@ from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers
-from funcad.numpy.indexing import Index, at, getitem
+from funcad.numpy.indexing import Index, at, canonical_basic, getitem
 from funcad.numpy.promote import array_of
 from funcad.primitives.arithmetic import neg
 from funcad.primitives.basic_indexing import basic_add_p
@@ -31,7 +31,6 @@ from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape, transpose
 from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked, rebind, refresh, write
 
-index_plan = OnDemand("funcad.numpy.index_plan")
 strides = OnDemand("funcad.unjitted.strides")
 
 # -- where results are written: the destinations of `out=`, of in-place operators and of `ufunc.at`, traced arrays
@@ -104,7 +103,7 @@ def added_by(view: Tracer, out: Any, ufunc: Any, y: Any) -> bool:
     base, step, own = view.box.base, view.box.step, aval_of(view)
     if ufunc not in (np.add, np.subtract) or type(base) is not Tracer or type(step) is not Index or not base.owner.level:
         return False
-    basic = index_plan.canonical_basic(base.shape, step.index) if type(base.primal) is not np.ndarray else None
+    basic = canonical_basic(base.shape, step.index) if type(base.primal) is not np.ndarray else None
     if basic is None or own.dtype.kind not in "fc" or aval_of(out).dtype != own.dtype or shape_of(out) != own.shape:
         return False
     check_write(view)
@@ -164,11 +163,14 @@ def warn_where(ufunc: Any, inputs: Sequence[Any], where: Any, options: dict[str,
 
 
 def function_out(name: str, out: Any, value: Any) -> Any:
-    """`out` after a function of NumPy's that is no ufunc has written its result."""
-    x = destination(out[0] if type(out) is tuple else out, f"np.{name}(..., out=)", f"; or use the result, y = np.{name}(...)")
+    """`out` after a function of NumPy's or SciPy's (`special.zeta`) that is no ufunc has written its result."""
+    library = "np" if name.partition(".")[0] in ("linalg", "fft", name) else "scipy"
+    label = f"{library}.{name}"
+    out = out[0] if type(out) is tuple else out
+    x = destination(out, f"{label}(..., out=)", f"; or use the result, y = {label}(...)")
     own, aval = aval_of(x), aval_of(value)
     if own.shape != aval.shape:
-        raise ValueError(f"np.{name}: output array has the shape {_text(own.shape)}, the result {_text(aval.shape)}")
+        raise ValueError(f"{label}: output array has the shape {_text(own.shape)}, the result {_text(aval.shape)}")
     if name == "dot":
         layout = strides.layout_of(x)
         if own.dtype != aval.dtype or layout is not None and not layout.flags.c_contiguous:
@@ -178,7 +180,7 @@ def function_out(name: str, out: Any, value: Any) -> Any:
     casting = "safe" if name == "einsum" else "same_kind"
     kinds = (own.dtype, aval.dtype) if name in ("argmax", "argmin") else (aval.dtype, own.dtype)  # as NumPy asks there
     if not np.can_cast(*kinds, casting):
-        raise TypeError(f"np.{name}: cannot cast the result from {aval.dtype!r} to {own.dtype!r} according to {casting!r}")
+        raise TypeError(f"{label}: cannot cast the result from {aval.dtype!r} to {own.dtype!r} according to {casting!r}")
     assign(x, fitted(x, value))
     return x
 
@@ -217,6 +219,7 @@ def add_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
 
 
 _VARARGS = 0x04  # a flag of a code object, as `inspect` has it
+_VARKEYWORDS = 0x08
 _MOST_TURNS = 64  # of an index that is repeated
 
 
@@ -262,8 +265,9 @@ def _place_of_out(implementation: Callable[..., Any]) -> int:
 
 def with_out(implementation: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The implementation of a function or method of NumPy's, called directly: what is given as `out` is written."""
-    place = _place_of_out(implementation)
-    if place == 1000:
+    place, code = _place_of_out(implementation), _own_code(implementation)
+    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    if place == 1000 and "out" not in named and not code.co_flags & _VARKEYWORDS:
         return implementation
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -396,6 +400,8 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
             found.box = None
             return found
         own = any([found is args[i] for i in places])
+        if not own and found.box is not None and any([found.box.base is args[i] for i in places]):
+            return found  # a view that was found by the values (trim_zeros)
         if own and alias == "same":
             return found
         if len(places) != 1:

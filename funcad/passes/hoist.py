@@ -9,6 +9,8 @@ For each `scan` of known length, in this order:
   * a carry that is only added to (`acc + f(...)`, and nothing else reads acc) is taken out: the loop returns what is summed, or
     the operands of the product that makes it, for each step, and one sum or product over all steps follows (machine code does
     small products, of LITTLE multiplications, in the turn: as fast, and nothing is kept for them);
+  * the same if a mask says which terms of outer products are added, as turns over a triangle do (masked_products.py), and if
+    others are added at places that follow the turn, which remains as a loop of additions;
   * products that only ys read (`h_t @ W`) are computed after the loop, for all steps together; so are elementary
     functions of small values, if what they need of all steps takes no more memory than what they gave.
 
@@ -22,20 +24,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split
 from funcad.ir.trace import trace_function
 from funcad.passes.lower import split_up
+from funcad.passes.masked_products import cleared, masked_product, outer, spread, worth, written
+from funcad.passes.redundancy import cse
 from funcad.passes.rewrite import uses_of
 from funcad.passes.roll import compiles_numbers
 from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add, neg, sub
-from funcad.primitives.atoms import ELEMENTARY, atoms_of, is_elementary
+from funcad.primitives.atoms import is_elementary
+from funcad.primitives.basic_indexing import basic_index_p
+from funcad.primitives.comparison import isnan, select
+from funcad.primitives.computed_slices import dynamic_add_p
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import Loop, rolled_p
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim, reshape, transpose
 
@@ -71,6 +80,38 @@ class _Term:
             return sum([t.work() for t in self.operands])
         (contracted, _), _ = e.params["dimension_numbers"]
         return self.variable.aval.size * prod([e.inputs[0].aval.shape[a] for a in contracted])
+
+
+class _Masked(_Term):
+    """An outer product of which a mask along one axis says what is added; `flipped`: along the first one."""
+
+    __slots__ = ("given", "flipped")
+
+    def __init__(self, variable: Any, operands: list[Any], flipped: bool):
+        super().__init__(variable, None, [])
+        self.given, self.flipped = operands, flipped
+
+    def needed(self) -> list[Any]:
+        return self.given
+
+    def work(self) -> int:
+        return int(self.variable.aval.size)
+
+
+class _Placed(_Term):
+    """A summand that is added at a place which the number of the turn says; `starts` computes it."""
+
+    __slots__ = ("starts",)
+
+    def __init__(self, equation: Equation, starts: list[Equation]):
+        super().__init__(equation.inputs[1], equation, [])
+        self.starts = starts
+
+    def needed(self) -> list[Any]:
+        return [self.variable]
+
+    def work(self) -> int:
+        return 0
 
 
 class Accumulations:
@@ -118,17 +159,49 @@ class Accumulations:
         atom, terms = carry, []
         while atom is not out:
             e = self.readers.get(atom)
-            if e is None or self.uses[atom] != 1 or e.primitive not in (add, sub):
+            if e is None:
                 return None
-            x, y = e.inputs
-            if e.primitive is sub and y is atom:
-                return None
-            found = self.term(y if x is atom else x)
+            found: _Term | None = None
+            if e.primitive is select:
+                found = self.masked(e, atom)
+            elif self.uses[atom] == 1 and e.primitive is dynamic_add_p and e.inputs[0] is atom:
+                found = self.placed(e)
+            elif self.uses[atom] == 1 and (e.primitive is add or e.primitive is sub and e.inputs[0] is atom):
+                found = self.term(e.inputs[1] if e.inputs[0] is atom else e.inputs[0])
             if found is None:
                 return None
             terms.append((e.primitive is sub, found))
             atom = e.outputs[0]
         return terms if self.uses[atom] == 1 else None
+
+    def masked(self, e: Equation, atom: Var) -> _Masked | None:
+        """The term of `select(mask, atom + term, atom)`: an outer product, with the mask of one of its rows or columns."""
+        operands: Sequence[Any] = e.inputs
+        mask, changed, kept = operands
+        made = self.makers.get(changed)
+        if kept is not atom or self.uses[atom] != 2 or made is None or made.primitive is not add or self.uses[changed] != 1:
+            return None
+        if atom not in made.inputs or not worth(atom.aval.dtype, self.loop.length, *atom.aval.shape):
+            return None
+        term: Any = made.inputs[1] if made.inputs[0] is atom else made.inputs[0]
+        vectors, along = outer(self.makers.get(term), self.makers.get), spread(mask, self.makers.get)
+        if vectors is None or along is None or not all(map(self.varies, (*vectors, along[1]))):
+            return None
+        return _Masked(atom, [*(vectors if along[0] else vectors[::-1]), along[1]], not along[0])
+
+    def placed(self, e: Equation) -> _Placed | None:
+        """The term that is added at a place, if numbers that only count turns say where."""
+        known: set[Any] = {v for v in self.loop.carry if not v.aval.shape and v.aval.dtype.kind == "i"}
+        counted = [b for b in self.loop.body if not b.outputs[0].aval.shape and b.inputs and b.primitive.emit is not None]
+        starts = []
+        for b in counted:
+            if all([type(a) is Literal or a in known for a in b.inputs]):
+                known.update(b.outputs)
+                starts.append(b)
+        following = [o for v, o in zip(self.loop.carry, self.loop.new_carry) if v in known]
+        if not all([type(a) is Literal or a in known for a in (*e.inputs[2:], *following)]) or not self.varies(e.inputs[1]):
+            return None
+        return _Placed(e, starts)
 
     def varies(self, atom: Any) -> bool:
         return type(atom) is Var and atom not in self.loop.consts
@@ -156,8 +229,10 @@ class Accumulations:
         loop = self.loop
         result = loop.init[k]
         for negative, term in terms:
-            result = self.add(sub if negative else add, [result, self.total(term)], {})
-        loop.drop_carry(k, result)
+            if type(term) is not _Placed:
+                result = self.add(sub if negative else add, [result, self.total(term)], {})
+        placed = [term for _, term in terms if type(term) is _Placed]
+        loop.drop_carry(k, self.added(placed, result) if placed else result)
 
     def add(self, primitive: Any, inputs: list[Any], params: dict, source: Any = None) -> Any:
         aval = primitive.abstract_eval(*[a.aval for a in inputs], **params)
@@ -165,9 +240,32 @@ class Accumulations:
         self.loop.totals.append(Equation(primitive, tuple(inputs), params, (out,), source or self.loop.equation.source))
         return out
 
+    def added(self, terms: list[_Placed], start: Any) -> Any:
+        """What is placed turn by turn is added to a value, outside, by a loop of its own."""
+        loop = self.loop
+        total, last = Var(start.aval), Var(start.aval)
+        counters = [v for v in loop.carry if not v.aval.shape and v.aval.dtype.kind == "i"]
+        equations, at = list(terms[0].starts), total
+        for term in terms:
+            assert term.equation is not None
+            out = last if term is terms[-1] else Var(start.aval)
+            equations.append(term.equation._replace(inputs=(at, *term.equation.inputs[1:]), outputs=(out,)))
+            at = out
+        xs = list(dict.fromkeys([t.variable for t in terms]))
+        following = [loop.new_carry[loop.carry.index(v)] for v in counters]
+        body = Jaxpr((*counters, total, *xs), tuple(equations), (*following, last))
+        inputs = (*[loop.init[loop.carry.index(v)] for v in counters], start, *map(loop.everywhere, xs))
+        results = tuple([Var(v.aval) for v in (*counters, total)])
+        params = {"loop": loop.loop.with_body(body, 0, len(counters) + 1)}
+        loop.totals.append(Equation(loop.equation.primitive, inputs, params, results, loop.equation.source))
+        return results[-1]
+
     def total(self, term: _Term) -> Any:
         """The sum over steps, outside."""
         loop, e = self.loop, term.equation
+        if type(term) is _Masked:
+            found = written(masked_product, list(map(loop.everywhere, term.given)), loop.totals)
+            return self.add(transpose, [found], {"perm": (1, 0)}) if term.flipped else found
         if e is None:
             return self.add(reduce_sum_p, [loop.everywhere(term.variable)], {"axes": (0,)})
         if term.operands:
@@ -198,7 +296,7 @@ class OpenLoop:
 
     def __init__(self, equation: Equation):
         loop: Loop = equation.params["loop"]
-        body = loop.body
+        body = cse(loop.body) if equation.primitive is rolled_p else loop.body  # turns ask for their masks anew
         self.equation = equation
         self.loop = loop
         self.length: Any = loop.length  # a number, see `_suits`
@@ -212,6 +310,7 @@ class OpenLoop:
         self.after: list[Equation] = []  # of all steps together
         self.totals: list[Equation] = []  # sums over steps
         self.names: dict[Var, Any] = {}  # results of the scan that are something else now
+        self.chosen: dict[Var, Equation] = {}  # what masks choose in all steps, outside
         self.changed = False
         self.budget = MEMORY * sum([bytes_of(v.aval) for v in (*self.xs, *self.ys)])
 
@@ -246,11 +345,46 @@ class OpenLoop:
         self.hoist_constants()
         self.body = split_up(self.body, {*self.xs, *self.consts})
         Accumulations(self).run(products_only=True)  # before their factors meet outside
+        self.sink_masked()
         self.hoist_xs()
         Accumulations(self).run()
         self.body = _live(self.body, (*self.new_carry, *self.ys))
         self.sink_ys()
+        self.keep_less()
         self.leave_xs_out()
+
+    def keep_less(self) -> None:
+        """What is broadcast, or chosen by masks, for a y is kept instead, if that is less; the y is made of it outside."""
+        makers: dict[Any, Equation] = {v: e for e in self.body for v in e.outputs}
+        y: Any
+        for y in list(self.ys):
+            chain: dict[Var, Equation] = {}
+            inputs = self.chosen_from(y, makers, chain)
+            if not chain or not inputs or 2 * sum(map(self.cost, inputs)) > bytes_of(y.aval) or y in inputs:
+                continue
+            k = self.ys.index(y)
+            made: list[Equation] = []
+            (self.names[self.outer_ys[k]],) = self.together(list(chain.values()), inputs, [y], made)
+            self.after[:0] = made  # what is there may read it
+            self.chosen.update({v: e for e in made if e.primitive is select for v in e.outputs})
+            del self.ys[k], self.outer_ys[k]
+            self.changed = True
+
+    def chosen_from(self, v: Any, makers: dict[Any, Equation], chain: dict[Var, Equation]) -> list[Var]:
+        """The values of which broadcasts and choices make this one, by the equations of `chain`."""
+        e = makers.get(v)
+        if type(v) is not Var or v in self.consts or v in chain:
+            return []
+        if e is None or e.primitive is not broadcast_in_dim and e.primitive is not select:
+            return [v]
+        if e.primitive is select:
+            mask, a, b = e.inputs
+            asked = makers.get(mask)
+            if asked is not None and asked.primitive is isnan and asked.inputs[0] is a:
+                e = e._replace(inputs=(mask, Literal(a.aval.dtype.type(np.nan)), b))  # no other value is chosen
+        found = [x for a in e.inputs for x in self.chosen_from(a, makers, chain)]
+        chain[v] = e
+        return list(dict.fromkeys(found))
 
     def leave_xs_out(self) -> None:
         """ys that are xs need no copying."""
@@ -302,6 +436,49 @@ class OpenLoop:
         self.taken_out(found)
         self.xs += results
         self.outer_xs += outer
+
+    def sink_masked(self) -> None:
+        """Products of a matrix with parts of vectors, which a mask names, and that ys are, come after the loop."""
+        makers: dict[Any, Equation] = {v: e for e in self.body for v in e.outputs}
+        for k in range(len(self.ys) - 1, -1, -1):
+            e = makers.get(self.ys[k])
+            while e is not None and e.primitive is reshape:
+                e = makers.get(e.inputs[0])
+            found = None if e is None or e.primitive is not dot_general_p else self.masked_dot(e, makers)
+            if found is None:
+                continue
+            mask, row, matrix, axis = found
+            rows = [self.everywhere(v) for v in (row, mask)]
+            operands = [self.outer_consts[self.consts.index(matrix)], *rows]
+
+            def product(a: Any, y: Any, mask: Any, axis: int = axis, shape: Any = self.outer_ys[k].aval.shape) -> Any:
+                a = transpose(a, perm=(1, 0)) if axis else a
+                return reshape(
+                    transpose(masked_product(a, *[transpose(x, perm=(1, 0)) for x in (y, mask)]), perm=(1, 0)), shape=shape
+                )
+
+            self.names[self.outer_ys[k]] = written(product, operands, self.after)
+            del self.ys[k], self.outer_ys[k]
+            self.changed = True
+        self.body = _live(self.body, (*self.new_carry, *self.ys))
+
+    def masked_dot(self, e: Equation, makers: dict[Any, Equation]) -> tuple[Any, Any, Any, int] | None:
+        """(mask, vector, matrix that is constant, axis that is summed), if the equation is their product where the mask is."""
+        ((cx, cy), (bx, _)) = e.params["dimension_numbers"]
+        sides = sorted(zip(e.inputs, (cx, cy)), key=lambda side: len(side[0].aval.shape))
+        if bx or len(cx) != 1 or [len(a.aval.shape) for a, _ in sides] != [1, 2]:
+            return None
+        one, other = [cleared(a, makers.get) for a, _ in sides]
+        if one is None or other is None:
+            return None
+        (mask, row), (masks, matrix) = one, other
+        along = spread(masks, makers.get)
+        axis = sides[1][1][0]
+        if along is None or along[0] != axis or along[1] is not mask or matrix not in self.consts:
+            return None
+        if not worth(row.aval.dtype, self.length, *matrix.aval.shape) or self.cost(row) + self.cost(mask) > self.budget:
+            return None
+        return mask, row, matrix, axis
 
     def sink_ys(self) -> None:
         """Products that only ys read, and what is made of them, are computed after the loop; so is what ys and xs give."""
@@ -447,7 +624,10 @@ def _together(found: Sequence[Equation], consts: list[Var], xs: list[Var], resul
     flagged = dict.fromkeys(xs, True)
 
     def step(equation: Equation, operands: list[Any]) -> list[Any]:
-        out, batched = equation.primitive.batch(length, operands, [a in flagged for a in equation.inputs], **equation.params)
+        flags = [a in flagged for a in equation.inputs]
+        if not any(flags):  # of constants alone, the same in all steps
+            return [equation.primitive(*operands, **equation.params)]
+        out, batched = equation.primitive.batch(length, operands, flags, **equation.params)
         if batched:
             flagged[equation.outputs[0]] = True
         return [out]
@@ -496,16 +676,21 @@ def hoist(jaxpr: Jaxpr) -> Jaxpr:
     if not any([_suits(e) for e in jaxpr.equations]):
         return jaxpr
     names: dict[Var, Any] = {}
+    chosen: dict[Var, Equation] = {}
     equations: list[Equation] = []
     changed = False
     for equation in jaxpr.equations:
         equation = _renamed(equation, names)
+        if equation.primitive is basic_index_p and equation.inputs[0] in chosen:
+            names[equation.outputs[0]] = _part(equation.inputs[0], equation, chosen, equations)
+            continue
         if _suits(equation):
             loop = OpenLoop(equation)
             loop.run()
             if loop.changed:
                 changed = True
                 equations += loop.equations()
+                chosen.update({v: _renamed(e, loop.names) for v, e in loop.chosen.items()})
                 names.update({v: names.get(a, a) if type(a) is Var else a for v, a in loop.names.items()})
                 continue
         equations.append(equation)
@@ -514,270 +699,14 @@ def hoist(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple(equations), tuple([names.get(o, o) if type(o) is Var else o for o in jaxpr.outputs]))
 
 
-# -- what a loop keeps for the loop of its derivative, and what that one computes again
-#
-# Idea: reverse mode collects, turn by turn, every value that a linear rule reads. Many of them are a few operations away from
-# others: of a step of `exp(-h * h)` it is enough to keep h and the exponential. A value that one scan collects and that only
-# another one of the same length reads is computed again there, if the arithmetic per element is cheap (CHEAP) and starts from
-# what is there anyway: other values that are kept, constants, what both loops read. The carry as it came in is collected for
-# this purpose where that makes what is kept smaller in total. A loop that keeps a carry as it came in and as it goes out keeps
-# one array twice, shifted by a turn: the loop that goes back carries what it read a turn before. Arithmetic that stands between
-# the loops, on the rows of all turns, is done in the reader.
-#
-# Invariants: the same equations on the same values, so the same bits; only where what is kept leaves the caches (LARGE) and
-# turns work on whole arrays (FEW_ELEMENTS), or on single numbers, or are machine code: for a few elements another call costs
-# more than memory. Trap: this undoes what `hoist` does, so it runs after it, and last.
-
-
-CHEAP = 6  # operations of arithmetic per element
-NUMBERS = 2  # the same, of a number: to collect and to read one costs as much
-SLOW = frozenset(["div", "reciprocal", "sqrt", "mod", "floor_divide", "fmod", "integer_pow"])  # count as CHEAP - 1
-FEW_ELEMENTS = 512  # elements
-LARGE = 256 * 1024  # bytes of all turns together
-
-
-class _Choice(NamedTuple):
-    """Which values are computed again, and which are newly collected."""
-
-    dropped: list[Var]
-    carried: list[Var]
-    bytes: int  # that are kept per turn
-
-
-def recompute(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with less kept between its loops."""
-    equations, changed = list(jaxpr.equations), False
-    if compiles_numbers():
-        equations = _read_as_made(equations, jaxpr.outputs)
-        changed = len(equations) < len(jaxpr.equations)
-    made = {v: i for i, e in enumerate(equations) if _is_scan(e) for v in e.outputs}
-    for j, reader in enumerate(equations):
-        if not _is_scan(reader):
-            continue
-        loop: Loop = reader.params["loop"]
-        for i in dict.fromkeys([made[x] for x in loop.split(reader.inputs)[2] if x in made]):
-            if equations[i].params["loop"].length == loop.length:
-                for less in (_between, _kept_once):
-                    found = less(equations[i], equations[j], uses_of(Jaxpr((), tuple(equations), jaxpr.outputs)))
-                    if found is not None:
-                        equations[i], equations[j] = found
-                        changed = True
-    return Jaxpr(jaxpr.inputs, tuple(equations), jaxpr.outputs) if changed else jaxpr
-
-
-def _is_scan(equation: Equation) -> bool:
-    return equation.primitive.name == "loop" and equation.params["loop"].length is not None
-
-
-def _bytes(v: Any) -> int:
-    return int(v.aval.size * v.aval.dtype.itemsize)
-
-
-def _cost(equation: Equation) -> float:
-    """Operations per element; infinite for what is not arithmetic or a change of shape."""
-    primitive = equation.primitive
-    if primitive is broadcast_in_dim or primitive.reach == "moves":
-        return 1.0
-    if primitive.emit is None and primitive.name != "convert" or primitive.effect:
-        return float("inf")
-    atoms = atoms_of(equation)
-    return sum([float("inf") if a in ELEMENTARY else CHEAP - 1.0 if a in SLOW else 1.0 for a in atoms]) or 1.0
-
-
-def _between(maker: Equation, reader: Equation, uses: Any) -> tuple[Equation, Equation] | None:
-    """Both loops, if something need not be kept between them."""
-    first, second = maker.params["loop"], reader.params["loop"]
-    body: Jaxpr = first.body
-    consts, carry, xs = first.split(body.inputs)
-    _, _, outer_xs = first.split(maker.inputs)
-    read = second.split(reader.inputs)[2]
-    kept = dict(zip(maker.outputs[first.n_carry :], body.outputs[first.n_carry :]))  # outside -> in the body
-    between = [v for v in kept if v in read]
-    alone = [v for v in between if uses[v] == 1 and type(kept[v]) is Var]
-    large = [v for v in alone if kept[v].aval.size >= FEW_ELEMENTS or kept[v].aval.shape and compiles_numbers()]
-    if first.length * sum([_bytes(kept[v]) for v in large]) < LARGE:
-        large = []
-    alone = [v for v in alone if not kept[v].aval.shape or v in large]
-    if not alone or body.has_effects:
-        return None
-    there = {*consts, *[x for x, o in zip(xs, outer_xs) if o in read], *[kept[v] for v in between if v not in alone]}
-    definitions = {v: e for e in body.equations for v in e.outputs}
-    place = {v: k for k, e in enumerate(body.equations) for v in e.outputs}
-    candidates = sorted(dict.fromkeys([kept[v] for v in alone]), key=lambda v: place.get(v, -1))
-    free = [v for v in carry if type(v.aval) is Aval and v not in there and v not in candidates]
-    choices = [_chosen(candidates, there, more, definitions) for more in (set(), set(free))]
-    choice = min(choices, key=lambda c: c.bytes)
-    if not choice.dropped:
-        return None
-    return _rewritten(maker, reader, choice, {kept[v]: v for v in between}, there, definitions)
-
-
-def _chosen(candidates: Sequence[Var], there: set, free: set, definitions: dict[Var, Equation]) -> _Choice:
-    """In the order in which they are computed, what cannot be had from those before is kept."""
-    known, dropped, carried = set(there), [], []
-    total = 0
-    for v in candidates:
-        chain = _chain(v, known | free, definitions)
-        if v in definitions and chain is not None:
-            dropped.append(v)
-            for c in dict.fromkeys([a for e in chain for a in e.inputs if a in free and a not in known]):
-                known.add(c)
-                carried.append(c)
-                total += _bytes(c)
-        else:
-            known.add(v)
-            total += _bytes(v)
-    return _Choice(dropped, carried, total)
-
-
-def _chain(v: Var, known: set, definitions: dict[Var, Equation]) -> list[Equation] | None:
-    """The equations that compute a value from known ones, in order; None if that is not cheap."""
-    limit = CHEAP * v.aval.size if v.aval.shape else NUMBERS
-    found: dict[Var, Equation] = {}
-    spent = 0.0
-
-    def visit(a: Any) -> bool:
-        nonlocal spent
-        if type(a) is Literal or a in known:
-            return True
-        equation = definitions.get(a)
-        if equation is None or len(equation.outputs) != 1:
-            return False
-        if a in found:
-            return True
-        spent += _cost(equation) * a.aval.size
-        if spent > limit or not all([visit(x) for x in equation.inputs]):
-            return False
-        found[a] = equation
-        return True
-
-    return list(found.values()) if visit(v) else None
-
-
-def _rewritten(
-    maker: Equation, reader: Equation, choice: _Choice, between: dict[Any, Var], there: set, definitions: dict[Var, Equation]
-) -> tuple[Equation, Equation]:
-    first, second = maker.params["loop"], reader.params["loop"]
-    body, target = first.body, second.body
-    dropped = set(choice.dropped)
-    gone = {between[o] for o in dropped}
-    pairs = [(v, o) for v, o in zip(maker.outputs, body.outputs) if v not in gone]
-    news = {c: Var(Aval((first.length, *c.aval.shape), c.aval.dtype)) for c in choice.carried}
-    pairs += [(news[c], c) for c in choice.carried]
-    slim = Jaxpr(body.inputs, body.equations, tuple([o for _, o in pairs]))
-    maker = maker._replace(params={"loop": first._replace(body=slim)}, outputs=tuple([v for v, _ in pairs]))
-    # in the other body: what stands for values of the first one
-    consts, carry, xs = second.split(target.inputs)
-    outer_consts, outer_carry, outer_xs = second.split(reader.inputs)
-    outer_of_x = dict(zip(first.split(body.inputs)[2], first.split(maker.inputs)[2]))
-    outer_of_const = dict(zip(first.split(body.inputs)[0], first.split(maker.inputs)[0]))
-    by_outer = dict(zip(outer_xs, xs))
-    names: dict[Any, Any] = {o: by_outer[v] for o, v in between.items() if o not in dropped}
-    names |= {x: by_outer[o] for x, o in outer_of_x.items() if x in there and o in by_outer}
-    for c, v in news.items():
-        names[c] = Var(Aval(c.aval.shape, c.aval.dtype))
-        xs.append(names[c])
-        outer_xs.append(v)
-    known = {*names, *outer_of_const}
-    equations: list[Equation] = []
-    for v in choice.dropped:
-        for e in _chain(v, known, definitions) or ():
-            for a in e.inputs:
-                if a in outer_of_const and a not in names:
-                    names[a] = Var(a.aval)
-                    consts.append(names[a])
-                    outer_consts.append(outer_of_const[a])
-            (o,) = e.outputs
-            known.add(o)
-            name = by_outer[between[o]] if o in dropped else Var(o.aval)
-            inputs = tuple([a if type(a) is Literal else names[a] for a in e.inputs])
-            names[o] = name
-            equations.append(Equation(e.primitive, inputs, e.params, (name,), e.source))
-    left = [(x, o) for x, o in zip(xs, outer_xs) if o not in gone]
-    inputs = (*consts, *carry, *[x for x, _ in left])
-    whole = Jaxpr(inputs, (*equations, *target.equations), target.outputs)
-    loop = second.with_body(whole, len(consts), len(carry))
-    return maker, reader._replace(params={"loop": loop}, inputs=(*outer_consts, *outer_carry, *[o for _, o in left]))
-
-
-def _kept_once(maker: Equation, reader: Equation, uses: Any) -> tuple[Equation, Equation] | None:
-    """Both loops, if the first keeps a carry before and after each turn and the second goes back over the turns."""
-    first, second = maker.params["loop"], reader.params["loop"]
-    if first.reverse == second.reverse:
-        return None
-    consts, carry, xs = second.split(reader.inputs)
-    own_consts, own_carry, own_xs = second.split(second.body.inputs)
-    new_carry, ys = split(second.body.outputs, second.n_carry)
-    kept = {o: v for v, o in zip(maker.outputs[first.n_carry :], first.body.outputs[first.n_carry :]) if type(o) is Var}
-    gone = set()
-    results, rest = split(reader.outputs, second.n_carry)
-    for last, old, new in zip(maker.outputs, first.carried(first.body.inputs), first.body.outputs):
-        if old is new or old not in kept or kept.get(new) not in xs or uses[kept[new]] != 1 or last.aval != new.aval:
-            continue
-        gone.add(kept[new])
-        if kept[old] not in xs:
-            xs.append(kept[old])
-            own_xs.append(Var(new.aval))
-        k = xs.index(kept[new])
-        carry.append(last)
-        own_carry.append(own_xs[k])
-        new_carry.append(own_xs[xs.index(kept[old])])
-        results.append(Var(new.aval))
-        del xs[k], own_xs[k]
-    if not gone:
-        return None
-    pairs = [(v, o) for v, o in zip(maker.outputs, first.body.outputs) if v not in gone]
-    slim = first._replace(body=Jaxpr(first.body.inputs, first.body.equations, tuple([o for _, o in pairs])))
-    body = Jaxpr((*own_consts, *own_carry, *own_xs), second.body.equations, (*new_carry, *ys))
-    loop = second.with_body(body, len(consts), len(carry))
-    reader = reader._replace(params={"loop": loop}, inputs=(*consts, *carry, *xs), outputs=(*results, *rest))
-    return maker._replace(params={"loop": slim}, outputs=tuple([v for v, _ in pairs])), reader
-
-
-def _read_as_made(equations: list[Equation], outputs: Sequence[Any]) -> list[Equation]:
-    """The program whose loops do arithmetic on the rows of large arrays themselves, where nobody else reads what it gives."""
-    makers = {e.outputs[0]: e for e in equations if len(e.outputs) == 1}
-    uses = uses_of(Jaxpr((), tuple(equations), tuple(outputs)))
-    taken: set[int] = set()
-    found = []
-    for reader in reversed(equations):
-        if id(reader) in taken:
-            continue
-        if _is_scan(reader):
-            loop = reader.params["loop"]
-            consts, carry, xs = loop.split(reader.inputs)
-            own_consts, own_carry, own_xs = loop.split(loop.body.inputs)
-            inside: list[Equation] = []
-            k = 0
-            while k < len(xs):
-                e = makers.get(xs[k])
-                if e is None or uses[xs[k]] != 1 or not _is_row_arithmetic(e, xs):
-                    k += 1
-                    continue
-                taken.add(id(e))
-                row = own_xs.pop(k)
-                del xs[k]
-                for a in dict.fromkeys(e.inputs):
-                    if type(a) is Var and a not in xs:
-                        xs.append(a)
-                        own_xs.append(Var(Aval(a.aval.shape[1:], a.aval.dtype)))
-                operands = tuple([own_xs[xs.index(a)] if type(a) is Var else a for a in e.inputs])
-                inside.append(e._replace(inputs=operands, outputs=(row,)))
-            if inside:
-                inputs = (*own_consts, *own_carry, *own_xs)
-                body = Jaxpr(inputs, (*inside[::-1], *loop.body.equations), loop.body.outputs)
-                loop = loop.with_body(body, len(consts), len(carry))
-                reader = reader._replace(params={"loop": loop}, inputs=(*consts, *carry, *xs))
-        found.append(reader)
-    return found[::-1]
-
-
-def _is_row_arithmetic(e: Equation, xs: Sequence[Any]) -> bool:
-    """Can a loop over the rows do this in its turns, without more to read or to keep?"""
-    aval = e.outputs[0].aval
-    if type(aval) is not Aval or len(aval.shape) < 2 or _bytes(e.outputs[0]) < LARGE or e.primitive.emit is None:
-        return False
-    operands = {a for a in e.inputs if type(a) is Var}
-    alike = all([type(a.aval) is Aval and a.aval.shape == aval.shape and not a.aval.weak for a in operands])
-    news = [a for a in operands if a not in xs]
-    return bool(operands) and alike and sum(map(_bytes, news)) <= _bytes(e.outputs[0])
+def _part(v: Any, picked: Equation, chosen: dict[Var, Equation], place: list[Equation]) -> Any:
+    """What this equation picks of v, which is chosen by masks: it is chosen of what is picked of them."""
+    if type(v) is Literal:
+        return v
+    out = Var(Aval(picked.outputs[0].aval.shape, v.aval.dtype))
+    if v in chosen:
+        e = chosen[v]
+        place.append(e._replace(inputs=tuple([_part(a, picked, chosen, place) for a in e.inputs]), outputs=(out,)))
+    else:
+        place.append(picked._replace(inputs=(v,), outputs=(out,)))
+    return out

@@ -22,9 +22,10 @@ from funcad.ir.primitive import may_share
 from funcad.passes.algebra import algebra, fast_algebra, fold
 from funcad.passes.bools import bools
 from funcad.passes.contract import contract
-from funcad.passes.hoist import hoist, recompute
+from funcad.passes.hoist import hoist
 from funcad.passes.lower import lower
 from funcad.passes.push import picks, push, signs
+from funcad.passes.recompute import recompute
 from funcad.passes.redundancy import cse, dce, forward, inline
 from funcad.passes.rewrite import size_of
 from funcad.passes.roll import compiles_numbers, roll

@@ -273,9 +273,7 @@ class _Padding:
         if primitive in INDEXED:
             return self.indexed(equation, entries)
         if primitive is broadcast_in_dim:
-            if self.spans(equation.inputs[0]) is not None:
-                return False
-            return self.waits(equation)
+            return self.waits(equation) if self.spans(equation.inputs[0]) is None else self.spread(equation)
         if primitive.emit is not None and not primitive.multiple and len(equation.outputs) == 1:
             return self.element(equation)
         if primitive is dot_general_p:
@@ -293,6 +291,16 @@ class _Padding:
         (output,) = equation.outputs
         self.waiting[output] = self.missing[output] = equation
         return True
+
+    def spread(self, equation: Equation) -> bool:
+        """A padded value that is broadcast says the place of its own axes."""
+        (a,), axes, shape = equation.inputs, equation.params["axes"], list(equation.params["shape"])
+        spans: list[Span | None] = [None] * len(shape)
+        for axis, span in zip(axes, self.spans(a) or ()):
+            if span is not None:
+                spans[axis], shape[axis] = span, span.size
+        made = self.add(broadcast_in_dim, [self.form(a, self.spans(a) or ())], shape=tuple(shape), axes=axes)
+        return self.made(equation, made, tuple(spans))
 
     def element(self, equation: Equation) -> bool:
         shape = equation.outputs[0].aval.shape
@@ -351,10 +359,13 @@ class _Padding:
             )
             return self.made(equation, made, ())
         target, value = self.cut(equation.inputs[0]), self.form(value, spans)
-        old = self.add(basic_index_p, [target], index=tuple(wide))
+        everything = wide == [(0, n, 1) for n in target.aval.shape]
+        old = target if everything else self.add(basic_index_p, [target], index=tuple(wide))
         if primitive is basic_add_p:
             value = self.add(add, [old, value])
         mask = self.mask(spans, old.aval.shape)
         if mask is not None:
             value = self.add(select, [mask, value, old])
+            if everything:
+                return self.made(equation, value, ())
         return self.made(equation, self.add(basic_update_p, [target, value], index=tuple(wide)), ())

@@ -62,7 +62,71 @@ def _indices(equation: Equation) -> tuple:
     return equation.params["indices"] if equation.primitive is place_sum_p else (equation.params["index"],)
 
 
+def _is_zero(work: Work, atom: Any) -> bool:
+    """Is this 0.0 everywhere (or False), not -0.0?"""
+    made = None if type(atom) is Literal else work.definition(atom, broadcast_in_dim)
+    zero = atom if made is None else made.inputs[0]
+    return type(zero) is Literal and not any(np.asarray(zero.value).tobytes())
+
+
+def _windows(work: Work, atom: Any, uses: dict[Any, int]) -> list[Equation]:
+    """The additions of windows to zeros that make this value for one reader, the first one first; [] if it is anything else."""
+    found: list[Equation] = []
+    while type(atom) is Var and uses.get(atom) == 1 and (e := work.definition(atom, dynamic_add_p)) is not None:
+        found.append(e)
+        atom = e.inputs[0]
+    return found[::-1] if found and _is_zero(work, atom) else []
+
+
+def _add_windows(work: Work, equation: Equation, x: Any, y: Any, uses: dict[Any, int]) -> Any:
+    """x + y, where x is zeros to which one or two windows are added: these are added to y.
+
+    Where both windows are, their sum is added, as in x: the second one is added to the first one there, and nothing of it to y.
+    """
+    windows = _windows(work, x, uses)
+    if not windows or len(windows) > 2 or type(y) is not Var or not fits(y.aval, x.aval):
+        return None
+    shape, source = x.aval.shape, equation.source
+    values = [w.inputs[1] for w in windows]
+    starts = [w.inputs[2:] for w in windows]
+    truths = x.aval.dtype.kind == "b"
+    if len(windows) == 2 and not truths:
+        both = _both(values, starts, shape)
+        if both is None:
+            return None
+        sizes, first, second = both
+        zeros = work.add(broadcast_in_dim, [Literal(x.aval.dtype.type(0))], {"shape": sizes, "axes": ()}, source)
+        more = work.add(dynamic_slice_p, [values[1], *second], {"sizes": sizes}, source)
+        values = [
+            work.add(dynamic_add_p, [values[0], more, *first], {}, source),
+            work.add(dynamic_update_slice_p, [values[1], zeros, *second], {}, source),
+        ]
+    if not truths:
+        y = work.add(add, [y, Literal(x.aval.dtype.type(0))], {}, source)  # no -0.0 is left, as after zeros are added
+    for value, start in zip(values, starts):
+        y = work.add(dynamic_add_p, [y, value, *start], {}, source)
+    return y
+
+
+def _both(values: Sequence[Any], starts: Sequence[Sequence[Any]], shape: tuple) -> tuple[tuple, list[Any], list[Any]] | None:
+    """What is in both of two windows, of which one is whole along each axis: its shape, and where it begins in each of them."""
+    sizes, places = [], ([], [])  # type: tuple[list[int], tuple[list[Any], list[Any]]]
+    for axis, n in enumerate(shape):
+        lengths = [v.aval.shape[axis] for v in values]
+        if n not in lengths:
+            return None
+        whole = lengths.index(n)
+        sizes.append(lengths[1 - whole])
+        places[whole].append(starts[1 - whole][axis])
+        places[1 - whole].append(Literal(np.int64(0)))
+    return tuple(sizes), *places
+
+
 def _add(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    for a, b in (equation.inputs, equation.inputs[::-1]):
+        found = _add_windows(work, equation, a, b, uses)
+        if found is not None:
+            return found
     x, y = [_placed(work, a, uses) for a in equation.inputs]
     if x is None or y is None:
         return _add_to_sum(work, equation, uses)
@@ -162,13 +226,13 @@ def _given_back(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
     That is x, but for a -0.0 in the part, which becomes 0.0.
     """
     (x, part), index = equation.inputs, equation.params["index"]
+    if index == tuple([(0, n, 1) for n in x.aval.shape]):
+        return _add_windows(work, equation, x, part, uses)
     update, read = work.definition(x, basic_update_p), work.definition(part, basic_index_p)
     if update is None or read is None or update.params["index"] != index or read.params["index"] != index:
         return None
     zeros = update.inputs[1]
-    made = zeros if type(zeros) is Literal else work.definition(zeros, broadcast_in_dim)
-    zero = made if type(made) is Literal else made.inputs[0] if made is not None else None
-    if update.inputs[0] is not read.inputs[0] or type(zero) is not Literal or any(np.asarray(zero.value).tobytes()):
+    if update.inputs[0] is not read.inputs[0] or not _is_zero(work, zeros):
         return None
     return work.add(basic_add_p, [update.inputs[0], zeros], equation.params, equation.source)
 

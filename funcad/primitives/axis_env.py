@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.configuration import also_says
 from funcad.errors import UnboundAxisNameError
 from funcad.host.devices import namespace_of
 from funcad.host.where import state, user_source
@@ -19,7 +20,6 @@ from funcad.primitives.arithmetic import div
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_leading, transpose
-from funcad.show.pretty import also_says
 
 
 class ProcessAxis:

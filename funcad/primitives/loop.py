@@ -3,8 +3,8 @@
 Their primitives are declared in control/; what they are stands here, where passes and engines find it. Both are immutable and
 compared by content, the programs in them by identity, as programs are.
 
-`rolled` is what passes/roll.py makes of a program that repeats itself: a `scan` of known length, which engines run as one. It
-is made after everything has been differentiated and mapped, so it has no rules for either.
+`rolled` is what passes make of a program that repeats itself: a `scan`, which engines run as one. It is made after everything
+has been differentiated and mapped, so it has no rules for either.
 """
 
 from __future__ import annotations
@@ -97,8 +97,13 @@ class Loop(NamedTuple):
 
 
 def _rolled(xp: Any, *args: Any, loop: Loop) -> list[Any]:
-    assert loop.length is not None
     consts, carry, xs = loop.split(args)
+    if loop.cond is not None:
+        times = 0
+        while eval_jaxpr(loop.cond, carry)[0]:
+            carry, times = eval_jaxpr(loop.body, [*consts, *carry]), times + 1
+        return [times, *carry]
+    assert loop.length is not None
     turns = range(loop.length)
     ys: list[list[Any]] = [[] for _ in range(loop.n_ys)]
     for i in reversed(turns) if loop.reverse else turns:
@@ -112,7 +117,8 @@ def _rolled(xp: Any, *args: Any, loop: Loop) -> list[Any]:
 def _rolled_abstract(*avals: Any, loop: Loop) -> list[Any]:
     outs = loop.body.out_avals
     rows = [Aval((loop.length, *a.shape), a.dtype) for a in outs[loop.n_carry :]]
-    return [*[Aval(a.shape, a.dtype) for a in outs[: loop.n_carry]], *rows]
+    count = [Aval((), np.dtype(np.int64))] * loop.first
+    return [*count, *[Aval(a.shape, a.dtype) for a in outs[: loop.n_carry]], *rows]
 
 
 rolled_p = Primitive("rolled", _rolled, _rolled_abstract, multiple=True)

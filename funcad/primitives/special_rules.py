@@ -36,7 +36,7 @@ def ufunc_behind(function: Any) -> Any:
 def function_of(xp: Any, name: str) -> Any:
     found = ufunc_behind(getattr(special_of(xp), name, None))
     if found is None and xp is np:
-        raise NotImplementedError(f"{name}: this version of scipy.special has no such function.\nRemedy: a newer SciPy has it.")
+        raise NotImplementedError(f"scipy.special.{name}: this SciPy has no such function.\nRemedy: a newer SciPy has it.")
     if found is None:
         raise NotImplementedError(
             f"{name}: cupyx.scipy.special has no such function.\n"

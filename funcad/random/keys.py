@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import also_says
 from funcad.host.devices import device_in_use, namespace_of, place
 from funcad.host.real_types import is_a, native_dtype
 from funcad.ir.aval import aval_of, dtype_of, shape_of
@@ -20,7 +21,6 @@ from funcad.primitives.conversion import convert, make_complex, stop_gradient
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.random_bits import draw, erf_inverse, fold
 from funcad.primitives.special import erf
-from funcad.show.pretty import also_says
 
 # -- what every draw does first: check the key, settle shape and dtype, bring the parameters to them
 #

@@ -14,6 +14,7 @@ from __future__ import annotations
 import array
 import copy
 import functools
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,6 +33,7 @@ from funcad.writes.plain import PLAIN, buffer, lent
 
 _SPARSE = frozenset(["toarray", "todense", "diagonal", "dot"])
 _MEMORY = frozenset([bytes, bytearray, memoryview, array.array])
+_CONTAINERS = frozenset([list, dict, set, str])  # whose methods make no arrays
 _CALLING = frozenset([map, filter, functools.reduce, sorted, min, max])  # what they are handed
 
 
@@ -124,6 +126,8 @@ class _Lender:
     def runs_as(self, f: Any) -> Any:
         """What is called in the place of f."""
         kind = type(f)
+        if kind is types.BuiltinFunctionType and type(f.__self__) in _CONTAINERS or f is range:
+            return f
         if kind is types.FunctionType:
             if is_twin(f.__code__):
                 return f
@@ -194,6 +198,16 @@ class _Lending(Hooks):
     def call(self, function: Any) -> Any:
         lender = state.lender
         return function if lender is None else lender.runs_as(function)
+
+    binary_read = unary_read = staticmethod(operator.call)
+    load_item_read = staticmethod(operator.getitem)
+
+    def call_read(self, function: Any) -> Any:
+        """What it makes is only read."""
+        lender = state.lender
+        found = function if lender is None else lender.runs_as(function)
+        bare = type(found) is _LibraryCall and getattr(function, "__name__", "") != "astype" and library_of(function)
+        return tracing.door_of(function) if bare else found
 
     def binary(self, op: Any, a: Any, b: Any) -> Any:
         out = op(a, b)

@@ -6,38 +6,12 @@ This module sits below `jaxpr` and tells its parts apart by their attributes: a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from inspect import cleandoc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from funcad.configuration import REST
 from funcad.host.real_types import is_a
-
-# -- what several functions have in common is said once, and put into the docstring of each
-
-
-def also_says(function: Any, text: str) -> None:
-    """Put a paragraph, of lines without indentation, into a docstring before its example; one in sections says all itself."""
-    if "Parameters\n" in (function.__doc__ or ""):
-        return
-    told, example, rest = cleandoc(function.__doc__ or "").partition(">>>")
-    function.__doc__ = f"{told.rstrip()}\n\n{text}" + (f"\n\n{example}{rest}" if example else "")
-
-
-def mirrors(functions: Iterable[Any], library: str) -> None:
-    """Of functions that keep the name of one in a library, "scipy.optimize": what is not told here is as there."""
-    for function in functions:
-        if REST not in (function.__doc__ or ""):
-            also_says(function, f"{REST} `{library}.{function.__name__}`.")
-
-
-def named_after(namespace: dict[str, Any], library: str) -> list[Any]:
-    """The functions of a module whose docstrings begin with the name that they have in the library."""
-    begins = lambda f: f"`{library}.{getattr(f, '__name__', '')}`"
-    return [f for f in namespace.values() if (getattr(f, "__doc__", None) or "").startswith(begins(f))]
-
 
 # -- printing programs
 

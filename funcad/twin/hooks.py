@@ -222,7 +222,9 @@ class HookTable:
         found = self._found.get(kind, MISSING)
         if found is MISSING:
             own = getattr(self, sys.intern("_" + kind), MISSING)  # new texts would fill the cache of names of Python
-            found = self._found[kind] = getattr(self._hooks, kind) if own is MISSING else own
+            if own is MISSING:  # what is made there and only read: where nothing else is to be done, as what is written
+                own = getattr(self._hooks, kind, MISSING) if kind.endswith("_read") else getattr(self._hooks, kind)
+            found = self._found[kind] = getattr(self._hooks, kind.removesuffix("_read")) if own is MISSING else own
         return found
 
     @staticmethod

@@ -20,6 +20,7 @@ from typing import Any
 
 from funcad.twin.choices import choice
 from funcad.twin.scopes import Scope, Scopes, all_arguments, mangled
+from funcad.twin.written import read_only
 
 MARK = "\0funcad:"  # what the constants begin with that hooks take the place of
 AT_LEVEL = "@"  # `load_free@2`: of a variable of the function that is 2 around this one
@@ -53,6 +54,8 @@ class Rewriter(ast.NodeTransformer):
         self._scopes = Scopes(module)
         self._now: Scope = self._scopes.of[module]
         self._class = ""
+        self._read_only, self.plain_arguments = read_only(module)
+        self.plain_calls = {(n.end_lineno, n.end_col_offset) for n in self._read_only if isinstance(n, ast.Call)}  # their ends
         self._sure: set[str] = set()  # local variables that are bound where the walk is
         imports = [n for n in module.body if isinstance(n, (ast.Import, ast.ImportFrom))]
         self._imports = {(alias.asname or alias.name).partition(".")[0] for n in imports for alias in n.names}
@@ -200,7 +203,7 @@ class Rewriter(ast.NodeTransformer):
             node.value = self.hook("target", node.value, node.value)
         loads = isinstance(node.ctx, ast.Load) and self._live
         node.slice = self._key(node.slice) if loads else self.visit(node.slice)
-        return self.hook("load_item", node, node.value, node.slice) if loads else node
+        return self.hook(self._made("load_item", node), node, node.value, node.slice) if loads else node
 
     def _key(self, node: ast.expr) -> ast.expr:
         """What stands in brackets, as an argument of a call: without colons."""
@@ -230,7 +233,7 @@ class Rewriter(ast.NodeTransformer):
         at = _at_the_name(node, node.func) if self._is_method_call(node) else node
         node.func = self.visit(node.func)
         if self._live:
-            node.func = self.hook("call", node.func, node.func)
+            node.func = self.hook(self._made("call", node), node.func, node.func)
         node.args = [self.visit(argument) for argument in node.args]
         node.keywords = [self.visit(keyword) for keyword in node.keywords]
         return ast.copy_location(node, at)
@@ -369,13 +372,17 @@ class Rewriter(ast.NodeTransformer):
             return node
         if not self._live or is_constant(node):
             return node if self._live else self.generic_visit(node)
-        return self.hook("unary", node, self.mark(type(node.op).__name__, node), self.visit(node.operand))
+        return self.hook(self._made("unary", node), node, self.mark(type(node.op).__name__, node), self.visit(node.operand))
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         if not self._live or is_constant(node):
             return node if self._live else self.generic_visit(node)
         op = self.mark(type(node.op).__name__, node)
-        return self.hook("binary", node, op, self.visit(node.left), self.visit(node.right))
+        return self.hook(self._made("binary", node), node, op, self.visit(node.left), self.visit(node.right))
+
+    def _made(self, kind: str, node: ast.AST) -> str:
+        """The kind of hook of what makes something."""
+        return f"{kind}_read" if node in self._read_only else kind
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         sides = [self.visit(node.left), *[self.visit(side) for side in node.comparators]]

@@ -27,10 +27,10 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from funcad.memo import table
-from funcad.twin.hooks import HookTable
 from funcad.twin.rewriting import AT_LEVEL, MARK, Rewriter
 
 MODULES = 8  # parsed modules that are kept: they are many objects, which the garbage collector visits
@@ -67,10 +67,13 @@ def inner_codes(code: types.CodeType) -> list[types.CodeType]:
 class Rewritten:
     """A rewritten code, and where in its constants hooks and the codes inside it stand."""
 
-    __slots__ = ("code", "_hooks", "_inner", "_is_function")
+    __slots__ = ("code", "plain_calls", "plain_arguments", "sites", "_hooks", "_inner", "_is_function")
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
+        self.plain_calls: Any = frozenset()  # where calls end whose results are only read
+        self.plain_arguments: Any = frozenset()  # names of arguments that are
+        self.sites: dict[tuple[bool, int], bool] = {}  # of the code or its rewritten one, and the offset of a call: is it one?
         self._hooks: list[tuple[int, str, int]] = []  # place, kind, levels up
         self._inner: list[tuple[int, Rewritten]] = []
         named = not code.co_name.startswith("<") and bool(code.co_flags & inspect.CO_NEWLOCALS)  # a class's has not the flag
@@ -85,8 +88,8 @@ class Rewritten:
     def inner(self) -> list[Rewritten]:
         return [rewritten for _, rewritten in self._inner]
 
-    def bound(self, table: HookTable, original: types.CodeType, maker: Any, level: int = 0) -> types.CodeType:
-        """The code with its hooks; `level`: how many functions deep it is in the root."""
+    def bound(self, table: Any, original: types.CodeType, maker: Any, level: int = 0) -> types.CodeType:
+        """The code with its hooks, of a HookTable; `level`: how many functions deep it is in the root."""
         constants: list[Any] = [*self.code.co_consts, Origin(self, original, maker)]
         for place, kind, levels in self._hooks:
             own = kind in _OF_OTHERS and levels <= level
@@ -138,9 +141,11 @@ class ModuleText:
         module = ast.Module([*imports, *[statement for statement in statements if statement not in imports]], [])
         futures = sum([flag for flag in _FUTURES if flag & flags]) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         original = compile(module, self._filename, "exec", futures, dont_inherit=True)
-        module = ast.fix_missing_locations(Rewriter(module).visit(module))
+        rewriter = Rewriter(module)
+        module = ast.fix_missing_locations(rewriter.visit(module))
         made = compile(module, self._filename, "exec", futures, dont_inherit=True)
         for plain, rewritten in _pairs(original, Rewritten(made)):
+            rewritten.plain_calls, rewritten.plain_arguments = rewriter.plain_calls, rewriter.plain_arguments
             self._found.setdefault((plain.co_qualname, plain.co_firstlineno), []).append((plain, rewritten))
 
 
@@ -227,6 +232,34 @@ def rewritten_code(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
     if isinstance(known[1], Untwinnable):
         raise Untwinnable(*known[1].args)
     return known[1]
+
+
+def is_only_read(frame: types.FrameType, look: bool) -> bool:
+    """Is the result of the call that the user's code is at only read by it? `look`: for its source, if nobody has done so."""
+    code, place = frame.f_code, frame.f_lasti
+    origin = origin_of(code)
+    if origin is not None:
+        rewritten = origin.rewritten
+    else:
+        if not look and id(code) not in _codes:
+            return False
+        try:
+            rewritten = rewritten_code(code, frame.f_globals)
+        except Untwinnable:
+            return False
+    found = rewritten.sites.get((origin is None, place))
+    if found is None:
+        _, line, _, column = next(islice(code.co_positions(), place // 2, None))
+        found = rewritten.sites[origin is None, place] = (line, column) in rewritten.plain_calls
+    return found
+
+
+def arguments_only_read(f: Any) -> list[bool]:
+    """Of the arguments by position of a function whose source has been found: is each only read?"""
+    known = _codes.get(id(f.__code__)) if type(f) is types.FunctionType else None
+    if known is None or type(known[1]) is not Rewritten:
+        return []
+    return [name in known[1].plain_arguments for name in f.__code__.co_varnames[: f.__code__.co_argcount]]
 
 
 def _forget(gone: weakref.ref, identity: int, codes: dict[int, Any]) -> None:

@@ -119,51 +119,39 @@ def pull(
     own.clear()
     if rows is None and (keep or tape.begins):
         kept = list(kept)
-    i = len(pulls)
-    saved, token = state.source, suppress_warnings() if i else None
+    n = first + len(pulls)
+    plain = not outer and size is None
+    saved, token = state.source, suppress_warnings() if pulls else None
     try:
-        while i:
-            i -= 1
+        for pulling, to in zip(reversed(pulls), reversed(numbers)):
+            n -= 1
             values = kept.pop()
-            n = first + i
-            ct, pulling = cts[n], pulls[i]
             # of several results the last one has the pull
-            if pulling is None or ct is None and not pulling.many:
+            if pulling is None:
                 continue
-            # what is recorded in outer traces has the line of the operation
-            if outer:
-                source = tape.sources[i]
-                state.source = source and Source(*source)
-            # may the pull write into the cotangent?
-            if own:
-                cts.mine = n in own
-                own.discard(n)
-            else:
-                cts.mine = False
-            given: Any = (ct,)
+            ct = cts[n]
             if pulling.many:
-                m = len(pulling.there)
-                given = ct = cts[n - m + 1 : n + 1]
-                if not any([c is not None for c in given]):
-                    continue
-                cts[n - m + 1 : n + 1] = [None] * m
-                if own:
-                    own.difference_update(range(n - m + 1, n + 1))
+                ct = cts.several(n, len(pulling.there))
             else:
                 cts[n] = None
-            if outer:
-                pulling.traced(cts, given, numbers[i], values)
-            elif size is None:
-                pulling.run(cts, ct, numbers[i], values)
+            if ct is None:
+                continue
+            cts.at = n
+            if plain:
+                pulling.run(cts, ct, to, values)
+            elif outer:  # what is recorded in outer traces has the line of the operation
+                source = tape.sources[n - first]
+                state.source = source and Source(*source)
+                pulling.traced(cts, ct if pulling.many else (ct,), to, values)
             elif type(values) is _Lanes:
-                values.pull(pulling, cts, given, numbers[i], size, tape.sources[i])
+                values.pull(pulling, cts, ct if pulling.many else (ct,), to, size or 0, tape.sources[n - first])
             elif pulling.over is not None:
-                pulling.over(cts, ct, numbers[i], values)
+                pulling.over(cts, ct, to, values)
             else:
-                pulling.columns(cts, given, numbers[i], values, size)
-            given = ct = values = None
+                pulling.columns(cts, ct if pulling.many else (ct,), to, values, size)
+            ct = values = None
     except Exception as error:
-        source = tape.sources[i]
+        source = tape.sources[n - first]
         note_source(error, source and Source(*source))
         raise
     finally:
@@ -255,7 +243,7 @@ class _Lanes:
     ) -> None:
         """What `Pull.columns` does: recorded, so that the batching rules say what the pull does to lanes, as going forward."""
         found = RowCotangents([None] * len(numbers))
-        found.own, found.mine = set(), False
+        found.own, found.at = set(), -1
         cotangents = [None if c is None else self.trace.of_values(c) for c in given]
         saved, state.source = state.source, source and Source(*source)
         try:

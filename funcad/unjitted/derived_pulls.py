@@ -454,6 +454,7 @@ def _cut(
         numbers |= {a: number + i for i, a in enumerate(fresh)}
         pull = DerivedPull(rest, part, [numbers[a] for a in atoms], there, wide)
     pull.free = _by_elements(equations) and _by_elements(rest.equations)
+    pull.plain = primitive.layout is not None
     return pull
 
 

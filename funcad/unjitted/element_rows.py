@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.where import open_traces, state
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Var
+from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
-from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_shape, basic_update_p, python_index
+from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_shape, basic_update_p, python_index, stack_p
 from funcad.primitives.shape import slice_p
 from funcad.unjitted.kinds import RowCotangents, add_read
 
@@ -85,7 +87,7 @@ class _WriteRow(_ElementRow):
     def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
         where = python_index(kept[0])
         # somebody else may hold it: the user who gave it, or another row; operations on arrays of rank 0 give scalars
-        if not cts.mine or type(ct) is not np.ndarray:
+        if cts.at not in cts.own or type(ct) is not np.ndarray:
             ct = np.array(ct)
         if len(numbers) > 1:
             c = ct[where]
@@ -115,7 +117,7 @@ class _PickRow(_ElementRow):
 
     def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
         c = ct[python_index(kept[0])]
-        cts.add(numbers[0], c.copy() if cts.mine and type(c) is np.ndarray else c)
+        cts.add(numbers[0], c.copy() if cts.at in cts.own and type(c) is np.ndarray else c)
 
     def back(self, ct: Any, index: Any, *_: Any) -> Sequence[Any]:
         return [basic_index_p(ct, index=index)]
@@ -124,7 +126,33 @@ class _PickRow(_ElementRow):
         return [basic_place_p(ts[0], index=kept[0], shape=kept[1])]
 
 
-READ, WRITE, PICK = _ReadRow(), _WriteRow(), _PickRow()
+class _NumbersRow(_ElementRow):
+    """The pull of an array of numbers side by side; rows keep the places of those that have tangents, and the shape."""
+
+    __slots__ = ()
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        for n, c in zip(numbers, ct if kept[0] is None else ct[kept[0]]):
+            if cts[n] is None:
+                cts[n] = c
+            else:
+                cts.add(n, c)
+
+    def back(self, ct: Any, places: Any, shape: Any, dtype: Any) -> Sequence[Any]:
+        return [basic_index_p(ct, index=(i,)) for i in (range(shape[0]) if places is None else places.tolist())]
+
+    def columns(self, cts: RowCotangents, given: Any, numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        self.run(cts, given[0].T, numbers, kept)
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        places, (n,), dtype = kept
+        if places is not None:
+            found = dict(zip(places.tolist(), ts))
+            ts = [found.get(i, dtype.type(0)) for i in range(n)]
+        return [stack_p(*[dtype.type(0) if t is None else t for t in ts], axis=0)]
+
+
+READ, WRITE, PICK, NUMBERS = _ReadRow(), _WriteRow(), _PickRow(), _NumbersRow()
 
 
 def elements_row(
@@ -152,3 +180,31 @@ def elements_row(
 
 
 ELEMENTS = frozenset([basic_index_p, basic_place_p, basic_update_p, slice_p])
+_OF_LISTS = frozenset([Tracer, float, np.float64])
+_F64 = np.dtype(np.float64)
+
+
+def array_of_numbers(tape: Any, values: Sequence[Any], source: Any) -> Any:
+    """`np.array(values)` of floats, traced or not: the traced result; None for everything else."""
+    trace, kinds_met = tape.trace, set(map(type, values))
+    if open_traces != tape.open or state.checked or tape.notes is not None or not kinds_met <= _OF_LISTS:
+        return None
+    given = values
+    if len(kinds_met) > 1:
+        places = [i for i, x in enumerate(values) if type(x) is Tracer]
+        given = [values[i] for i in places]
+    if any([x.owner is not trace for x in given]):
+        return None
+    primals = [x.primal for x in given]
+    if not _OF_LISTS.issuperset(map(type, primals)) or Tracer in map(type, primals):
+        return None
+    where = None
+    if given is values:
+        out = np.array(primals, _F64)
+    else:
+        where = np.array(places)
+        out = np.array([0.0 if type(x) is Tracer else x for x in values], _F64)
+        out[where] = primals
+    operation = stack_p, tuple(values), {"axis": 0}, None, None
+    kept, numbers = (where, out.shape, _F64), tuple([x.tangent for x in given])
+    return tape.row(NUMBERS, numbers, kept, operation, out, True, source)

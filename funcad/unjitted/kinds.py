@@ -20,8 +20,8 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.where import GENERATED, state
-from funcad.ir.aval import SCALAR_AVALS, Aval, StackAval, aval_of
-from funcad.ir.jaxpr import Var
+from funcad.ir.aval import SCALAR_AVALS, Aval, StackAval, aval_of, shape_of
+from funcad.ir.jaxpr import Var, params_key
 from funcad.ir.primitive import CALM
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import compared_by, remembers, table
@@ -29,7 +29,7 @@ from funcad.primitives.families import add, reduce_sum
 from funcad.primitives.shape import broadcast_to, reshape
 
 from funcad.unjitted.pulls import (  # isort: skip
-    BY_ONES, FIRST, WrittenAhead, is_elementwise, ones_of, own_rule, reads_of, recording, written_ahead,
+    BY_ONES, FIRST, FREE, WrittenAhead, is_elementwise, ones_of, own_rule, reads_of, recording, written_ahead,
 )
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
@@ -40,7 +40,13 @@ kinds = table(
     "primitive and kinds of operands: what its rows keep, and their pull",
     _MOST,
 )
+linear_parts = table(
+    "unjitted.linear parts",
+    "pull, shapes and parameters: its linear part, by the rule",
+    1024,
+)
 UNKNOWN: Any = object()
+SIZED: Any = object()  # what a key without sizes says of a kind that has them
 _F64 = np.dtype(np.float64)
 
 
@@ -65,28 +71,37 @@ def has_rows(primitive: Any) -> bool:
 class RowCotangents(list):
     """One for each row, or None; `own` are the numbers of those in buffers that nobody else holds.
 
-    `mine`: is the cotangent that is being pulled in such a buffer?
+    `at` is the number of the row that is being pulled.
     """
 
-    __slots__ = ("own", "mine")
+    __slots__ = ("own", "at")
     own: set[int]
-    mine: bool
+    at: int
 
     def add(self, n: int, ct: Any) -> None:
         old = self[n]
         if old is None:
             self[n] = ct
-        elif n in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
+            return
+        kind = type(old)
+        same = kind is type(ct) and (kind is np.float64 or kind is np.ndarray and old.dtype is ct.dtype)
+        if same and n in self.own and kind is np.ndarray:
             np.add(old, ct, out=old)
+            return
+        if same and not state.checked and (kind is np.float64 or old.dtype is _F64):
+            total = old + ct
         else:
-            if type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype is ct.dtype is _F64 and not state.checked:
-                total = np.add(old, ct)
-            else:
-                stacks = type(old) is not np.ndarray and type(aval_of(old)) is StackAval
-                total = loop.stack_add_p(old, ct) if stacks else add(old, ct)
-            self[n] = total
-            if type(total) is np.ndarray and total.ndim:
-                self.own.add(n)
+            stacks = kind is not np.ndarray and type(aval_of(old)) is StackAval
+            total = loop.stack_add_p(old, ct) if stacks else add(old, ct)
+        self[n] = total
+        if type(total) is np.ndarray and total.ndim:
+            self.own.add(n)
+
+    def several(self, n: int, m: int) -> list[Any] | None:
+        """The cotangents of an operation with m results, of which n is the last, which are taken; None if there is none."""
+        found = self[n - m + 1 : n + 1]
+        self[n - m + 1 : n + 1] = [None] * m
+        return found if any([c is not None for c in found]) else None
 
 
 def fit(ct: Any, shape: tuple[int, ...], many: int = 0) -> Any:
@@ -135,10 +150,12 @@ class Pull:
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
     """
 
-    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "free", "many", "asked", "over")
+    __slots__ = (
+        *("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "free", "many", "asked", "over", "plain"),
+    )
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
-    plain = False  # do results lie as NumPy's, whatever the primitive says?
+    tail = False  # does a row keep the shapes of operands and result, and the parameters, after the values? (`tail_of`)
 
     def __init__(self, part: Any, sources: Sequence[int], there: Sequence[int], wide: bool = False):
         self.part = part  # what computes a part of what is kept, or None
@@ -147,6 +164,7 @@ class Pull:
         self.there = tuple(there)  # the results that have tangents
         self.wide = wide  # NumPy broadcast the operands
         self.many = len(there) > 1
+        self.plain = False  # do results lie in memory as NumPy's would?
         self.free = False  # of shapes: element by element, so that it serves lanes
         self.asked = False  # did the rule ask whether a condition holds everywhere?
         self.derived: dict[Any, Any] = {}
@@ -178,19 +196,22 @@ class Pull:
 class _WrittenPart:
     """What a table has for the place where an operation stands: it computes what the row keeps."""
 
-    __slots__ = ("function", "reads", "bound")
+    __slots__ = ("function", "n", "reads", "words", "params")
 
-    def __init__(self, function: Any, n: int, bound: dict[str, Any]):
+    def __init__(self, function: Any, n: int, params: dict[str, Any]):
         reads = reads_of(function, 1)
         self.function = function
+        self.n = n  # how many operands there are
         self.reads = [r if r >= 0 else n + ~r for r in reads if type(r) is int]
-        self.bound = tuple([bound[r] for r in reads if type(r) is str])
+        self.words = [r for r in reads if type(r) is str]
+        self.params = params
 
     def computed(self, known: Sequence[Any], outer: bool = False) -> list[Any]:
         token = suppress_warnings()
         try:
             function = recording(self.function) if outer else self.function
-            found = function(np, *[known[i] for i in self.reads], *self.bound)
+            bound = {"shapes": tuple(map(shape_of, known[: self.n])), "params": self.params} if self.words else {}
+            found = function(np, *[known[i] for i in self.reads], *[bound[word] for word in self.words])
         finally:
             restore_warnings(token)
         return list(found) if type(found) is tuple else [found]
@@ -199,19 +220,20 @@ class _WrittenPart:
 class WrittenPull(Pull):
     """A pull that a table has; the linear part of its rule is derived where masks or linear programs ask for it."""
 
-    __slots__ = ("function", "bound", "rule", "kind", "recorded", "by_rule", "answers")
+    __slots__ = ("function", "n_read", "tail", "rule", "kind", "recorded", "by_rule", "answers")
 
     def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple, m: int, wide: bool):
         primitive, avals, _, _, _, params, _ = use
         n, values = len(avals), [r for r in found.reads if type(r) is int]
-        bound = {"shapes": tuple([a.shape for a in avals]), "params": params}
-        part = None if found.first is None else _WrittenPart(found.first, n, bound)
+        part = None if found.first is None else _WrittenPart(found.first, n, params)
         sources = [n + 1 + r - FIRST if r >= FIRST else r if r >= 0 else n + ~r for r in values]
         super().__init__(part, sources, (0,), wide)
-        whole = "shapes" not in found.reads and (part is None or not part.bound)
+        whole = "shapes" not in found.reads and (part is None or not part.words)
         self.begins, self.free = found.begins, whole and primitive.emit is not None
+        self.tail = not (wide or self.free)
+        self.plain = primitive.layout is not None
         self.function: Any = found.function
-        self.bound: Any = tuple([bound[r] for r in found.reads if type(r) is str])
+        self.n_read = len(found.reads)  # of what is kept: values, then what `tail_of` gives
         self.rule: Any = use
         self.kind: Any = pattern, ones, found.reads
         self.recorded: Any = None
@@ -221,26 +243,48 @@ class WrittenPull(Pull):
 
     def _adding(self, function: Any, m: int, many: int = 0) -> Any:
         """The function as rows run it: what it gives is added to the cotangents."""
-        n, bound, wide = len(self.sources), self.bound, self.wide
+        n = self.n_read
 
         def run(cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
-            found = function(np, ct, *(kept[:n] if wide else kept), *bound)
-            for j, c in enumerate((found,) if m == 1 else found):
+            found = function(np, ct, kept[0]) if n == 1 else function(np, ct, *kept[:n])
+            if m == 1:
+                number = numbers[0]
+                if cts[number] is None:
+                    cts[number] = found
+                elif found is not None:
+                    cts.add(number, found)
+                return
+            for number, c in zip(numbers, found):
+                if cts[number] is None:
+                    cts[number] = c
+                elif c is not None:
+                    cts.add(number, c)
+
+        def run_wide(cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+            found = function(np, ct, *kept[:n])
+            for number, shape, c in zip(numbers, kept[n + 1 :], (found,) if m == 1 else found):
                 if c is not None:
-                    if wide:
-                        c = fit(c, kept[n + 1 + j], many)
-                    number = numbers[j]
-                    if cts[number] is None:
-                        cts[number] = c
-                    else:
-                        cts.add(number, c)
+                    cts.add(number, fit(c, shape, many))
 
-        return run
+        return run_wide if self.wide else run
 
-    def linear(self) -> Any:
-        """The pull by the rule, which reads the same."""
+    def linear(self, kept: Sequence[Any]) -> Any:
+        """The pull by the rule, which reads the same values; it may know their sizes, which this does not."""
+        keeps = None if self.part else self.sources
+        if self.tail:
+            shapes, params = kept[self.n_kept :]
+            key = self, shapes, params_key(params)
+            found = linear_parts.get(key)
+            if found is None:
+                primitive, avals, alike, rows, outs, _, _ = self.rule
+                avals, outs = [
+                    [a if a.shape == shape else Aval(shape, a.dtype, a.weak) for a, shape in zip(each, known)]
+                    for each, known in ((avals, shapes), (outs, shapes[len(avals) :]))
+                ]
+                use = primitive, avals, alike, rows, outs, params, None
+                found = linear_parts.put(key, derived_pulls.derived(self.answers, use, False, keeps))
+            return found
         if self.by_rule is None:
-            keeps = None if self.part else self.sources
             found = self.by_rule = derived_pulls.derived(self.answers, self.rule, self.wide, keeps)
             found.free = self.free
         return self.by_rule
@@ -267,13 +311,13 @@ class WrittenPull(Pull):
             function = found.function if found is not None and found.reads == reads else None
         if function is None:
             self.derived["no columns"] = True
-            self.linear().columns(cts, given, numbers, kept, size)
+            self.linear(kept).columns(cts, given, numbers, kept[: self.n_kept] if self.tail else kept, size)
         else:
             self.over = self._adding(function, len(numbers), 1) if self.wide or not self.free else self.run
             self.over(cts, given[0], numbers, kept)
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        return self.linear().tangents(kept, ts)
+        return self.linear(kept).tangents(kept[: self.n_kept] if self.tail else kept, ts)
 
 
 class LinearPull(WrittenPull):
@@ -295,13 +339,13 @@ class LinearPull(WrittenPull):
         found = WrittenAhead(transposed, tuple(range(1, len(avals))), begins, None)
         super().__init__(found, use, pattern, (), 1, False)
         if primitive.adds is not None:
-            self.run = lambda cts, ct, numbers, kept: add_read(cts, ct, numbers[0], primitive, x, kept, params)
+            self.run = lambda cts, ct, numbers, kept: add_read(cts, ct, numbers[0], primitive, x, kept[: self.n_kept], params)
 
     def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
         return self._adding(self.function, m), False
 
 
-compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.bound)
+compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.tail)
 compared_by[LinearPull] = compared_by[WrittenPull]
 
 
@@ -320,7 +364,7 @@ class RuleQuestion:
         self.free = False
 
 
-compared_by[_WrittenPart] = lambda part: (part.function, part.reads, part.bound)
+compared_by[_WrittenPart] = lambda part: (part.function, part.reads, part.words, part.params)
 compared_by[RuleQuestion] = lambda question: (question.part, question.number)
 
 
@@ -337,17 +381,26 @@ def pull_of(
 ) -> tuple[Any, list[Any]]:
     """(the pull of operands of the kind that the key says, what it keeps of these).
 
-    In place of the pull None: the rule gives no tangent; False: it raises, or it cannot be said without shapes that the key has
-    not. `rows`, for tangents: None, or a number for each. `outer`: outer traces have a part in the values. `wide`: of an
-    operation element by element, whose key has no shapes, whether NumPy broadcast the operands.
+    In place of the pull None: the rule gives no tangent; False: it raises, or it cannot be said without shapes. `rows`, for
+    tangents: None, or a number for each. `outer`: outer traces have a part in the values. `wide`: of an operation element by
+    element, whether NumPy broadcast the operands. No key has sizes: where the pull depends on them, they are added here.
     """
     node = kinds.get(key, UNKNOWN)
     known = [*primals, *outs]
     if wide and outer and node is not False:  # what is recorded has operands of one shape
         known = [broadcast_to(x, outs[0].shape) for x in known]
     use: Any = None
+    if wide is None:
+        if node is UNKNOWN:
+            use = _use(primitive, primals, rows, outs, params, shape, wide)
+            found = _ahead(use, False)
+            shared = type(found) is WrittenPull and found.tail and not is_elementwise(primitive) and primitive not in BY_ONES
+            node = kinds.put(key, found if shared else SIZED)
+        if node is SIZED:
+            key = key, shape, params_key(params), *map(kind_of, primals)
+            node = kinds.get(key, UNKNOWN)
     if node is UNKNOWN:
-        use = _use(primitive, primals, rows, outs, params, shape, wide)
+        use = use or _use(primitive, primals, rows, outs, params, shape, wide)
         found = _ahead(use, bool(wide)) or derived_pulls.derived([], use, bool(wide))
         node = kinds.put(key, _usable(found, wide))
     answers: list[tuple[bool, int]] = []
@@ -358,7 +411,7 @@ def pull_of(
         if type(condition) is Tracer:
             answer = condition.owner.decide is not None and condition.owner.decide(condition)
         else:
-            answer = bool(np.all(condition))
+            answer = bool(condition.all() if type(condition) is np.ndarray else np.all(condition))
         answers.append((answer, len(known)))
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:
@@ -436,8 +489,13 @@ def _ahead(use: tuple, wide: bool) -> Any:
     return question
 
 
+def tail_of(primals: Sequence[Any], out: Any, params: dict) -> tuple:
+    """What a row keeps after the values, of a pull whose kind has no sizes."""
+    return tuple(map(shape_of, (*primals, out))), params
+
+
 def kind_of(x: Any) -> Any:
-    """What a key says of an operand."""
+    """What a key says of an operand, with its size."""
     if type(x) is np.ndarray:
         return x.shape, x.dtype.char
     if type(x) in SCALAR_AVALS:
@@ -445,3 +503,19 @@ def kind_of(x: Any) -> Any:
     aval = aval_of(x)
     return aval.shape, aval.dtype.char, aval.weak
 
+
+def key_of(primitive: Any, primals: Sequence[Any], params: dict, bits: Any, shape: Any, pattern: tuple) -> tuple:
+    """The key of an operation, without sizes."""
+    if primitive in FREE:
+        bits = params_key({name: value for name, value in params.items() if name not in FREE[primitive]})
+    return primitive, bits, shape is None, *map(class_of, primals), *pattern
+
+
+def class_of(x: Any) -> Any:
+    """What a key says of an operand, without its size."""
+    if type(x) is np.ndarray:
+        return x.ndim, x.dtype.char
+    if type(x) in SCALAR_AVALS:
+        return type(x)
+    aval = aval_of(x)
+    return len(aval.shape), aval.dtype.char, aval.weak

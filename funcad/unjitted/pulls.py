@@ -45,7 +45,6 @@ def ones_of(shapes: Sequence[tuple[int, ...]]) -> tuple:
     return tuple(["".join(["01"[n == 1] for n in shape]) for shape in shapes])
 
 
-_tables = table("unjitted.written pulls", "family of primitives: what was written ahead, once it was asked for", None, None)
 _written = table("unjitted.written kinds", "primitive, which operands are traced, dtypes, ranks, parameters: the pull", 4096)
 _CLASSES = {"f": "f", "c": "c", "i": "i", "u": "i", "b": "b"}
 
@@ -106,13 +105,20 @@ def _looked_up(
 def _table_of(primitive: Primitive) -> dict[str, Any] | None:
     found = pulls_core.PULLS.get(primitive)
     if found is None:
-        for family in pulls_core.FAMILIES:
-            module = modules.get(f"funcad.primitives.{family}")
-            if family not in _tables and module is not None and any([x is primitive for x in vars(module).values()]):
-                _tables.put(family, import_module(f"funcad.primitives.pulls_{family}").PULLS)
-            if primitive in _tables.get(family, ()):
-                found = _tables[family][primitive]
+        found = _family_table(primitive)
     return found if own_rule(primitive.jvp) else None
+
+
+@remembers(1000)
+def _family_table(primitive: Primitive) -> dict[str, Any] | None:
+    """What the family that a primitive is of has of it."""
+    for family in pulls_core.FAMILIES:
+        module = modules.get(f"funcad.primitives.{family}")
+        if module is not None and any([x is primitive for x in vars(module).values()]):
+            known = import_module(f"funcad.primitives.pulls_{family}").PULLS
+            if primitive in known:
+                return known[primitive]
+    return None
 
 
 def own_rule(jvp: Any) -> bool:

@@ -245,10 +245,11 @@ def _in_tape(tape: Tape, number: int) -> bool:
     doubts = set(tape.trace.doubtful)
     while todo:
         number = todo.pop()
-        if number < tape.first or number in seen:
+        if number < tape.first or number in seen or number in getattr(tape, "starts", ()):
             continue
         seen.add(number)
-        if number in doubts or not tape.plain[number]:
+        pull = tape.pulls[number - tape.first]
+        if number in doubts or pull is None or not pull.plain:
             return False
         todo += tape.numbers[number - tape.first]
     return True

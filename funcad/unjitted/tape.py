@@ -42,7 +42,7 @@ from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result
-from funcad.unjitted.kinds import has_rows, kind_of, kinds, pull_of
+from funcad.unjitted.kinds import SIZED, WrittenPull, has_rows, key_of, kind_of, kinds, pull_of, tail_of
 from funcad.unjitted.outside import COPIED, Outside, Protector
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
@@ -53,6 +53,7 @@ _getframe = sys._getframe
 _new: Any = object.__new__
 _float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
+_NUMBERS = {d: Aval((), d) for d in (_F64, _F32)}
 _NOTHING: Mapping[int, Any] = {}
 _EMPTY: Any = ()
 _ALONE: Any = (0,)  # of an operation with one operand: which it is alike, and the number of its row
@@ -71,35 +72,30 @@ def linear(primitive: Any) -> bool:
 
 
 NO_PLAN: tuple = (None,)
-# how NumPy does it, and the parameters, also of keeping the axes
+# how NumPy does it, and the parameters
 plans = table(
     "unjitted.reduction plans",
-    "primitive, shape and axis: how NumPy reduces",
+    "primitive, rank and axis: how NumPy reduces",
     _MOST_PLANS,
 )
 
 
-def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
-    rank = len(shape)
+def reduction_plan(primitive: Any, rank: int, axis: Any) -> tuple:
     plan = NO_PLAN
     given = tuple(range(rank)) if axis is None else axis if type(axis) is tuple else (axis,)
     if given and all([type(i) is int and -rank <= i < rank for i in given]) and len({i % rank for i in given}) == len(given):
         axes = tuple(sorted([i % rank for i in given]))  # otherwise the general way raises
         later = tuple([i + 1 for i in axes])  # behind the axis of the lanes
         params = {"axes": axes}
-        kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
         runs = [partial(primitive.reduction.ufunc.reduce, axis=a if len(a) > 1 else a[0]) for a in (axes, later)]
-        rest = tuple([n for i, n in enumerate(shape) if i not in axes])
-        plan = *runs, {d: Aval(rest, d) for d in (_F64, _F32)}, params, params_key(params), kept, params_key(kept)
-    return plans.put((primitive, shape, axis), plan)
+        plan = *runs, axes, params, params_key(params)
+    return plans.put((primitive, rank, axis), plan)
 
 
-@remembers(1024)
-def product_plan(a: tuple, b: tuple) -> tuple | None:
-    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
-    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0]:
-        return None
-    params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
+@remembers(8)
+def product_plan(rank: int) -> tuple:
+    """Parameters of the product of an array of this rank, by its last axis and the other's first one."""
+    params = {"dimension_numbers": (((rank - 1,), (0,)), ((), ()))}
     return params, params_key(params)
 
 
@@ -107,7 +103,7 @@ class Tape(Protector):
     """Rows of one un-jitted gradient that `trace` runs; what keeps their values safe from the user is the tape itself."""
 
     __slots__ = (
-        *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "plain", "made", "lines"),
+        *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "made", "lines"),
         *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs", "open", "around", "lanes"),
         "starts",  # of autograd's boxes (autograd/nodes.py): the nodes of the inputs, by their numbers
     )
@@ -130,7 +126,6 @@ class Tape(Protector):
         self.lanes: Any = self.around if self.open and self.around.at_once is not None else None  # if it computes at once
         # of each number: is the value in memory that nobody can change?
         self.own = bytearray(self.first) if self.lanes is None else bytearray(b"\1") * self.first
-        self.plain = bytearray(b"\1") * self.first  # and does it lie in memory as NumPy's result would?
         self.made: Any = {}  # what made values whose square may be known
         self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
         self.mode = self.user_line_mode = None  # of warnings, see host/devices.py
@@ -204,8 +199,8 @@ class Tape(Protector):
                 own = type(out) is not _ndarray or out.base is None
                 pull, rows, kept = found
                 operation = primitive, tuple(args), params, bits, None
-                return self.row(pull, rows, kept, operation, out, own, user_source(4))
-        return self.written(primitive, tuple(args), primals, numbers, params, bits, shape, out, user_source(4))
+                return self.row(pull, rows, kept, operation, out, own)
+        return self.written(primitive, tuple(args), primals, numbers, params, bits, shape, out)
 
     def written(
         self,
@@ -217,43 +212,46 @@ class Tape(Protector):
         bits: Any,
         shape: Any,
         out: Any,
-        source: Any,
+        source: Any = None,
     ) -> Any:
         """The traced results of an operation that has been computed."""
-        outs = list(out) if primitive.multiple else [out]
+        multiple = primitive.multiple
+        outs = list(out) if multiple else [out]
         outer = Tracer in map(type, primals) or Tracer in map(type, outs)
         narrow = NARROW and narrow_among((*primals, *outs)) is not None
-        if narrow or any([(o if type(o) is _ndarray else aval_of(o)).dtype.kind not in "fc" for o in outs]):
+        if narrow or not all([(o if type(o) is _ndarray else aval_of(o)).dtype.kind in "fc" for o in outs]):
             return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
-        # the key: which operands are traced, and by which rows; which are one object; then what `kind_of` says of each
-        if len(primals) == 1:
-            alike, known, rows = _ALONE, numbers, _ALONE
-        else:
-            first: dict[int, int] = {}
-            alike = [first.setdefault(id(p), i) for i, p in enumerate(primals)]  # rules look whether two operands are one
-            places: dict[Any, Any] = {None: None}
-            rows = [places.setdefault(n, len(places) - 1) for n in numbers]
-            known = [n for n in places if n is not None]
-        wide, kept = shape is not None, _EMPTY
+        # the key: which operands are traced, and by which rows; which are one object; then what `class_of` says of each
+        alike, rows, known = _pattern(primals, numbers)
+        wide, kept = shape is not None, None
         pull: Any = False
         # element by element the kind has no shapes, but those of traced operands are the result's
-        by_elements = primitive.emit is not None and not primitive.multiple
-        if by_elements and (wide or all([n is None or shape_of(p) == shape_of(out) for p, n in zip(primals, numbers)])):
-            key = (primitive, bits, wide, *[_class_of(concrete_value(p)) for p in primals], *alike, *rows)
-            pull, kept = pull_of(key, primitive, primals, rows, outs, params, None, outer, wide)
+        alone = wide or len(primals) == 1
+        by_elements = primitive.emit is not None and not multiple
+        if by_elements and (alone or all([n is None or shape_of(p) == shape_of(out) for p, n in zip(primals, numbers)])):
+            key = (primitive, bits, wide, *map(_class_of, primals), *alike, *rows)
+            pull = kinds.get(key)
+            if type(pull) is not WrittenPull or pull.part is not None or wide and outer:
+                pull, kept = pull_of(key, primitive, primals, rows, outs, params, None, outer, wide)
         if pull is False:
             wide = False
-            key = (primitive, bits, shape, *map(kind_of, primals), *alike, *rows)
-            pull, kept = pull_of(key, primitive, primals, rows, outs, params, shape, outer)
+            key = key_of(primitive, primals, params, bits, shape, (*alike, *rows))
+            pull = kinds.get(key)
+            if type(pull) is not WrittenPull or pull.part is not None:
+                pull, kept = pull_of(key, primitive, primals, rows, outs, params, shape, outer)
         if pull is False:
             return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
         if pull is None:
             plain = [plain_result(o, primals) for o in outs]
-            return plain if primitive.multiple else plain[0]
-        rest = (shape, *[shape_of(primals[rows.index(i)]) for i in range(len(known))]) if wide else _EMPTY
+            return plain if multiple else plain[0]
+        rest: tuple = tail_of(primals, out, params) if pull.tail else _EMPTY
+        if wide:
+            rest = shape, *[shape_of(primals[rows.index(i)]) for i in range(len(known))]
         operation = primitive, args, params, bits, shape
-        results = self.rows(pull, tuple(known), rest, operation, outs, source, primals, kept)
-        return results if primitive.multiple else results[0]
+        if multiple:
+            return self.rows(pull, known, rest, operation, outs, source, primals, kept)
+        own = type(out) is not _ndarray or out.base is None and id(out) not in map(id, primals)
+        return self.row(pull, known, rest, operation, out, own, source, primals, kept)
 
     def rows(
         self,
@@ -264,7 +262,7 @@ class Tape(Protector):
         outs: Sequence[Any],
         source: Any,
         primals: Sequence[Any],
-        known: Sequence[Any] = _EMPTY,
+        known: Sequence[Any] | None = None,
     ) -> list[Any]:
         """The results of an operation: those that the pull is of are traced, each with a row; the last one has the pull."""
         results: list[Any] = []
@@ -294,41 +292,54 @@ class Tape(Protector):
         operation: tuple,
         out: Any,
         own: Any,
-        source: Any,
+        source: Any = None,
         primals: Sequence[Any] = _EMPTY,
         known: Sequence[Any] | None = None,
     ) -> Any:
         """The traced result of a row of an `operation`: (primitive, operands, parameters, their bits, shape).
 
         What the pull reads is kept, safe from the user: operands, the result, or what is `known` instead; and then the `rest`.
+        Without a `source` it is the user's line that is found behind whoever called the caller.
         """
+        if source is None:
+            source = state.source
+        if source is None:
+            frame = _getframe(3)
+            code = frame.f_code
+            if internal.get(code.co_filename) is False and state.observer is None:
+                place, scope = frame.f_lasti, state.scope  # this is `source_at`, without a call
+                source = self.lines.get(place)
+                if source is None or source[0] is not code or source[2] is not scope:
+                    source = self.lines[place] = code, place, scope
+            else:
+                source = self.source_at(frame)
         primitive, trace = operation[0], self.trace
         if pull is not None:
             if pull.sources:
+                args, m = operation[1], len(primals)
                 kept: list[Any] = []
-                m = len(primals)
                 for i in pull.sources:
-                    x = known[len(kept)] if known is not None else primals[i] if i < m else out
+                    x = known[len(kept)] if known else primals[i] if i < m else out
                     kind = type(x)
                     if kind is _ndarray or kind is Tracer:
-                        given = operation[1][i] if i < m else None
-                        safe = own and x is out
-                        if type(given) is Tracer and given.owner is trace:
-                            safe = self.own[given.tangent]
+                        if i < m:
+                            given = args[i]
+                            safe = type(given) is Tracer and given.owner is trace and self.own[given.tangent]
+                        else:
+                            safe = own and x is out
                         if not safe:
-                            x = self._kept(x, i, operation[1], primals, out)
+                            x = self._kept(x, i, args, primals, out)
                     kept.append(x)
-                rest = (*kept, *rest) if rest else tuple(kept)
+                rest = (*kept, *rest)
             # behind inputs there is no factor that a zero might meet
             if pull.begins and not self.begins:
                 self.begins = any([m >= self.first for m in numbers])
-        n = self.first + len(self.pulls)
+        n = len(self.own)
         self.pulls.append(pull)
         self.numbers.append(numbers)
         self.kept.append(rest)
         self.sources.append(source)
         self.own.append(own)
-        self.plain.append(pull is not None and (primitive.layout is not None or pull.plain))
         result = _new(Tracer)
         result.owner = trace
         result.primal = out
@@ -387,13 +398,15 @@ class Tape(Protector):
 
     def source_at(self, frame: Any) -> Any:
         """The user's line in this frame, or behind it."""
+        if state.source is not None:
+            return state.source
         code = frame.f_code
         known = internal.get(code.co_filename)
         while known and frame.f_back is not None:  # NumPy's functions come by `__array_function__`
             frame = frame.f_back
             code = frame.f_code
             known = internal.get(code.co_filename)
-        if known is not False or state.source is not None:
+        if known is not False:
             return user_source(4)
         if state.observer is not None:
             code = located(code)
@@ -426,18 +439,17 @@ class Tape(Protector):
         """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
         mode = error_mode()
         if mode is not self.mode:
-            self.mode, self.user_line_mode = mode, user_line_mode(mode)
-        return None if self.user_line_mode is None else enter(self.user_line_mode)
+            self.mode, self.user_line_mode = mode, user_line_mode(mode) or mode
+        return enter(self.user_line_mode)
 
     def _computed(self, primitive: Any, operation: Callable[..., Any], *operands: Any) -> Any:
         token = self._enter()
         try:
             return operation(*operands)
         finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, operands)
+            restore_warnings(token)
+            if pending:
+                deliver(primitive, operands)
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
@@ -529,14 +541,13 @@ class Tape(Protector):
                 return None
         else:
             mode = error_mode()
-            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+            token = enter(self.user_line_mode) if mode is self.mode else self._enter()
             try:
                 out = operation(p, q)  # or Python's own error
             finally:
-                if token is not None:
-                    restore_warnings(token)
-                    if pending:
-                        deliver(primitive, (p, q))
+                restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p, q))
         if type(out) is complex:  # a negative number to a broken power
             return None
         # which operands are traced, whether they are one row, and one object: the rule may look at that
@@ -559,7 +570,7 @@ class Tape(Protector):
             wide = shape is not None
             pull, known = pull_of(key, primitive, (p, q), rows, [out], {}, None, outer, wide)
             if not pull:
-                return self.written(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out, user_source(3))
+                return self.written(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out, source)
         # what was broadcast is summed by the shapes, which are kept after the values
         rest: tuple = _EMPTY
         if shape is not None:
@@ -569,7 +580,6 @@ class Tape(Protector):
                 rest = shape, a.shape
             else:
                 rest = shape, a.shape, b.shape
-        source = source or self.source_at(_getframe(2))
         about: tuple = primitive, (x, y), {}, None, shape
         return self.row(pull, numbers, rest, about, out, True, source, (p, q), known)
 
@@ -623,14 +633,13 @@ class Tape(Protector):
                 out = bind(primitive, p, **(params or {}))
         else:
             mode = error_mode()
-            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
+            token = enter(self.user_line_mode) if mode is self.mode else self._enter()
             try:
                 out = ufunc(p)
             finally:
-                if token is not None:
-                    restore_warnings(token)
-                    if pending:
-                        deliver(primitive, (p,))
+                restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p,))
         key = primitive, kind, bits
         pull: Any = kinds.get(key)
         known = None
@@ -639,8 +648,7 @@ class Tape(Protector):
             if primitive.emit is not None:
                 pull, known = pull_of(key, primitive, (p,), (0,), [out], params or {}, None, outer, False)
             if not pull:
-                return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, user_source(3))
-        source = source or self.source_at(_getframe(2))
+                return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, source)
         operation = primitive, (x,), params or {}, bits, None
         return self.row(pull, (x.tangent,), _EMPTY, operation, out, True, source, (p,), known)
 
@@ -663,24 +671,27 @@ class Tape(Protector):
                 return None
         kp, kq = type(p), type(q)
         a, b = p, q
-        if self.lanes is not None and (tx is not None or ty is not None):
-            if kp is Tracer and p.atom is not None:
-                a, kp = (p.atom.aval, _ndarray) if p.owner is self.lanes and not p.atom.aval.weak else self._seen(p)
-            if kq is Tracer and q.atom is not None:
-                b, kq = (q.atom.aval, _ndarray) if q.owner is self.lanes and not q.atom.aval.weak else self._seen(q)
+        if (kp is Tracer or kq is Tracer) and (tx is not None or ty is not None):
+            if kp is Tracer:
+                a, kp = self._seen(p)
+            if kq is Tracer:
+                b, kq = self._seen(q)
         if kp is not _ndarray or kq is not _ndarray or state.checked:
             return None
         dtype = a.dtype
         if dtype is not b.dtype or (dtype is not _F64 and dtype is not _F32):
             return None
-        plan = product_plan(a.shape, b.shape)
-        if plan is None:
+        m, n = len(a.shape), len(b.shape)
+        if not (0 < m < 3 and 0 < n < 3) or a.shape[-1] != b.shape[0]:
             return None
+        plan = product_plan(m)
         # of lanes there are several ways, of which one is NumPy's own; the batching rule knows the others
         if a is not p or b is not q:
-            self.outer, out = True, None
+            self.outer, out, lanes = True, None, self.lanes
+            if type(p) is Tracer and p.owner is not lanes or type(q) is Tracer and q.owner is not lanes:
+                out = p @ q
             # NumPy takes lanes of the first operand for rows of it
-            if b is q or q.owner is self.lanes and q.tangent.step is None:
+            elif b is q or q.tangent.step is None:
                 aval = Aval((*a.shape[:-1], *b.shape[1:]), dtype)
                 out = self.lanes.at_once(self, dot_general_p, _matmul, (p, q), aval, plan[0], self.source_at(_getframe(2)))
             if out is None:
@@ -695,47 +706,56 @@ class Tape(Protector):
     ) -> Any:
         """The traced result of an operation on arrays of one dtype that has been computed, whose rule asks no question."""
         p: Any = primals[0]
-        a = p if type(p) is not Tracer else p.atom.aval
+        a: Any = p if type(p) is not Tracer else concrete_value(p) if p.atom is None else p.atom.aval
+        shapes: tuple = a.shape, (out if type(out) is not Tracer or out.atom is None else out.atom.aval).shape
         if len(primals) == 1:
-            key: tuple = primitive, a.shape, a.dtype.char, bits
+            key: tuple = primitive, len(a.shape), a.dtype.char, None if primitive is reshape else bits
         else:
             q: Any = primals[1]
-            b = q if type(q) is not Tracer else q.atom.aval
+            b: Any = q if type(q) is not Tracer else concrete_value(q) if q.atom is None else q.atom.aval
             t, u = numbers
-            key = primitive, a.shape, a.dtype.char, b.shape, b.dtype.char, t is None, u is None, t == u, p is q, bits
+            shapes = a.shape, b.shape, shapes[1]
+            key = primitive, len(a.shape), a.dtype.char, len(b.shape), t is None, u is None, t == u, p is q
         pull: Any = kinds.get(key)
         known = None
-        if not pull or pull.part is not None:
+        if not pull or pull is SIZED or pull.part is not None:
             rows = (0,) if len(primals) == 1 else _ROWS[1 if t is None else 0 if u is None else 3 if t == u else 2]
-            pull, known = pull_of(key, primitive, primals, rows, [out], params, None)
+            pull, known = pull_of(key, primitive, primals, rows, [out], params, None, Tracer in map(type, primals))
             if not pull:
-                return self.written(primitive, args, primals, numbers, params, bits, None, out, source or user_source(4))
+                return self.written(primitive, args, primals, numbers, params, bits, None, out, source)
         if len(numbers) == 2:
             numbers = (u,) if t is None else (t,) if u is None or t == u else numbers
         own = type(out) is not _ndarray or out.base is None and out is not p
-        source = source or self.source_at(_getframe(3))
         operation = primitive, args, params, bits, None
-        return self.row(pull, numbers, _EMPTY, operation, out, own, source, primals, known)
+        rest: tuple = (shapes, params) if pull.tail else _EMPTY
+        return self.row(pull, numbers, rest, operation, out, own, source, primals, known)
 
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
         p: Any = x.primal
         kind: Any = type(p)
         a = p
-        if kind is Tracer and p.owner is self.lanes and not p.atom.aval.weak:
-            a, kind = p.atom.aval, _ndarray
+        if kind is Tracer:
+            a, kind = (p.atom.aval, _ndarray) if p.owner is self.lanes and not p.atom.aval.weak else self._seen(p)
         if kind is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         # what NumPy is asked for, and the parameters by their bits, are decided once for a shape
-        plan = plans.get((primitive, a.shape, axis)) or reduction_plan(primitive, a.shape, axis)
+        plan = plans.get((primitive, len(a.shape), axis)) or reduction_plan(primitive, len(a.shape), axis)
         if plan is NO_PLAN or open_traces != self.open or state.checked or a.dtype is not _F64 and a.dtype is not _F32:
             return None
-        run, of_lanes, avals, params, bits, kept, kept_bits = plan
+        run, of_lanes, axes, params, bits = plan
         source = None
-        if a is not p:
+        if a is not p and p.owner is not self.lanes:
+            self.outer, tape = True, p.owner.tape
+            out = None if tape is None else tape.reduction(primitive, p, axis, False)
+            if out is None:
+                out = bind(primitive, p, **params)
+        elif a is not p:
             self.outer, source = True, self.source_at(_getframe(2))
             run = run if p.tangent.step is None else of_lanes
-            aval = avals[a.dtype]
+            aval = _NUMBERS[a.dtype]
+            if len(axes) < len(a.shape):
+                aval = Aval(tuple([n for i, n in enumerate(a.shape) if i not in axes]), a.dtype)
             out = self.lanes.at_once(self, primitive, run, (p,), aval, params, source)
             if out is None:
                 return None
@@ -744,10 +764,11 @@ class Tape(Protector):
         result = self._of_kind(primitive, (x,), (p,), (x.tangent,), params, bits, out, source)
         if not keepdims:
             return result
+        kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(a.shape)])}
         if type(out) is not _ndarray:
             return reshape(result, **kept)
         wide, row = out.reshape(kept["shape"]), result.tangent
-        return self._of_kind(reshape, (result,), (out,), (row,), kept, kept_bits, wide, result.source)
+        return self._of_kind(reshape, (result,), (out,), (row,), kept, params_key(kept), wide, result.source)
 
     def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
         """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
@@ -763,16 +784,34 @@ class Tape(Protector):
             if copied:
                 out = out.copy("K")
         n: Any = x.tangent  # the number of a row
-        source = self.source_at(_getframe(3))
         operation = basic_index_p, (x,), {"index": basic}, None, None
-        return self.row(READ, (n,), (basic, p.shape, p.dtype), operation, out, own, source)
+        return self.row(READ, (n,), (basic, p.shape, p.dtype), operation, out, own)
 
 
 _ROWS = (0, None), (None, 0), (0, 1), (0, 0)
 
 
+def _pattern(primals: Sequence[Any], numbers: Sequence[Any]) -> tuple:
+    """(which operand each is one object with, which row each has, and the numbers of these): rules look whether two are one."""
+    if len(primals) == 1:
+        return _ALONE, _ALONE, tuple(numbers)
+    if len(primals) == 2:
+        t, u = numbers
+        alike = _ALONE * 2 if primals[0] is primals[1] else (0, 1)
+        if t is None or u is None:
+            return (alike, _ROWS[1], (u,)) if t is None else (alike, _ROWS[0], (t,))
+        return (alike, _ROWS[3], (t,)) if t == u else (alike, _ROWS[2], (t, u))
+    first: dict[int, int] = {}
+    places: dict[Any, Any] = {None: None}
+    alike = tuple([first.setdefault(id(p), i) for i, p in enumerate(primals)])
+    rows = [places.setdefault(n, len(places) - 1) for n in numbers]
+    return alike, rows, tuple([n for n in places if n is not None])
+
+
 def _class_of(p: Any) -> Any:
     """What the key of an operation element by element says of an operand; of a lane it says what it says of an array."""
+    if type(p) is Tracer:
+        p = concrete_value(p)
     if type(p) is _ndarray:
         return p.dtype.char
     return type(p) if type(p) is not Tracer else p.aval.dtype.char if p.aval.shape else kind_of(p)
@@ -830,6 +869,7 @@ class ByRule:
         self.recording.closed = True
         rest, kept = partial_eval.drop_unused_residuals(prune(rest), kept)
         pull = derived_pulls.ByProgram(rest, len(kept), there)
+        pull.plain = primitive.layout is not None
         tape.outer = tape.outer or Tracer in map(type, kept)
         operation = primitive, args, params, None, shape
         rows = tape.rows(pull, tuple(self.rows), tuple(kept), operation, outs, source, primals)

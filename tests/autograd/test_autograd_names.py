@@ -364,6 +364,12 @@ def test_mirrors() -> None:
     onp.testing.assert_allclose(ag.grad(lambda x: np.sum(np.full((2,), x) * np.array([x, 1.0])))(3.0), 7.0)
 
 
+def test_helpers_of_linalg() -> None:
+    stack = onp.arange(12.0).reshape(2, 3, 2)
+    onp.testing.assert_allclose(npla._dot(npla.T(stack), stack), onp.swapaxes(stack, 1, 2) @ stack)
+    check_grads(lambda x: npla._dot(npla.T(x), x))(stack)
+
+
 def test_names_without_another_meaning_are_at_the_top() -> None:
     names = [n for n in ag.differential_operators.__all__ if hasattr(funcad, n)]
     own = {"grad", "value_and_grad", "jacobian", "hessian", "checkpoint", "make_jvp_reversemode"}

@@ -183,6 +183,12 @@ def test_gather_and_scatter():
     check(funcad.grad(lambda x, i: np.sum(np.sin(x[i]) * x[i] + x[i[0, 1], 2])), x, i, scale=100.0)
     check(funcad.vmap(lambda x, i: (x[i], fnp.at(x)[i].mul(2.0))), x, np.array([0, 2, 1, -1, 0]))
     check(lambda x, i: x[i], x, np.array([1, 0], np.uint8))
+    for repeated in (np.array([2, 0, -3, 0, 2]), np.array([[1, -4], [1, 3]]), np.array(3), np.zeros((0, 2), int)):
+        u = normal(*repeated.shape, 3)  # what is written over has no derivative
+        check(funcad.grad(lambda x, u, i: np.sum(fnp.at(x)[i].set(u) ** 2), (0, 1)), x, u, repeated, scale=100.0)
+    lanes = np.array([[0, 1, 0], [-1, 4, 4]]), normal(2, 3, 3)
+    slopes = funcad.grad(lambda u, i, x: np.sum(fnp.at(x)[i].set(u) ** 2))
+    check(funcad.vmap(slopes, (0, 0, None)), *lanes[::-1], x, scale=100.0)
     program = check(lambda x, i: x[i] * 2.0, x, i)
     for bad in (5, -6):
         wrong = i.copy()

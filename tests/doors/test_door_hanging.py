@@ -498,6 +498,7 @@ def test_the_table_has_what_funcad_has(name):
 @pytest.mark.parametrize("module", IN_CODE)
 def test_the_table_names_what_exists(module):
     found = pytest.importorskip(module)
+    inside(lambda: None)  # doors are hung: methods that are compiled have functions in their place
     for path, answer in IN_CODE[module].items():
         if OLD and path.startswith(("Rotation.", "Slerp.")):
             continue  # compiled there: they have doors by name

@@ -14,6 +14,8 @@ from funcad.backends.interpreter import counters
 from funcad.host.where import noted
 from funcad.jitted import account, first_calls
 from funcad.jitted.account import COSTS, Account
+from funcad.jitted.path_programs import PathProgram
+from funcad.jitted.paths import Paths
 from tests.jitted.test_paths_calls import paths_of
 from tests.unseen import Noted
 
@@ -157,6 +159,33 @@ def test_paths_of_a_derivative_run_step_by_step_until_they_are_compiled():
     rows = noted.rows
     j(points[0])
     assert noted.rows == rows
+
+
+def test_a_native_path_is_met_each_time_it_comes_among_others(monkeypatch):
+    """Its code is tried again at once after the others, each of which costs many times as much."""
+    pytest.importorskip("llvmlite")
+    gradient = fc.grad(lambda x: sorted_sum(*[x[i] for i in range(4)]) ** 2)
+    j = fc.jit(gradient)
+    points = [np.array(p) for p in ([1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 3.0, 4.0], [1.0, 3.0, 2.0, 4.0])]
+    with fc.config.set(engine="native"):
+        for _ in range(40):
+            for x in points:
+                j(x)
+        paths = paths_of(j)
+        paths.programs, paths.waiting = tuple([p for p in paths.programs if p.is_native()][:1]), None
+        (program,), right, run = paths.programs, [], PathProgram.run
+
+        def noted_run(self, leaves):
+            outs = run(self, leaves)
+            right.append(outs[-1] == len(self.keys))
+            return outs
+
+        monkeypatch.setattr(Paths, "_repaid", lambda self, account, node: False)
+        monkeypatch.setattr(PathProgram, "run", noted_run)
+        for _ in range(12):
+            for x in points:
+                np.testing.assert_allclose(j(x), gradient(x), rtol=1e-12)
+        assert paths.programs == (program,) and sum(right) >= 11
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])

@@ -1,7 +1,7 @@
 """Objects of SciPy's classes, and functions around them, whose own code runs on traced values: value, derivative, jit, lanes.
 
-Each line was found by a probe that called every public function of scipy.signal, stats, spatial, special and sparse as its
-documentation does. The first name is what is traced.
+Each line was found by a probe that called every public function of scipy.signal, stats, spatial, special, sparse, ndimage,
+interpolate and optimize as its documentation does. The first name is what is traced.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg as la
-from scipy import ndimage, signal, sparse, spatial, special, stats
+from scipy import interpolate, ndimage, optimize, signal, sparse, spatial, special, stats
 from scipy.sparse import csgraph
 from scipy.sparse import linalg as sparse_linalg
 
@@ -32,6 +32,8 @@ SPACE: dict[str, Any] = {
     **{"C": np.array([[1.0, 0.3]]), "D": np.array([[0.1]]), "p": np.exp(_draws.normal(size=15)), "u": _draws.random(15)},
     **{"pr": np.array([0.2, 0.3, 0.5]), "mean": np.array([0.1, 0.2, 0.3]), "var": np.array([1.2, 2.0, 0.8])},
     **{"d": np.array([4.0, -1.0, -1.5, 5.0, -0.7, 0.3, 3.0]), "at": ([0, 0, 1, 1, 1, 2, 2], [0, 1, 0, 1, 2, 1, 2])},
+    **{"h": np.sin(np.arange(12.0) ** 1.4) + 0.1 * _draws.normal(size=12), "k": np.linspace(0, 1, 12)},
+    **{"img": _draws.normal(size=(6, 6)), "interpolate": interpolate, "optimize": optimize},
     **{"v": np.array([0.4, -1.2, 0.9]), "cov": _square @ _square.T + np.eye(3), "T": _draws.normal(size=3)},
     "G": np.array([[0, 1.0, 2, 0, 0], [0, 0, 0.5, 3, 0], [0, 0, 0, 1.2, 4.0], [0, 0, 0, 0, 1.5], [0.7, 0, 0, 0, 0]]),
 }  # fmt: skip
@@ -115,6 +117,72 @@ G: csgraph.connected_components(sparse.csr_array(G))[1] * 1.0
 G: csgraph.breadth_first_order(sparse.csr_array(G), 0)[1] * 1.0
 G: csgraph.breadth_first_tree(sparse.csr_array(G), 0).toarray()
 G: csgraph.reverse_cuthill_mckee(sparse.csr_array(G)) * 1.0
+h: h[signal.find_peaks(h)[0]]
+h: signal.find_peaks(h, height=0)[1]["peak_heights"]
+h: signal.find_peaks(h, prominence=0)[1]["prominences"]
+h: signal.find_peaks(h, width=0)[1]["widths"]
+h: h[signal.find_peaks(h, distance=3)[0]]
+h: signal.find_peaks(h, threshold=0.1)[1]["left_thresholds"]
+h: signal.peak_prominences(h, signal.find_peaks(h)[0])[0]
+h: signal.peak_widths(h, signal.find_peaks(h)[0], rel_height=0.3)
+h: optimize.isotonic_regression(h).x
+h: optimize.isotonic_regression(h, weights=np.exp(h), increasing=False).x
+img: ndimage.grey_dilation(img, 3)
+img: ndimage.grey_erosion(img, footprint=[[0, 1, 0], [1, 1, 1], [0, 0, 0]])
+img: ndimage.grey_opening(img, structure=np.array([[0.1, 0.2, 0.0], [0.0, 0.3, 0.1], [0.2, 0.0, 0.1]]))
+img: ndimage.white_tophat(img, 3)
+img: ndimage.morphological_gradient(img, 3, mode="nearest")
+img: ndimage.morphological_laplace(img, 3)
+img: ndimage.maximum_filter1d(img, 3, origin=1)
+img: ndimage.minimum_filter1d(img, 4, axis=0, mode="constant", cval=0.3)
+img: ndimage.fourier_gaussian(img, 1.0)
+s: ndimage.fourier_gaussian(np.ones((3, 4)), s)
+s: ndimage.fourier_uniform(np.ones((3, 4)), [s, 2 * s], n=6)
+img: ndimage.fourier_ellipsoid(img, 1.2)
+s: ndimage.fourier_shift(np.ones((3, 4)) + 0j, s)
+img: ndimage.generic_filter(img, lambda q: q[4] * q[3], 3)
+img: ndimage.generic_gradient_magnitude(img, ndimage.sobel)
+img: ndimage.generic_laplace(img, lambda i, a, o, m, c: ndimage.correlate1d(i, [1, -2, 1], a, o, m, c))
+num: interpolate.KroghInterpolator([0.0, 1, 2], num)(0.4)
+mu: interpolate.KroghInterpolator([0.0, 1, 2], [1.0, 3, 2]).derivative(mu)
+num: interpolate.BarycentricInterpolator([0.0, 1, 2], num)(0.4)
+mu: interpolate.FloaterHormannInterpolator([0.0, 1, 2], [1.0, 3, 2], d=2)(mu)
+num: interpolate.BPoly(num[:, None], [0, 2])([0.4, 1.1])
+mu: interpolate.BPoly([[1.0], [2.0], [3.0]], [0, 2])(mu, 1)
+num: interpolate.BPoly.from_derivatives([0.0, 1, 2], [[num[0], 1.0], [num[1], 2], [num[2], 0.3]])(0.4)
+num: interpolate.PPoly(num[:, None], [0, 1])([0.4, 1.2], 1)
+num: interpolate.PPoly(num[:, None], [0, 1]).antiderivative().integrate(0, 0.4)
+num: interpolate.PPoly(np.r_[num[:2], -num[2:]][:, None], [0, 1.5]).roots()
+num: interpolate.PPoly.from_spline(([0, 0, 0, 1, 1, 1.0], num, 2))(0.4)
+mu: interpolate.RectBivariateSpline(np.arange(6), np.arange(6), img)(mu + 1, [2.3, 2.9], dx=1)
+mu: interpolate.RectBivariateSpline(np.arange(6), np.arange(6), img).ev(mu + 1, 2.3)
+img: interpolate.RectBivariateSpline(np.arange(6), np.arange(6), img, ky=2)([1.2, 1.9], 2.3)
+img: interpolate.RectBivariateSpline(np.arange(6), np.arange(6), img).integral(1.2, 2.3, 1, 2)
+h: interpolate.spalde(0.4, interpolate.splrep(k, h))
+mu: interpolate.spalde(mu, interpolate.splrep(k, h))
+h: interpolate.sproot(interpolate.splrep(k, h))
+h: interpolate.CubicSpline(k, h).c
+h: interpolate.CubicSpline(k, h).solve(0.1, extrapolate=False)
+h: interpolate.PchipInterpolator(k, h).roots()
+h: interpolate.CubicSpline(k, np.r_[h[:-1], h[0]], bc_type="periodic").integrate(-0.3, 2.6)
+h: interpolate.BSpline(*interpolate.splrep(k, h)).tck[1]
+h: interpolate.make_interp_spline(k, h).c
+h: interpolate.make_interp_spline(k, h, bc_type=([(1, h[0])], [(2, 0.3)]))(0.42)
+h: interpolate.UnivariateSpline(k, h, s=0).get_coeffs()
+h: interpolate.UnivariateSpline(k, h, s=0).derivatives(0.3)
+h: interpolate.UnivariateSpline(k, h, s=0).roots()
+h: interpolate.interp1d(k, h).y
+mu: interpolate.Rbf(k, h)(mu)
+mu: special.spherical_jn(2, mu)
+mu: special.spherical_yn(np.arange(3), mu, derivative=True)
+mu: special.spherical_in(1, mu)
+mu: special.spherical_kn(1, mu, derivative=True)
+s: special.gegenbauer(3, s)(0.7)
+y: stats.obrientransform(y, h[:7])[0]
+pr: stats.multinomial.logpmf([1, 2, 1], 4, pr)
+A: signal.StateSpace(A, B, C, D).to_tf().num
+mu: np.sum(np.array([[mu, 1.0], [2.0, mu]], dtype=object) @ np.array([mu, 1.0], dtype=object))
+h: np.sum(np.array([h, h[:3]], dtype=object)[1])
 """
 LINES = CALLS.strip().split("\n")
 NOT_TOGETHER = ("rv_histogram", "residue", "ecdf")  # whose code asks for values, or for whole numbers
@@ -160,6 +228,16 @@ def test_value_derivative_jit_and_lanes(line: str) -> None:
     assert np.allclose(jit(grad(f))(x), slope, rtol=1e-7, atol=1e-9)
     if not any([name in line for name in NOT_TOGETHER]):
         assert np.allclose(vmap(f)(np.stack([x, x * 1.01])), [f(x), f(x * 1.01)], rtol=1e-8, atol=1e-10)
+
+
+def test_a_view_that_values_find_is_written() -> None:
+    def f(x: Any) -> Any:
+        c = np.array([0.0, 0.0, 1.0, 2.0, 0.0]) * x
+        part = np.trim_zeros(c)
+        part *= x
+        return np.sum(c * c)
+
+    assert grad(f)(1.5) == pytest.approx(20 * 1.5**3)
 
 
 def test_objects_keep_their_class_and_attributes() -> None:

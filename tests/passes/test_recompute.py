@@ -8,9 +8,9 @@ import pytest
 import funcad
 from funcad import tree
 from funcad.backends.interpreter import Program
-from funcad.passes import hoist as recompute_pass
-from funcad.passes.hoist import recompute
+from funcad.passes import recompute as recompute_pass
 from funcad.passes.pipeline import PIPELINE, optimize
+from funcad.passes.recompute import recompute
 from funcad.show.pretty import shown_as
 from tests.agreement import same_bits
 

@@ -193,8 +193,7 @@ def test_scipys_own_ufuncs_come_here() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(TypeError, match="out="):
-        grad(lambda x: special.erf(x, out=np.zeros(())))(1.0)
+    assert grad(lambda x: special.erf(x, out=np.zeros(())))(1.0) == grad(special.erf)(1.0)  # which is written
     with pytest.raises(TypeError, match="where="):
         grad(lambda x: special.erf(x, where=False))(1.0)
     with pytest.raises(TypeError, match="complex arguments"):

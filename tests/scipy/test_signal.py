@@ -88,7 +88,7 @@ def test_refusals_name_the_remedy() -> None:
         (lambda x: signal.convolve(x, x, mode="other"), ValueError, "mode"),
         (lambda x: signal.lfilter(x[:2], x[:3], x, zi=x[:5]), ValueError, "zi"),
         (lambda x: ndimage.gaussian_filter(x, x[0]), TypeError, "radius"),
-        (lambda x: ndimage.map_coordinates(x, [x], output=x), TypeError, "out"),
+        (lambda x: ndimage.map_coordinates(x, [x], output=x[:3] + 0), ValueError, "output array has the shape"),
         (lambda x: ndimage.map_coordinates(x, [x, x]), RuntimeError, "coordinate"),
     ):
         with pytest.raises(error, match=words):

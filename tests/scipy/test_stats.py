@@ -298,9 +298,13 @@ def test_gaussian_kde() -> None:
     ):
         with pytest.raises(ValueError, match=match):
             call()
-    for method in (ours.integrate_box, ours.set_bandwidth):
-        with pytest.raises(NotImplementedError):
-            method(None, None) if method == ours.integrate_box else method(None)
+    with pytest.raises(NotImplementedError, match="integrate_box_1d"):
+        ours.integrate_box(None, None)
+    ours, theirs = stats.gaussian_kde(data), scipy_stats.gaussian_kde(data)
+    for width in (0.4, "silverman"):
+        ours.set_bandwidth(width)
+        theirs.set_bandwidth(width)
+        np.testing.assert_allclose(ours.evaluate(data[:, :2]), theirs.evaluate(data[:, :2]), rtol=1e-12)
 
 
 # -- statistics

@@ -208,3 +208,16 @@ def test_the_second_derivative_of_an_operation_with_one_operand_twice():
         return np.linalg.det(k)
 
     np.testing.assert_allclose(hessian(f)(np.array([3.0, 1.0])), [[2.0, 0.0], [0.0, 0.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 2)])
+@pytest.mark.parametrize("shift", [1, -1])
+def test_a_parameter_that_is_of_the_kind_tells_kinds_apart(axis, shift):
+    """The shift of a roll is of no kind, its axis is; the shape of a broadcast is not, its axes are."""
+    x = np.cos(np.arange(24.0)).reshape(2, 3, 4)
+    f = lambda x: np.sum(np.roll(x, shift, axis) * x[::-1])
+    g = lambda x: np.sum(x.mean(axis, keepdims=True) * x) + np.sum(np.expand_dims(x.sum(axis), axis) * x**2)
+    for h in (f, g):
+        direction = np.sin(x)
+        along = (h(x + 1e-6 * direction) - h(x - 1e-6 * direction)) / 2e-6
+        np.testing.assert_allclose(np.sum(grad(h)(x) * direction), along, rtol=1e-7)

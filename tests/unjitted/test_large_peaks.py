@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad import grad
+from funcad import grad, jacobian
 
 pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
@@ -87,3 +87,9 @@ def test_a_matrix_that_is_used_often() -> None:
     x = np.ones(100)
     found = peak(lambda: grad(f)(x)) / a.nbytes
     assert found <= 6
+
+
+def test_a_jacobian_of_many_rows_takes_little_more_than_itself() -> None:
+    x = np.linspace(0.5, 1.0, 2_400)
+    f = lambda x: np.sin(x) - np.dot(x, x) * x
+    assert peak(lambda: jacobian(f)(x)) <= 1.5 * x.size * x.nbytes

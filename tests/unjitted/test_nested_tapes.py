@@ -11,6 +11,7 @@ import pytest
 
 import funcad as fc
 from funcad import grad, hessian, hvp, jacfwd, jit, jvp, value_and_grad
+from funcad.unjitted import backward
 from tests.unjitted.by_rules import by_rules
 
 
@@ -382,3 +383,22 @@ def test_jacobians_found_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     large = np.linspace(0.0, 1.0, 400)
     for _ in range(3):
         np.testing.assert_allclose(jacfwd(np.sin)(large), np.diag(np.cos(large)))
+
+
+def test_jacobians_go_back_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a block has rows of two outputs, where one of them depends on nothing, and where there is no output."""
+    cases = [
+        lambda x: np.outer(x, np.sin(x)),
+        lambda x: {"a": (x * x, np.ones(3)), "b": x[0] * 2.0, "c": np.outer(x, x)},
+        lambda x: x[:0] * 2.0,
+        lambda x: np.tensordot(x, x, 1) * np.outer(x, np.ones(3)),
+    ]
+    sizes: list[int] = []
+    columns = backward.columns
+    monkeypatch.setattr(backward, "columns", lambda *args: sizes.append(args[2]) or columns(*args))
+    for f in cases:
+        expected = fc.jacrev(f)(X)
+        with monkeypatch.context() as few:
+            few.setattr("funcad.api.jacobian._TOGETHER", 36)
+            close(fc.jacrev(f)(X), expected)
+    assert sizes == [9, *[4, 4, 1], 16, *[2] * 8, 0, 0, 9, *[4, 4, 1]]

@@ -147,13 +147,13 @@ def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, t
         pull.answers = [(True, len(everything))]
     if pull.part is not None:
         everything += pull.part.computed(everything)
-    return pull, [everything[i] for i in pull.sources]
+    return pull, [*[everything[i] for i in pull.sources], *(kinds.tail_of(operands, out, params) if pull.tail else ())]
 
 
 def run(pull: Any, way: str, ct: Any, kept: Any, n: int, *more: Any) -> list:
     """What it gives for the n operands that are traced."""
     cts = RowCotangents([None] * n)
-    cts.own, cts.mine = set(), False
+    cts.own, cts.at = set(), -1
     getattr(pull, way)(cts, ct, range(n), tuple(kept), *more)
     return list(cts)
 
@@ -179,7 +179,7 @@ def agreeing(name: str, step: int) -> int:
             for got, right in zip(run(pull, "run", ct, kept, n), expected, strict=True):
                 assert same(got, right, dtype), (params, operands, traced, got, right)
             # by its linear part, and for many cotangents
-            linear = run(pull.linear(), "run", ct, kept, n)
+            linear = run(pull.linear(kept), "run", ct, kept[: pull.n_kept], n)
             for got, right in zip(linear, expected, strict=True):
                 assert same(got, right, dtype), (params, operands, traced, got, right)
             many = run(pull, "columns", [np.stack([ct, 0 * ct])], kept, n, 2)
@@ -202,18 +202,12 @@ def test_the_linear_part_is_there_beside_numbers(name: str) -> None:
                 out = primitive.impl(np, *given, **params)
             except TypeError:  # of integers alone, or a function that wants arrays
                 continue
-            traced = [0 if i == j else None for j in range(len(operands))]
-            use = kinds._use(primitive, given, traced, [out], params, None, False)
-            pull = kinds._ahead(use, False)
+            traced = tuple([0 if i == j else None for j in range(len(operands))])
+            pull, kept = written_pull(primitive, params, given, out, traced)
             if isinstance(pull, kinds.WrittenPull):
-                expected = run(pull, "run", np.array([1.0, 2.0]), pull_keeps(pull, [*given, out]), 1)
-                got = run(pull.linear(), "run", np.array([1.0, 2.0]), pull_keeps(pull, [*given, out]), 1)
-                assert same(got[0], expected[0], float), (params, operands, i)
-
-
-def pull_keeps(pull: Any, known: list) -> list:
-    everything = known if pull.part is None else [*known, *pull.part.computed(known)]
-    return [everything[i] for i in pull.sources]
+                (expected,) = run(pull, "run", np.array([1.0, 2.0]), kept, 1)
+                (got,) = run(pull.linear(kept), "run", np.array([1.0, 2.0]), kept[: pull.n_kept], 1)
+                assert same(got, expected, float), (params, operands, i)
 
 
 # -- kinds
@@ -367,9 +361,10 @@ def test_texts_run_on_a_device(name: str) -> None:
             if pull is None:
                 continue
             (ct,) = cotangents(outs)
-            expected = pull.function(np, ct, *kept, *pull.bound)
+            kept = kept[: pull.n_read]
+            expected = pull.function(np, ct, *kept)
             theirs = [standin.to_device(x) if type(x) is np.ndarray else x for x in (ct, *kept)]
-            found = pull.function(xp, *theirs, *pull.bound)
+            found = pull.function(xp, *theirs)
             for got, want in zip(*[x if type(x) is tuple else (x,) for x in (found, expected)]):
                 np.testing.assert_allclose(standin.to_host(got), want, rtol=1e-5, equal_nan=True)
 

@@ -6,6 +6,7 @@ are zero in the other triangle; those of `funcad.numpy.linalg` are symmetric.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from funcad.foreign_names import mirror as _mirror
 from funcad.ir.tracer import Tracer
 
 __getattr__, __dir__ = _mirror(__name__, "funcad.numpy.linalg", "numpy.linalg")
+
+# helpers of that module's, which programs call all the same
+T, _dot = partial(np.swapaxes, axis1=-1, axis2=-2), partial(np.einsum, "...ij,...jk->...ik")
 
 
 def _from_triangle(a: Any, UPLO: str) -> Any:

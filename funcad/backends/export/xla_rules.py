@@ -11,19 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.export.xla_program import (
-    NUMPY,
-    RULES,
-    Cell,
-    as_dtype,
-    elements,
-    jax,
-    jnp,
-    lax,
-    own,
-    rule,
-    run,
-)
+from funcad.backends.export.xla_program import NUMPY, RULES, Cell, as_dtype, elements, jax, jnp, lax, own, rule, run
 from funcad.backends.memory import carries_of
 from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.aval import aval_of

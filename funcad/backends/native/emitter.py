@@ -26,6 +26,7 @@ from funcad.backends.plans.element_writer import BOOL, ElementWriter, identity_o
 from funcad.host.real_types import is_a
 
 CONTRACTED = {"add", "sub", "mul", "square"}  # atoms that a processor computes two at a time
+_MACHINE = platform.machine().lower()
 _OF_INTEGERS = {
     "add": "add", "sub": "sub", "mul": "mul", "and_": "and", "or_": "or", "xor": "xor", "shifted_left": "shl",
 }  # fmt: skip
@@ -46,8 +47,7 @@ _ON_ARM = {"maximum": "maximum", "fmax": "maximum", "minimum": "minimum", "fmin"
 
 
 def _has_fma(host: Any) -> bool:
-    features = {f.lstrip("+") for f in host.features}
-    return "fma" in features or "neon" in features or platform.machine().lower() in ("arm64", "aarch64")
+    return not host.features.isdisjoint(("fma", "neon")) or _MACHINE in ("arm64", "aarch64")
 
 
 class Emitter(ElementWriter):
@@ -69,7 +69,7 @@ class Emitter(ElementWriter):
         self.lanes = lanes
         self.host = host
         self.fused = _has_fma(host)  # llvm.fma is one instruction
-        self.x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "i386")
+        self.x86 = _MACHINE in ("x86_64", "amd64", "i686", "i386")
         self.put = function.put
         self.known = lane_functions.KnownSigns()  # of vectors of floats
         self._constants: dict[tuple[str, str], str] = {}

@@ -15,13 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native import (
-    elementary_error,
-    elementary_inverse,
-    elementary_power,
-    elementary_trigonometric,
-    ir,
-)
+from funcad.backends.native import elementary_error, elementary_inverse, elementary_power, elementary_trigonometric, ir
 from funcad.backends.native.elementary import Floats
 from funcad.backends.native.lane_types import Lane, element_of
 from funcad.backends.plans.element_writer import FLOAT32, FLOAT64

@@ -25,7 +25,7 @@ FACTORS = {  # multiplications that make them of matrices of n rows, per n**3
     **dict.fromkeys(("cholesky", "triangular_inverse"), 1 / 6),
     **{"inv": 1.0, "solve": 1 / 3, "triangular_solve": 0.0, "factored_solve": 0.0},
 }
-PLACED = frozenset(["gather", "scatter"])
+PLACED = frozenset(["gather", "scatter", "is_last"])
 LEAST = 1e6  # nanoseconds outside loops from which on kernels of groups may serve a program better,
 SHARED = 5e4  # unless no operation takes so long that several cores would share its group
 SHARE = 8.0  # times the sums of placements that a program may take outside loops: groups leave these to NumPy, term by term

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build
-from funcad.backends.native.program_values import Splat, View, indexed
+from funcad.backends.native.program_values import Splat, View, contiguous_strides, indexed
 
 MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
 
@@ -226,6 +228,23 @@ def scatter(build: Build, u: Any, indices: Sequence[Any], mode: str, batch_dims:
         else:
             method = {"add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}[mode]
             build.nest(where.shape, [where, own], [where], lambda e, v: [getattr(e, method)(*v)], exact=True)
+
+
+def is_last(build: Build, indices: Sequence[Any], dims: tuple, target: View) -> None:
+    """Is this the last of the updates that address the same element? Each writes its number there, then looks who was last."""
+    shape = target.shape
+    winner = build.new(np.dtype(np.int64), dims)
+    for ends in (False, True):
+        with build.over([(n, None) for n in shape]) as places:
+            number = build.sum_of(list(zip(places, contiguous_strides(shape))))
+            where = _addressed(build, winner, indices, places, len(dims) - len(indices))
+            if ends:
+                same = build.f.put(f"icmp eq i64 {build.lane(where).name}, {number}")
+                own = build.moved(target, list(zip(places, target.strides)))._replace(shape=(), strides=())
+                build.copy(Lane(target.dtype, (same,)), own)
+            else:
+                build.copy(Lane(winner.dtype, (number,)), where)
+    build.drop(winner)
 
 
 def dynamic_update(build: Build, u: Any, starts: Sequence[Any], target: View) -> None:

@@ -291,6 +291,16 @@ def _scatter(region: Region, equation: Equation, values: list, *, mode: str, bat
     return outs
 
 
+@rule("is_last")
+def _is_last(region: Region, equation: Equation, values: list, *, dims: tuple) -> list:
+    build = region.build
+    indices = [i if type(i) is Lane else build.in_memory(i) for i in values]
+    outs = _into(region, equation, lambda t: program_moves.is_last(build, indices, dims, t))
+    for view in indices:
+        build.drop(view)
+    return outs
+
+
 @rule("fused")
 def _batch(region: Region, equation: Equation, values: list, *, jaxpr: Jaxpr, kind: str, shape: tuple) -> list:
     """A loop over small examples."""

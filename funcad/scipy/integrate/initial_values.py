@@ -17,6 +17,7 @@ import funcad.numpy as fnp
 from funcad import tree
 from funcad.api.border import name_of
 from funcad.api.jacobian import jacfwd
+from funcad.configuration import mirrors
 from funcad.control.rules import closure_convert
 from funcad.control.solve import custom_root
 from funcad.host.devices import namespace_of
@@ -31,7 +32,6 @@ from funcad.scipy.door import scipy_function
 from funcad.scipy.integrate.ode import RK23, RK45, Options, floats, integrate, prepared, sign_of
 from funcad.scipy.interpolate.splines import CubicHermiteSpline
 from funcad.scipy.optimize.implicit import Claim, implicit_root, result_of, warn_failure
-from funcad.show.pretty import mirrors
 
 _METHODS = {"RK45": RK45, "RK23": RK23, "DOP853": None, "Radau": None, "BDF": None, "LSODA": None}
 

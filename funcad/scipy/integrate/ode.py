@@ -312,7 +312,7 @@ def _by_sensitivities(f: Any, options: Options, residuals: Any, cts: Any) -> tup
     leaves, structure = tree.flatten((first, params))
     if any(dtype_of(x).kind == "c" for x in leaves):
         raise NotImplementedError(
-            f"reverse mode through {options.by_scipy} takes real states and parameters.\n"
+            f"reverse mode through solve_ivp(method={options.by_scipy!r}) takes real states and parameters.\n"
             "Remedy: forward mode (jvp, jacfwd), or the real and imaginary parts as the state."
         )
     bars = []

@@ -14,6 +14,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vjp import jvp, vjp
+from funcad.configuration import mirrors
 from funcad.control.callback import pure_callback
 from funcad.control.rules import closure_convert
 from funcad.custom.custom_vjp import custom_vjp
@@ -30,7 +31,6 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import implements, keeps_single_precision, scipy_function
-from funcad.show.pretty import mirrors
 
 
 @implements("integrate.fixed_quad", always=True)

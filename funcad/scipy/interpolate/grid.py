@@ -11,6 +11,7 @@ import numpy as np
 import funcad.numpy as fnp
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vmap import vmap
+from funcad.configuration import mirrors
 from funcad.control.callback import pure_callback
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
@@ -23,7 +24,6 @@ from funcad.primitives.linear_systems import solve
 from funcad.primitives.shape import reshape
 from funcad.scipy.door import scipy_function
 from funcad.scipy.interpolate.splines import Interpolator, PchipInterpolator, double, inside, make_interp_spline
-from funcad.show.pretty import mirrors
 
 
 class RegularGridInterpolator(Interpolator):
@@ -205,6 +205,7 @@ class interp1d(Interpolator):
             order = np.argsort(x)
             x, y = getitem(x, order), fnp.take(y, order, axis=self._axis)  # NumPy's looks at y alone
         self._nodes, self._lines = x, move(y, self._axis, 0)
+        self.x, self.y = x, y
         self._extrapolates = isinstance(fill_value, str) and fill_value == "extrapolate"
         self._fill = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)
         self._checks = not self._extrapolates if bounds_error is None else bool(bounds_error)

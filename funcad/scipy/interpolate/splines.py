@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import mirrors
 from funcad.host.devices import namespace_of
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.trace import plain_values
@@ -26,7 +27,6 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import scipy_function
-from funcad.show.pretty import mirrors
 
 # -- what all interpolators share: SciPy's own object behind them, for everything that is not traced
 
@@ -164,17 +164,40 @@ class Piecewise:
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
         """The definite integral from a to b."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        if isinstance(extrapolate, str):
-            raise NotImplementedError(
-                'integrate does not support extrapolate="periodic" with traced values.\n'
-                "Remedy: integrate over whole periods and the rest apart, each within the range of the data."
-            )
         total = self.antiderivative()
-        return total(b, 0, extrapolate) - total(a, 0, extrapolate)
+        if not isinstance(extrapolate, str):
+            return total(b, 0, extrapolate) - total(a, 0, extrapolate)
+        first, period = self.x[0], self.x[-1] - self.x[0]
+        a, b = floating(a), floating(b)
+        turns = np.floor_divide(b - first, period) - np.floor_divide(a - first, period)
+        return turns * total(self.x[-1], 0, True) + (total(b, 0, extrapolate) - total(a, 0, extrapolate))
+
+    def solve(self, y: Any = 0.0, discontinuity: bool = True, extrapolate: Any = None) -> Any:
+        """Where it is y: how often is asked at the values; two steps of Newton's from there have the roots' derivatives."""
+        extrapolate = self.extrapolate if extrapolate is None else bool(extrapolate)
+        if len(shape_of(self.c)) != 2:
+            raise ValueError("solve takes polynomials with one value")
+        kind = scipy_function("interpolate.PPoly")
+        find = lambda x, c, y: (kind(c, x).solve(float(y), bool(discontinuity), bool(extrapolate)),)
+        structure = Tracer.namespace.scipy.spatial.structures.structure
+        (at,) = structure(find, [(np.float64, (None,))], self.x, self.c, y)
+        root = at
+        for _ in range(2):
+            slope = self(root, 1, extrapolate)
+            flat = np.logical_or(slope == 0.0, np.isnan(at))  # NaN stands for a piece that is y everywhere
+            miss = self(root, 0, extrapolate) - y
+            root = root - np.where(flat, 0.0, miss / np.where(flat, 1.0, slope))
+        return at + (root - Tracer.namespace.stop_gradient(root))
+
+    def roots(self, discontinuity: bool = True, extrapolate: Any = None) -> Any:
+        """Where it is 0."""
+        return self.solve(0.0, discontinuity, extrapolate)
 
 
 class Spline(Interpolator):
     """An interpolator whose traced form is a `Piecewise`."""
+
+    _of_pieces: tuple[str, ...] = ("x", "c", "axis", "extrapolate", "solve", "roots")
 
     def _pieces(self) -> Piecewise:
         raise NotImplementedError(f"{type(self).__name__} must say what its pieces are: define _pieces()")
@@ -183,6 +206,11 @@ class Spline(Interpolator):
         if "_form_made" not in self.__dict__:
             self._form_made = self._pieces()
         return self._form_made
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._of_pieces and self.__dict__.get("_holds_traced"):
+            return getattr(self._form(), name)
+        return super().__getattr__(name)
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         if self._plainly(x):
@@ -231,12 +259,11 @@ def known(x: Any, name: str) -> np.ndarray:
 
 
 def linear(matrix: np.ndarray, y: Any) -> Any:
-    """Coefficients (K + 1, m - 1, ...) from those of the unit vectors, (K + 1, m - 1, n)."""
-    degree, m, n = matrix.shape
-    flat = np.matmul(
-        constant(matrix.reshape(degree * m, n), y, dtype_of(y)), reshape(y, shape=(n, int(np.prod(shape_of(y)[1:]))))
-    )
-    return reshape(flat, shape=(degree, m, *shape_of(y)[1:]))
+    """Coefficients (..., of y's other axes) from those of the unit vectors, (..., n)."""
+    *lead, n = matrix.shape
+    columns = reshape(y, shape=(n, int(np.prod(shape_of(y)[1:]))))
+    flat = np.matmul(constant(matrix.reshape(-1, n), y, dtype_of(y)), columns)
+    return reshape(flat, shape=(*lead, *shape_of(y)[1:]))
 
 
 def _units(n: int, periodic: bool) -> np.ndarray:
@@ -389,52 +416,7 @@ def _akima(x: Any, y: Any, modified: bool) -> Any:
     return np.where(steady, weighted, 0.5 * (m[3:] + m[:-3]))
 
 
-class _InterpolatingSpline(Spline):
-    """What `make_interp_spline` gives."""
-
-    _name = "make_interp_spline"
-
-    def __init__(
-        self, x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
-    ):
-        super().__init__(x, y, k, t, bc_type, axis, check_finite)
-        self._data = checked(x, y, axis)
-        self._options = (k, t, bc_type)
-        if not (bc_type is None or isinstance(bc_type, str)):
-            if self._holds_traced or any(b is not None and not isinstance(b, str) for b in bc_type):
-                self._refused = True
-
-    def _pieces(self) -> Piecewise:
-        x, y, axis = self._data
-        k, t, bc_type = self._options
-        if "_refused" in self.__dict__:
-            raise NotImplementedError(
-                "make_interp_spline supports bc_type=None and names, not values, with traced values.\n"
-                "Remedy: CubicSpline, whose bc_type takes derivatives at the ends."
-            )
-        nodes = known(x, "make_interp_spline")
-        n = len(nodes)
-        periodic = bc_type == "periodic"
-        spline = scipy_function("interpolate.make_interp_spline")(nodes, _units(n, periodic), k, t, bc_type)
-        c = linear(_polynomials(spline.t, spline.c, k), y[:-1] if periodic else y)
-        return Piecewise(constant(spline.t[k : len(spline.t) - k], y), c, axis, "periodic" if periodic else True)
-
-
-def make_interp_spline(
-    x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
-) -> Any:
-    """`scipy.interpolate.make_interp_spline`: a B-spline of degree k through the samples, differentiable in y.
-
-    The result is called with points of evaluation, traced or not, and an order of derivative. x is known.
-
-    >>> import numpy as np
-    >>> round(float(make_interp_spline(np.arange(5.0), np.arange(5.0) ** 3)(1.5)), 6)
-    3.375
-    """
-    return _InterpolatingSpline(x, y, k, t, bc_type, axis, check_finite)
-
-
-mirrors([Akima1DInterpolator, CubicSpline, PchipInterpolator, CubicHermiteSpline, make_interp_spline], "scipy.interpolate")
+mirrors([Akima1DInterpolator, CubicSpline, PchipInterpolator, CubicHermiteSpline], "scipy.interpolate")
 
 
 # -- B-splines by their knots and coefficients: `BSpline`, `splrep`, `splev`, `splint`, `UnivariateSpline`, `make_lsq_spline`
@@ -458,7 +440,23 @@ def pieces_of(t: Any, c: Any, k: int, axis: int = 0, extrapolate: Any = True) ->
     return Piecewise(constant(t[k : n + 1], c), linear(matrix, c[:n]), axis, extrapolate)
 
 
-class BSpline(Spline):
+class BSplines(Spline):
+    """One that has knots and coefficients of B-splines, as SciPy's has them."""
+
+    _of_pieces = ("axis", "extrapolate")
+
+    def _coefficients(self) -> tuple[Any, Any, int]:
+        raise NotImplementedError(f"{type(self).__name__} must say what its B-splines are: define _coefficients()")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("t", "c", "k", "tck") and self.__dict__.get("_holds_traced"):
+            t, c, k = self._coefficients()
+            c = move(c, 0, self._form().axis)
+            return {"t": t, "c": c, "k": k, "tck": (t, c, k)}[name]
+        return super().__getattr__(name)
+
+
+class BSpline(BSplines):
     """`scipy.interpolate.BSpline`, differentiable in the coefficients c and the points of evaluation; the knots t are known.
 
     >>> import numpy as np, funcad
@@ -473,10 +471,64 @@ class BSpline(Spline):
         super().__init__(t, c, k, extrapolate, axis)
         self._data = (t, double(c), k, axis, extrapolate)
 
+    def _coefficients(self) -> tuple[Any, Any, int]:
+        t, c, k, axis, _ = self._data
+        return t, move(c, axis_of(axis, len(shape_of(c))), 0), k
+
     def _pieces(self) -> Piecewise:
-        t, c, k, axis, extrapolate = self._data
-        axis = axis_of(axis, len(shape_of(c)))
-        return pieces_of(t, move(c, axis, 0), k, axis, extrapolate)
+        _, c, _, axis, extrapolate = self._data
+        return pieces_of(*self._coefficients(), axis_of(axis, len(shape_of(c))), extrapolate)
+
+
+class _InterpolatingSpline(BSplines):
+    """What `make_interp_spline` gives."""
+
+    _name = "make_interp_spline"
+
+    def __init__(
+        self, x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
+    ):
+        super().__init__(x, y, k, t, bc_type, axis, check_finite)
+        self._data = checked(x, y, axis)
+        self._options = (k, t, bc_type)
+
+    def _coefficients(self) -> tuple[Any, Any, int]:
+        x, y, _ = self._data
+        k, t, ends = self._options
+        nodes = known(x, "make_interp_spline")
+        n = len(nodes)
+        if ends == "periodic":
+            spline = scipy_function("interpolate.make_interp_spline")(nodes, _units(n, True), k, t, ends)
+            return spline.t, linear(spline.c, y[:-1]), k
+        sides = ends if isinstance(ends, (tuple, list)) else (ends, ends)
+        given = [pair for side in sides if isinstance(side, (tuple, list)) for pair in side]
+        units = np.eye(n + len(given))  # of the samples, and of the derivatives at the ends
+        rows = iter(units[n:])
+        told = []
+        for side in sides:
+            pairs = isinstance(side, (tuple, list))
+            told.append([(order, next(rows)) for order, _ in side] if pairs else side)
+        spline = scipy_function("interpolate.make_interp_spline")(nodes, units[:n], k, t, told if given else ends)
+        values = [reshape(double(v), shape=(1, *shape_of(y)[1:])) for _, v in given]
+        return spline.t, linear(spline.c, np.concatenate([y, *values]) if values else y), k
+
+    def _pieces(self) -> Piecewise:
+        periodic = self._options[2] == "periodic"
+        return pieces_of(*self._coefficients(), self._data[2], "periodic" if periodic else True)
+
+
+def make_interp_spline(
+    x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
+) -> Any:
+    """`scipy.interpolate.make_interp_spline`: a B-spline of degree k through the samples, differentiable in y.
+
+    The result is called with points of evaluation, traced or not, and an order of derivative. x is known.
+
+    >>> import numpy as np
+    >>> round(float(make_interp_spline(np.arange(5.0), np.arange(5.0) ** 3)(1.5)), 6)
+    3.375
+    """
+    return _InterpolatingSpline(x, y, k, t, bc_type, axis, check_finite)
 
 
 def _of_units(fit: Callable[[np.ndarray], Any], n: int) -> tuple[np.ndarray, np.ndarray, int]:
@@ -576,7 +628,7 @@ def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
     return end(b) - end(a)
 
 
-class UnivariateSpline(Spline):
+class UnivariateSpline(BSplines):
     """`scipy.interpolate.UnivariateSpline`, differentiable in y and the points of evaluation; x and w are known.
 
     With traced y: s=0 (through all points); smoothing raises NotImplementedError. `derivative`, `antiderivative` and
@@ -611,13 +663,40 @@ class UnivariateSpline(Spline):
         self._xy, self._ext, self._options = (x, y), ext, options
 
     def _pieces(self) -> Piecewise:
+        return pieces_of(*self._coefficients())
+
+    def _coefficients(self) -> tuple[Any, Any, int]:
         if not self._holds_traced:
-            return pieces_of(*self._original()._eval_args)
+            made: tuple[Any, Any, int] = self._original()._eval_args
+            return made
         x, y, _ = checked(*self._xy, 0)
         nodes = known(x, self._name)
         fit = lambda unit: scipy_function(f"interpolate.{self._name}")(nodes, unit, *self._options)._eval_args
         t, matrix, k = _of_units(fit, len(nodes))
-        return pieces_of(t, np.matmul(constant(matrix, y), y), k)
+        return t, linear(matrix, y), k
+
+    def get_coeffs(self) -> Any:
+        """The coefficients of the B-splines."""
+        t, c, k = self._coefficients()
+        return c[: len(t) - k - 1]
+
+    def get_knots(self) -> Any:
+        """The knots, each once."""
+        t, _, k = self._coefficients()
+        return t[k : len(t) - k]
+
+    def derivatives(self, x: Any) -> Any:
+        """All of them at one place, that of order 0 first."""
+        return np.stack([self(x, nu) for nu in range(self._coefficients()[2] + 1)])
+
+    def roots(self) -> Any:
+        """Where a cubic spline is 0."""
+        return self._form().roots(False, False)
+
+    def get_residual(self) -> Any:
+        """The sum of the squares of what is left of the samples."""
+        x, y, _ = checked(*self._xy, 0)
+        return np.sum((y - self(x)) ** 2)
 
     def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
         ext = self._ext if ext is None else ext
@@ -659,7 +738,7 @@ class LSQUnivariateSpline(UnivariateSpline):
         self._prepare(x, y, ext, t, w, list(bbox), k)
 
 
-class _LeastSquaresSpline(Spline):
+class _LeastSquaresSpline(BSplines):
     """What `make_lsq_spline` gives."""
 
     _name = "make_lsq_spline"
@@ -669,12 +748,14 @@ class _LeastSquaresSpline(Spline):
         t, w = plain_values([t, w])
         self._data, self._options = checked(x, y, axis), (t, k, w)
 
-    def _pieces(self) -> Piecewise:
-        x, y, axis = self._data
+    def _coefficients(self) -> tuple[Any, Any, int]:
+        x, y, _ = self._data
         nodes, (t, k, w) = known(x, "make_lsq_spline"), self._options
         c = scipy_function("interpolate.make_lsq_spline")(nodes, np.eye(len(nodes)), t, k, w).c
-        flat = np.matmul(constant(c, y), reshape(y, shape=(len(nodes), int(np.prod(shape_of(y)[1:])))))
-        return pieces_of(t, reshape(flat, shape=(len(c), *shape_of(y)[1:])), k, axis)
+        return t, linear(c, y), k
+
+    def _pieces(self) -> Piecewise:
+        return pieces_of(*self._coefficients(), self._data[2])
 
 
 def make_lsq_spline(
@@ -691,6 +772,7 @@ def make_lsq_spline(
 
 
 mirrors(
-    [BSpline, InterpolatedUnivariateSpline, LSQUnivariateSpline, UnivariateSpline, make_lsq_spline, splev, splint, splrep],
+    [BSpline, InterpolatedUnivariateSpline, LSQUnivariateSpline, UnivariateSpline, make_interp_spline, make_lsq_spline],
     "scipy.interpolate",
 )
+mirrors([splev, splint, splrep], "scipy.interpolate")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import mirrors
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.promote import array_of, promote_dtype, result_dtype
 from funcad.primitives import linear_systems
@@ -23,7 +24,6 @@ from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, pad, reshape, rev
 from funcad.scipy.door import implements, scipy_function
-from funcad.show.pretty import mirrors
 
 from funcad.primitives.linear_systems import (  # isort: skip
     banded_solve, in_columns, mH, mT, pivot_permutation, placed, triangle, triangular_solve,

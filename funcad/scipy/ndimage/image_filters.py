@@ -17,9 +17,9 @@ from funcad.numpy.promote import array_of, axis_of, move, promote_dtype, result_
 from funcad.primitives.convolution import conv
 from funcad.primitives.fourier import causal
 from funcad.primitives.shape import reshape, rev
+from funcad.scipy import door
 from funcad.scipy.constants import constant
-from funcad.scipy.door import implements, scipy_function
-from funcad.scipy.ndimage.spline_images import check_mode, finished, floating_image, output_dtype
+from funcad.scipy.ndimage.spline_images import check_mode, finished, floating_image, implements, output_dtype
 from funcad.scipy.spatial import structures
 
 _PADDING = {"reflect": "symmetric", "mirror": "reflect", "nearest": "edge", "grid-wrap": "wrap", "wrap": "wrap"}
@@ -40,7 +40,7 @@ def _line_filter(input: Any, weights: Any, axis: int, output: Any, mode: str, cv
     mode = check_mode(mode)
     given = array_of(input)
     x, weights = _together(given, weights)
-    dtype = _with_weights(output_dtype(output, given, name), weights)
+    dtype = _with_weights(output_dtype(output, given), weights)
     if len(shape_of(weights)) != 1 or shape_of(weights)[0] < 1:
         raise RuntimeError("no filter weights given")
     size = shape_of(weights)[0]
@@ -92,7 +92,7 @@ def _block_filter(input: Any, weights: Any, output: Any, mode: str, cval: Any, o
     mode = check_mode(mode)
     given = array_of(input)
     x, weights = _together(given, weights)
-    dtype = _with_weights(output_dtype(output, given, name), weights)
+    dtype = _with_weights(output_dtype(output, given), weights)
     rank, sizes = len(shape_of(x)), shape_of(weights)
     if len(sizes) != rank:
         raise RuntimeError(f"filter weights array has incorrect shape: {sizes} for an image of {rank} axes")
@@ -196,7 +196,7 @@ def gaussian_filter(
 ) -> Any:
     """`scipy.ndimage.gaussian_filter`; sigma may be traced if `radius` is given."""
     x = array_of(input)
-    dtype = output_dtype(output, x, "gaussian_filter")
+    dtype = output_dtype(output, x)
     places = chosen_axes(axes, len(shape_of(x)))
     options = zip(places, *[per_axis(v, len(places)) for v in (sigma, order, mode, radius)])
     for axis, s, o, m, r in options:
@@ -224,7 +224,7 @@ def uniform_filter(
     input: Any, size: Any = 3, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
 ) -> Any:
     x = array_of(input)
-    dtype = output_dtype(output, x, "uniform_filter")
+    dtype = output_dtype(output, x)
     places = chosen_axes(axes, len(shape_of(x)))
     for axis, n, m, o in zip(places, *[per_axis(v, len(places)) for v in (size, mode, origin)]):
         if n > 1:
@@ -234,7 +234,7 @@ def uniform_filter(
 
 def _edges(input: Any, axis: int, output: Any, mode: Any, cval: Any, across: tuple, name: str) -> Any:
     x = array_of(input)
-    dtype = output_dtype(output, x, name)
+    dtype = output_dtype(output, x)
     rank = len(shape_of(x))
     axis = axis_of(axis, rank)
     modes = per_axis(mode, rank)
@@ -258,7 +258,7 @@ def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect
 @implements("ndimage.laplace")
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
     x = array_of(input)
-    dtype = output_dtype(output, x, "laplace")
+    dtype = output_dtype(output, x)
     places = chosen_axes(axes, len(shape_of(x)))
     parts = [
         _line_filter(x, (1, -2, 1), axis, dtype, m, cval, 0, "laplace") for axis, m in zip(places, per_axis(mode, len(places)))
@@ -272,7 +272,7 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
 def _of_gaussians(input: Any, sigma: Any, order: int, output: Any, mode: Any, cval: Any, axes: Any, options: dict) -> list[Any]:
     """The derivatives of that order of the smoothed image, along one axis after the other."""
     x = array_of(input)
-    dtype = output_dtype(output, x, "gaussian_laplace")
+    dtype = output_dtype(output, x)
     places = chosen_axes(axes, len(shape_of(x)))
     sigmas, modes = per_axis(sigma, len(places)), per_axis(mode, len(places))
     orders = [[order if k == i else 0 for k in range(len(places))] for i in range(len(places))]
@@ -300,7 +300,7 @@ def gaussian_gradient_magnitude(
 # -- filters that choose a value among neighbours by its rank: medians, maxima, minima; the derivative goes to who was chosen
 
 
-def _neighbours(x: Any, chosen: np.ndarray, mode: str, cval: Any, origins: tuple) -> Any:
+def neighbours(x: Any, chosen: np.ndarray, mode: str, cval: Any, origins: tuple) -> Any:
     """For each element those at the places that `chosen` marks around it, along a new first axis."""
     shape = shape_of(x)
     before = [n // 2 + o for n, o in zip(chosen.shape, origins)]
@@ -320,18 +320,20 @@ def _footprint(size: Any, footprint: Any, rank: int) -> np.ndarray:
 
 def _by_rank(name: str, which: Callable[[int], int], input: Any, among: tuple, beyond: tuple, output: Any, axes: Any) -> Any:
     """`among`: the size and the footprint of a neighbourhood, and its origin; `beyond`: how the image goes on."""
-    refuse(f"scipy.ndimage.{name}", output=output, axes=axes)
+    refuse(f"scipy.ndimage.{name}", axes=axes)
     x = array_of(input)
     rank = len(shape_of(x))
     size, footprint, origin = among
     chosen = _footprint(size, footprint, rank)
     origins = tuple(origin) if np.ndim(origin) else (origin,) * rank
-    values = _neighbours(x, chosen, *beyond, origins)
+    values = neighbours(x, chosen, *beyond, origins)
     n = shape_of(values)[0]
     place = which(n)
     if not -n <= place < n:
         raise RuntimeError("rank not within filter footprint size")
-    return np.sort(values, axis=0)[place]
+    found = np.sort(values, axis=0)[place]
+    dtype = output_dtype(output, x)
+    return found if dtype == dtype_of(x) else finished(found, dtype)
 
 
 def _ranked(name: str, which: Callable[[int], int]) -> Any:
@@ -378,17 +380,17 @@ def _median(name: str, x: Any, size: Any) -> Any:
     sizes = (3,) * rank if size is None else tuple(size) if np.ndim(size) else (int(size),) * rank
     if any(n % 2 != 1 for n in sizes):
         raise ValueError(f"Each element of kernel_size should be odd, got {sizes} for {name}.")
-    values = _neighbours(x, np.ones(sizes, bool), "constant", 0, (0,) * rank)
+    values = neighbours(x, np.ones(sizes, bool), "constant", 0, (0,) * rank)
     return np.sort(values, axis=0)[shape_of(values)[0] // 2]
 
 
-@implements("signal.medfilt")
+@door.implements("signal.medfilt")
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     """`scipy.signal.medfilt`: the derivative of a median is that of the value in the middle."""
     return _median("medfilt", volume, kernel_size)
 
 
-@implements("signal.medfilt2d")
+@door.implements("signal.medfilt2d")
 def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
     return _median("medfilt2d", input, kernel_size)
 
@@ -396,13 +398,13 @@ def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
 # -- what is connected
 
 
-@implements("ndimage.label")
+@door.implements("ndimage.label")
 def label(input: Any, structure: Any = None, output: Any = None) -> Any:
     """The connected features of an image, numbered from 1, and how many there are: asked at the values, without derivative."""
     if hasattr(output, "shape") and not isinstance(output, (type, np.dtype)):
         refuse("scipy.ndimage.label", output=output)
     dtype = np.dtype(np.int32 if output is None else output)
-    scipys = scipy_function("ndimage.label")
+    scipys = door.scipy_function("ndimage.label")
     return structures.structure(
         lambda x: tuple(scipys(x, structure, dtype)), [(dtype, shape_of(array_of(input))), (int, ())], input
     )

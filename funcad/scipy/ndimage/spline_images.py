@@ -7,6 +7,7 @@ linear primitive). At a kink (order 1 at a sample) the derivative is that of the
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable
@@ -18,14 +19,14 @@ from funcad.api.vmap import vmap
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy.dispatch import refuse
 from funcad.numpy.indexing import getitem
 from funcad.numpy.promote import array_of, axis_of
+from funcad.numpy.views import function_out
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import REAL
 from funcad.primitives.fourier import spline_filter as _spline_filter
 from funcad.primitives.shape import reshape as _reshape
-from funcad.scipy.door import implements
+from funcad.scipy import door
 
 _MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
 _BEYOND = 12  # samples that SciPy adds before it filters, where the mode has no spline of its own
@@ -51,12 +52,30 @@ def finished(out: Any, dtype: np.dtype, rounded: bool = False) -> Any:
     return out if dtype_of(out) == dtype else convert(out, dtype)
 
 
-def output_dtype(output: Any, x: Any, name: str) -> np.dtype:
-    if output is None:
-        return dtype_of(x)
-    if is_a(output, (np.ndarray, Tracer)):
-        refuse(f"ndimage.{name}", out=output)
-    return np.dtype(output)
+def output_dtype(output: Any, x: Any) -> np.dtype:
+    return dtype_of(x) if output is None else np.dtype(output)
+
+
+def implements(name: str, lift: bool = False) -> Callable[[Any], Any]:
+    """As `funcad.scipy.door.implements`, of a function of scipy.ndimage whose `output` may be an array, too."""
+
+    def decorate(f: Any) -> Any:
+        place = f.__code__.co_varnames.index("output")
+
+        @functools.wraps(f)
+        def into(*args: Any, **kwargs: Any) -> Any:
+            output = args[place] if len(args) > place else kwargs.get("output")
+            if not is_a(output, (np.ndarray, Tracer)):
+                return f(*args, **kwargs)
+            if len(args) > place:
+                args = (*args[:place], output.dtype, *args[place + 1 :])
+            else:
+                kwargs = {**kwargs, "output": output.dtype}
+            return function_out(name, output, f(*args, **kwargs))
+
+        return door.implements(name, lift=lift)(into)
+
+    return decorate
 
 
 # ---- interpolation
@@ -143,7 +162,7 @@ def map_coordinates(
     """`scipy.ndimage.map_coordinates`, differentiable in the input and the coordinates; `output` may be a dtype."""
     order, mode = _check_order(order), check_mode(mode)
     given = array_of(input)
-    dtype = output_dtype(output, given, "map_coordinates")
+    dtype = output_dtype(output, given)
     x = floating_image(given)
     places = list(coordinates) if isinstance(coordinates, (list, tuple)) else array_of(coordinates)
     rank = len(shape_of(x))

@@ -15,6 +15,7 @@ from funcad.api.grad import grad, value_and_grad
 from funcad.api.jacobian import hessian, hvp, jacfwd
 from funcad.api.vjp import vjp
 from funcad.api.vmap import vmap
+from funcad.configuration import mirrors
 from funcad.host.progress import counted
 from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer
@@ -24,7 +25,6 @@ from funcad.primitives.linear_systems import cholesky, triangular_solve
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.optimize.roots import jacobian_claims, number_of, ravelled, root
 from funcad.scipy.tree_vectors import Vector
-from funcad.show.pretty import mirrors
 
 from funcad.scipy.optimize.implicit import (  # isort: skip
     Claim, Hoisted, bounds_of, check_claims, constraint_function, implicit_root, integer, is_abstract, multipliers_of,

@@ -13,6 +13,7 @@ from funcad.api.border import api
 from funcad.api.grad import grad
 from funcad.api.jacobian import jacfwd
 from funcad.api.vjp import jvp
+from funcad.configuration import mirrors
 from funcad.host.progress import counted
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
@@ -20,7 +21,6 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.tree_vectors import Vector
-from funcad.show.pretty import mirrors
 
 from funcad.scipy.optimize.implicit import (  # isort: skip
     Claim, Hoisted, check_claims, implicit_root, integer, is_abstract, result_of, scipy_optimize, unknown, warn_failure,

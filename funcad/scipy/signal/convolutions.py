@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import mirrors
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.dispatch import refuse
@@ -20,7 +21,6 @@ from funcad.primitives.convolution import conv
 from funcad.primitives.shape import reshape, rev, slice_p
 from funcad.scipy import fft as _fft
 from funcad.scipy.door import implements
-from funcad.show.pretty import mirrors
 
 
 def together(*args: Any) -> list[Any]:

@@ -16,6 +16,7 @@ import numpy as np
 import funcad.numpy as fnp
 from funcad.api.border import api
 from funcad.api.tools import ShapeDtypeStruct
+from funcad.configuration import mirrors
 from funcad.control.callback import pure_callback
 from funcad.control.loops import fori_loop
 from funcad.control.solve import custom_linear_solve, custom_root
@@ -23,7 +24,6 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.matrix_functions import expm as dense_exponential
 from funcad.scipy.sparse.sparse_arrays import SparseArray, entries, is_sparse, is_traced, product, sums
-from funcad.show.pretty import mirrors
 
 
 def scipy_linalg() -> Any:

@@ -20,6 +20,7 @@ from funcad import tree
 from funcad.api.border import api, name_of
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vjp import linear_transpose
+from funcad.configuration import mirrors
 from funcad.control.callback import pure_callback
 from funcad.control.loops import fori_loop
 from funcad.control.solve import custom_linear_solve, custom_root
@@ -33,7 +34,6 @@ from funcad.primitives.shape import zeros
 from funcad.scipy.sparse.factorized_systems import host_solver, scipy_linalg
 from funcad.scipy.sparse.sparse_arrays import entries, is_sparse, is_traced, product
 from funcad.scipy.tree_vectors import Vector
-from funcad.show.pretty import mirrors
 
 Operator = Callable[[Any], Any]
 Solver = Callable[..., tuple[Any, Any, Any]]  # (x, iterations, squared norm of the residual)

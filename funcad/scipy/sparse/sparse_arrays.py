@@ -88,7 +88,7 @@ class SparseArray:
         self._places = places
         self.kind = kind
         self._numbers: dict[tuple[int, int], int] | None = None  # of one that is being written: where each element is
-        self._written: dict[tuple[int, int], Any] = {}  # what waits
+        self._written: dict[tuple[int, int], Any] = {}  # what waits: a number, or an array and the place in it
 
     @property
     def elements(self) -> Any:
@@ -117,7 +117,7 @@ class SparseArray:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.places.shape
+        return self._places.shape
 
     @property
     def row(self) -> np.ndarray:
@@ -181,19 +181,44 @@ class SparseArray:
         return moved(move(mine.numbered()), mine.elements)
 
     def __getitem__(self, index: Any) -> Any:
-        if self._written:
+        if self._numbers is not None:
             at = self._pair(index)
-            if at in self._written:
-                return self._written[at]
-            if at is not None and self._numbers is not None and at not in self._numbers:
-                return self._data.dtype.type(0)
+            if at is not None:
+                return self._waiting(at)
+            row, col = self._grid(index)
+            if row.ndim == 2 and row.size <= max(len(self._written), _SMALL_PART):
+                return self._part(row, col)
         return self._moved(lambda ids: ids[index])
+
+    def _waiting(self, at: tuple[int, int]) -> Any:
+        """One element of an array that is being written."""
+        found = self._written.get(at)
+        if found is None:
+            k = self._numbers.get(at) if self._numbers is not None else None
+            return self._data.dtype.type(0) if k is None else self._data[k]
+        return found[0][found[1]] if type(found) is tuple else found
+
+    def _part(self, row: np.ndarray, col: np.ndarray) -> SparseArray:
+        """Elements of an array that is being written."""
+        numbers, written, kept = self._numbers or {}, self._written, fnp.asarray(self._data)
+        found, there = [], []
+        for k, at in enumerate(zip(row.ravel().tolist(), col.ravel().tolist())):
+            value = written.get(at)
+            value = (kept, numbers[at]) if value is None and at in numbers else value
+            if value is not None:
+                found.append(value)
+                there.append(k)
+        data = _together(found) if found else kept[:0]
+        return self._with(data, Places(*np.divmod(np.array(there, int), row.shape[1]), row.shape))
 
     def _pair(self, index: Any) -> tuple[int, int] | None:
         """The row and the column of one element; None of all other indices."""
-        if type(index) is not tuple or len(index) != 2 or not all([is_a(i, (int, np.integer)) for i in index]):
+        if type(index) is not tuple or len(index) != 2:
             return None
-        (i, j), (n, m) = index, self._places.shape
+        i, j = index
+        if not ((type(i) is int or is_a(i, (int, np.integer))) and (type(j) is int or is_a(j, (int, np.integer)))):
+            return None
+        n, m = self._places.shape
         if not (-n <= i < n and -m <= j < m):
             raise IndexError(f"index ({i}, {j}) out of range")
         return int(i) % n, int(j) % m
@@ -207,7 +232,7 @@ class SparseArray:
         old = [(k, v) for at, v in written.items() if (k := numbers.get(at)) is not None]
         new = [(at, v) for at, v in written.items() if at not in numbers]
         data = self._data
-        values = fnp.stack([fnp.asarray(v) for _, v in [*old, *new]])
+        values = _together([v for _, v in [*old, *new]])
         dtype = np.result_type(dtype_of(data), dtype_of(values)) if not len(self._places.row) else dtype_of(data)
         data, values = convert(fnp.asarray(data), dtype), convert(values, dtype)
         if old:
@@ -227,6 +252,16 @@ class SparseArray:
         if at is not None:
             self._written[at] = fnp.reshape(value, ()) if np.ndim(value) else value
             return
+        row, col = self._grid(index)
+        value = value.toarray() if is_sparse(value) or type(value) is SparseArray else fnp.asarray(value)
+        if np.ndim(value) == 2 and len(row.shape) == 1 and np.size(value) == row.size:  # SciPy takes a column, too
+            value = np.reshape(value, row.shape)
+        flat = fnp.reshape(fnp.array(fnp.broadcast_to(value, row.shape)), -1)
+        places = zip(row.ravel().tolist(), col.ravel().tolist())
+        self._written.update([(at, (flat, k)) for k, at in enumerate(places)])
+
+    def _grid(self, index: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The rows and columns of the elements at an index."""
         n, m = self._places.shape
         index = index if type(index) is tuple else (index, slice(None))
         row, col = [np.arange(k)[i] for k, i in zip((n, m), index)]
@@ -235,13 +270,7 @@ class SparseArray:
             row, col = [a[0] if np.ndim(index[0]) == 0 and type(index[0]) is not slice else a for a in (row, col)]
             if np.ndim(index[1]) == 0 and type(index[1]) is not slice:
                 row, col = row[:, 0], col[:, 0]
-        row, col = np.broadcast_arrays(row, col)
-        value = value.toarray() if is_sparse(value) or type(value) is SparseArray else fnp.asarray(value)
-        if np.ndim(value) == 2 and len(row.shape) == 1 and np.size(value) == row.size:  # SciPy takes a column, too
-            value = np.reshape(value, row.shape)
-        value = fnp.broadcast_to(value, row.shape)
-        for place in np.ndindex(row.shape):
-            self._written[int(row[place]), int(col[place])] = value[place]
+        return np.broadcast_arrays(row, col)  # type: ignore[return-value]
 
     def transpose(self, axes: Any = None, copy: bool = False) -> SparseArray:
         return self.T
@@ -519,6 +548,20 @@ class SparseArray:
         return -self + other
 
 
+def _together(values: list[Any]) -> Any:
+    """One array of numbers, and of elements of arrays: (the array, the place in it)."""
+    blocks = {id(v[0]): v[0] for v in values if type(v) is tuple}
+    numbers = [v for v in values if type(v) is not tuple]
+    if not blocks:
+        return fnp.array(numbers)
+    parts = [*blocks.values(), *([fnp.array(numbers)] if numbers else [])]
+    starts = dict(zip([*blocks, None], np.cumsum([0, *[shape_of(part)[0] for part in parts]]).tolist()))
+    count = iter(range(len(numbers)))
+    places = [starts[id(v[0])] + v[1] if type(v) is tuple else starts[None] + next(count) for v in values]
+    return fnp.concatenate(parts)[np.array(places)]
+
+
+_SMALL_PART = 256  # elements, which are looked up one by one while an array is being written
 _SHOWN = ("indices", "indptr", "offsets", "blocksize", "coords")
 _ZERO_AT_ZERO = frozenset(
     "arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh sqrt tan tanh trunc".split()

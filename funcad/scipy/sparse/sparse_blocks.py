@@ -14,6 +14,7 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad.api.border import api
+from funcad.configuration import mirrors
 from funcad.host.real_types import is_a
 from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer
@@ -25,7 +26,6 @@ from funcad.scipy.sparse.sparse_arrays import (
     is_sparse,
     moved,
 )
-from funcad.show.pretty import mirrors
 
 
 def _theirs(name: str) -> Any:

@@ -16,9 +16,9 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad import tree
 from funcad.api.tools import stop_gradient
+from funcad.configuration import mirrors
 from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer
-from funcad.show.pretty import mirrors
 
 # Angles below have series, whose next terms are below rounding.
 _SMALL = 1e-3

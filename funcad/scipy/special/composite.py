@@ -5,6 +5,7 @@ With no tracer among the arguments all of them are SciPy's own, but `bessel_jn`,
 
 from __future__ import annotations
 
+import sys
 from math import log as _log
 from math import pi, sqrt
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.promote import array_of, as_array, axes_of, broadcast, merge_axes, promote, promote_dtype, promote_for
 from funcad.primitives import activation, special
@@ -32,8 +33,10 @@ def _floats(*args: Any, wide: bool = False) -> list[Any]:
     operands = list(promote(*[as_array(a) for a in args]))
     dtype = next((dtype_of(a) for a in operands if not aval_of(a).weak), np.dtype(np.float64))
     if dtype.kind == "c":
+        name = sys._getframe(1).f_code.co_name
         raise TypeError(
-            f"complex arguments are not supported with traced values{where_am_i()}.\nRemedy: take np.real(x) first."
+            f"scipy.special.{name} does not support complex arguments with traced values{where_am_i()}.\n"
+            "Remedy: take np.real(x) first."
         )
     dtype = dtype if dtype.kind == "f" and not wide else np.dtype(np.float64)
     return broadcast([dtype.type(a) if type(a) in (bool, int, float) else a for a in promote_dtype(operands, dtype)])
@@ -74,8 +77,6 @@ def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
     >>> float(zeta(2.0).round(6))
     1.644934
     """
-    if out is not None:
-        raise TypeError(f"zeta does not support out= with traced values{where_am_i()}.\nRemedy: use the result.")
     return special.riemann_zeta(*_floats(x)) if q is None else special.zeta(*_floats(x, q))
 
 
@@ -166,6 +167,9 @@ def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
     (0.567143+0j)
     """
     z = array_of(z)
+    if isinstance(concrete_value(tol), Tracer):
+        raise TypeError(f"scipy.special.lambertw: tol must be a known number{where_am_i()}.\nRemedy: leave it out.")
+    tol = concrete_value(tol)
     return special.lambertw(promote_dtype([z], np.dtype(np.complex128))[0], _static(k, "lambertw", "k"), tol)
 
 

@@ -17,8 +17,8 @@ from funcad.ir.aval import dtype_of
 from funcad.ir.trace import plain_values
 from funcad.numpy.dispatch import checked_options, is_traced, where_am_i
 from funcad.numpy.promote import as_array, broadcast, promote_dtype, promote_for, strong
-from funcad.primitives import arithmetic, special, transcendental
-from funcad.scipy.door import implements, scipy_function
+from funcad.primitives import arithmetic, special, special_rules, transcendental
+from funcad.scipy.door import implements
 from funcad.unjitted.remembered import remembered
 
 
@@ -48,11 +48,7 @@ def as_ufunc(name: str, bound: Callable[..., Any], whole: int = 0, real: bool = 
 
     def implementation(*args: Any, **kwargs: Any) -> Any:
         if not known:
-            ufunc = scipy_function(f"special.{name}")
-            if ufunc is None:
-                raise NotImplementedError(
-                f"scipy.special.{name}: this version of SciPy has no such function.\nRemedy: a newer SciPy has it."
-            )
+            ufunc = special_rules.function_of(np, name)
             known.extend([ufunc, not real and _homogeneous_complex(ufunc)])
         ufunc, takes_complex = known
         if kwargs or len(args) > ufunc.nin:

@@ -27,14 +27,7 @@ from funcad.lifting.own_answers import is_compared, through
 from funcad.lifting.own_code import all_codes, lifted_object
 from funcad.lifting.stand_ins import of_elements
 from funcad.numpy.dispatch import is_traced, where_am_i
-from funcad.scipy.stats.family import (
-    Continuous,
-    Discrete,
-    from_scipy,
-    inverse_of,
-    quietly,
-    with_rule,
-)
+from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, inverse_of, quietly, with_rule
 
 # A test compares their values and derivatives, on the versions of `own_answers.VERSIONS`
 COMPARED = """

@@ -168,6 +168,11 @@ dirichlet = _Dirichlet()
 
 
 def _multinomial_logpmf(x: Any, n: Any, p: Any) -> Any:
+    last = 1.0 - fnp.sum(p[..., :-1], axis=-1, keepdims=True)
+    apart = stop_gradient(p[..., -1:] - last)
+    small = 10 * np.finfo(np.result_type(dtype_of(p), np.float32)).eps
+    apart = fnp.where(fnp.abs(apart) > small, 0.0, apart)  # a rounding error: the value keeps it
+    p = fnp.concatenate([p[..., :-1], last + apart], axis=-1)
     good = (n >= 0) & (fnp.floor(n) == n) & fnp.all((p >= 0) & (p <= 1), axis=-1)
     each = (x >= 0) & (fnp.floor(x) == x)
     possible = fnp.all(each, axis=-1) & (fnp.sum(x, axis=-1) == n)
@@ -177,7 +182,7 @@ def _multinomial_logpmf(x: Any, n: Any, p: Any) -> Any:
 
 
 class _Multinomial(Named):
-    """Counts x along the last axis, of n trials with probabilities p, taken as they are (SciPy replaces the last one).
+    """Counts x along the last axis, of n trials with probabilities p, the last of which is what the others leave of 1.
 
     >>> from funcad.scipy import stats
     >>> stats.multinomial.pmf([1, 1], 2, [0.5, 0.5]).round(4)
@@ -398,25 +403,24 @@ class gaussian_kde:
         >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
         >>> estimate.integrate_box([0.0], [1.0])
         Traceback (most recent call last):
-        NotImplementedError: only 1D box integrations are supported.
+        NotImplementedError: gaussian_kde.integrate_box is there for one dimension.
         Remedy: integrate_box_1d, or SciPy's gaussian_kde.
         """
-        raise NotImplementedError("only 1D box integrations are supported.\nRemedy: integrate_box_1d, or SciPy's gaussian_kde.")
+        raise NotImplementedError(
+            "gaussian_kde.integrate_box is there for one dimension.\nRemedy: integrate_box_1d, or SciPy's gaussian_kde."
+        )
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
-        """Refused, as in JAX: estimates do not change. Make another one, with that `bw_method`.
-
-        Raises NotImplementedError, always.
+        """Another width of the kernel: see `bw_method` above.
 
         >>> import numpy as np
         >>> from funcad.scipy import stats
         >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
         >>> estimate.set_bandwidth(0.5)
-        Traceback (most recent call last):
-        NotImplementedError: an estimate does not change.
-        Remedy: make another one, gaussian_kde(dataset, bw_method).
+        >>> float(estimate.factor)
+        0.5
         """
-        raise NotImplementedError("an estimate does not change.\nRemedy: make another one, gaussian_kde(dataset, bw_method).")
+        gaussian_kde.__init__(self, self.dataset, bw_method, self.weights)
 
     def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
         """Draws from the density, of shape (dimensions, *shape), with a key of `funcad.random`.

@@ -1,0 +1,227 @@
+"""What a function only reads: calls, operators and indices whose results nothing in it can write, read off its syntax tree.
+
+Idea: what a traced function makes is handed to it as an array that takes traced values (reads/lending.py, doors/makers.py),
+which costs at each operation on it. Most of what is made is only read. So names are followed. `x[i] = v`, `x += v`, `x.sort()`
+write x; a name that is stored in a container, returned, or given to a function that is not known may be written by others;
+`y = x.T` and `y = np.ravel(x)` may be x's memory, so that what writes y writes x.
+
+Invariant: in doubt it is written, which costs time alone. Variables of one name in a function and those inside it count as one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from funcad.host.conversions import WRITING_NAMES
+
+_LIBRARIES = ("numpy", "scipy", "math")
+_MAKING = (ast.BinOp, ast.UnaryOp, ast.Subscript, ast.Call)
+_LOAD = ast.Load()
+_ANEW = frozenset(
+    "bool complex float id int isinstance len print range repr str type".split()
+)  # share no memory
+_BUILTINS = _ANEW.union("abs divmod enumerate max min pow round sum zip".split())
+_SEEING = frozenset("eval exec globals locals vars".split())  # functions that may write any variable
+_METHODS = frozenset(  # of arrays and sparse arrays, none of which writes
+    "all any argmax argmin argsort astype ceil clip conj conjugate copy cumprod cumsum diagonal dot flatten floor max mean min"
+    " nonzero power prod ravel reshape round squeeze std sum swapaxes toarray tocoo tocsc tocsr todense tolil tolist trace"
+    " transpose var view".split()
+)
+
+
+def read_only(function: ast.AST) -> tuple[set[ast.AST], set[str]]:
+    """The expressions inside whose results nobody writes, and the names of arguments of which that holds."""
+    imports = imported_names(function)
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    if not _SEEING.isdisjoint(names):
+        return set(), set()
+    walk = _Walk(
+        imports, {node.name for node in ast.walk(function) if isinstance(node, ast.FunctionDef)}
+    )
+    for node in ast.walk(function):
+        walk.statement(node)
+    reached, todo = set[Any](), list(walk.written)
+    while todo:
+        x = todo.pop()
+        if x not in reached:
+            reached.add(x)
+            todo += walk.same_memory.get(x, ())
+    rest: list[Any] = [node for node in ast.walk(function) if node not in reached]
+    made = [
+        node
+        for node in rest
+        if isinstance(node, _MAKING) and isinstance(getattr(node, "ctx", _LOAD), ast.Load)
+    ]
+    return set(made), {node.arg for node in rest if isinstance(node, ast.arg)} - reached
+
+
+class _Walk:
+    """`written`: names and expressions that may be written; `same_memory`: of a name, what it may be the memory of."""
+
+    def __init__(self, imports: dict[str, str], functions: set[str]) -> None:
+        self.imports, self.functions = imports, functions
+        self.written: set[Any] = set()
+        self.same_memory: dict[str, set[Any]] = {}
+        self.passed: set[ast.AST] = (
+            set()
+        )  # lists and tuples that are indices, or arguments of what only reads them
+
+    def origins(self, node: ast.AST | None) -> set[Any]:
+        """Names and expressions whose memory the value may have."""
+        if isinstance(node, ast.Name):
+            return {node.id}
+        if isinstance(node, ast.Subscript):
+            return {node, *self.origins(node.value)}
+        if isinstance(node, ast.Call):
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+            if isinstance(node.func, ast.Name) and node.func.id in _ANEW:
+                return {node}
+            given = [*node.args, *[keyword.value for keyword in node.keywords]]
+            return {node}.union(self.origins(owner), *map(self.origins, given))
+        if isinstance(node, (ast.BinOp, ast.UnaryOp)):
+            return {node}
+        if isinstance(node, (ast.Constant, ast.Compare, ast.JoinedStr)) or node is None:
+            return set()
+        return set().union(*map(self.origins, _parts(node)))
+
+    def write(self, *nodes: ast.AST | None) -> None:
+        self.written = self.written.union(*map(self.origins, nodes))
+
+    def bind(self, target: ast.AST, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self.same_memory.setdefault(target.id, set()).update(self.origins(value))
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            each = isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts)
+            if each and not any(
+                [isinstance(part, ast.Starred) for part in (*target.elts, *value.elts)]
+            ):  # `a, b = c, d`
+                self.passed.add(value)
+            else:
+                each = False
+            for part, own in zip(target.elts, value.elts if each else [value] * len(target.elts)):
+                self.bind(part, own)
+        else:  # a part of something, which may be a container
+            self.write(
+                target.value
+                if isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred))
+                else target,
+                value,
+            )
+
+    def statement(self, node: Any) -> None:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self.bind(target, node.value)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
+            self.bind(node.target, node.value)
+        elif isinstance(node, ast.AugAssign):
+            self.write(
+                node.target.value
+                if isinstance(node.target, (ast.Subscript, ast.Attribute))
+                else node.target
+            )
+        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+            self.bind(node.target, node.iter)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            self.written.update(node.names)
+        elif isinstance(node, ast.Call):
+            self.call(node)
+        elif isinstance(node, (ast.List, ast.Tuple, ast.Set)) and isinstance(
+            getattr(node, "ctx", _LOAD), ast.Load
+        ):
+            if node not in self.passed:
+                self.write(*node.elts)
+        elif isinstance(node, ast.Dict):
+            self.write(*node.values)
+        elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.Lambda)):
+            self.write(node.body if isinstance(node, ast.Lambda) else node.elt)
+        elif isinstance(node, ast.DictComp):
+            self.write(node.value)
+        elif isinstance(node, ast.Subscript):
+            self.pass_over(node.slice)
+        elif isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Starred)):
+            self.write(node.value)
+        elif isinstance(node, ast.withitem):
+            self.write(node.context_expr)
+        elif isinstance(node, ast.Match):
+            self.write(node.subject)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self.write(*node.args.defaults, *node.args.kw_defaults)
+
+    def pass_over(self, node: Any) -> None:
+        """Lists and tuples here hand nothing on."""
+        if isinstance(node, (ast.List, ast.Tuple)):
+            self.passed.add(node)
+            for part in node.elts:
+                self.pass_over(part)
+
+    def call(self, node: ast.Call) -> None:
+        f, named = node.func, node.keywords
+        names = _dotted(f)
+        known = self.imports.get(names[0], "") if names else ""
+        reads, first = False, 2  # further arguments may be `out`
+        if known.partition(".")[0] in _LIBRARIES:
+            path = [*known.split("."), *names[1:]]
+            reads = WRITING_NAMES.isdisjoint(path) and not path[-1].startswith("__")
+            first = getattr(getattr(np, path[-1], None), "nin", 2)
+        elif isinstance(f, ast.Attribute):
+            reads, first = f.attr in _METHODS, 1
+            if not reads:
+                self.write(f.value)
+        elif names and names[0] in _BUILTINS and names[0] not in self.imports:
+            reads, first = True, len(node.args)
+        else:
+            self.write(f)  # a method, perhaps, that was given a name
+        given = [*node.args, *[keyword.value for keyword in named]]
+        theirs = any(
+            [
+                isinstance(x, ast.Lambda) or isinstance(x, ast.Name) and x.id in self.functions
+                for x in given
+            ]
+        )
+        if not reads or theirs or any([keyword.arg in ("out", None) for keyword in named]):
+            self.write(*given)
+        else:
+            self.write(*node.args[first:])
+            for part in given:
+                self.pass_over(part)
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.expr, ast.keyword, ast.comprehension)):
+            yield child
+
+
+def _dotted(node: ast.AST) -> list[str]:
+    """`np.linalg.norm` as its names; nothing of other expressions."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    before = _dotted(node.value) if isinstance(node, ast.Attribute) else []
+    return [*before, node.attr] if before else []  # type: ignore[attr-defined]
+
+
+def imported_names(module: ast.AST) -> dict[str, str]:
+    """What the names that imports bind stand for; not those that are bound in another way, too."""
+    found: dict[str, str] = {}
+    for node in ast.walk(module):
+        for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
+            name = alias.asname or alias.name.partition(".")[0]
+            whole = alias.name if alias.asname or isinstance(node, ast.ImportFrom) else name
+            whole = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else whole
+            found[name] = whole if found.get(name, whole) == whole else ""
+    for node in ast.walk(module):
+        other = node.id if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) else None
+        other = (
+            node.arg
+            if isinstance(node, ast.arg)
+            else getattr(node, "name", None)
+            if other is None
+            else other
+        )
+        found.pop(other, None)  # type: ignore[arg-type]
+    return found
