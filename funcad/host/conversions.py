@@ -51,7 +51,8 @@ acting = OnDemand("funcad.host.acting")
 
 
 WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
-    "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
+    "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield setitem shuffle sort"
+    " __setitem__ __iadd__ __isub__ __imul__ __itruediv__ iadd isub imul itruediv".split()
 )
 _OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17, rotations
     "apply query query_ball_point query_ball_tree query_pairs count_neighbors sparse_distance_matrix".split()

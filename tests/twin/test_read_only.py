@@ -205,6 +205,30 @@ def differences(f: Callable[[Any], Any]) -> np.ndarray:
     return np.array([(f(X + e) - f(X - e)) / 2e-6 for e in np.eye(3) * 1e-6])
 
 
+@writer
+def by_a_method_that_has_a_name(v, t):
+    z = np.zeros(3)
+    put = z.__setitem__
+    put(1, v)
+    return z.sum() * t
+
+
+@writer
+def by_functions_of_operator(v, t):
+    z = np.zeros(3)
+    operator.setitem(z, 0, v)
+    z = operator.iadd(z, v)
+    return z.sum() * t
+
+
+@writer
+def by_methods_in_a_list(v, t):
+    z = np.zeros(3)
+    [z.__setitem__(i, v) for i in range(2)]
+    functools.reduce(lambda i, w: z.__setitem__(2, w), [v, v * t])
+    return z.sum()
+
+
 @pytest.mark.parametrize("acts", [False, True])
 @pytest.mark.parametrize("name", WRITERS)
 def test_what_may_be_written_takes_traced_values(name: str, acts: bool) -> None:
