@@ -448,6 +448,7 @@ NETWORKS = [convolved, normalized, layered]
 BATCHES = [*range(20, 85), 0, 1]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("f", NETWORKS, ids=lambda f: f.__name__)
 def test_67_batch_sizes_of_a_network(f, dtype):
