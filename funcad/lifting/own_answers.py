@@ -19,9 +19,10 @@ import numpy as np
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDerivativeWarning
 from funcad.host.where import outside, setting, state
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, value_key
 from funcad.lifting.own_code import as_of_library, current, library_of, lifted_object, public_name, slots_as
 from funcad.memo import remembers, table
+from funcad.numpy.views import destination
 from funcad.writes.plain import PLAIN, lent
 
 VERSIONS = {"numpy": ("2.1", "2.4", "2.5"), "scipy": ("1.16", "1.17", "1.18")}
@@ -137,10 +138,13 @@ def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., 
     def by_own_code(*args: Any, **kwargs: Any) -> Any:
         run = current(f)
         if not is_certified(label):
-            args, kwargs = (
-                tuple(through(label, list(args))),
-                {k: through(label, a) for k, a in kwargs.items()},
-            )
+            marked: list[tuple[Tracer, Any, Any]] = []
+            given = [through(label, a, marked) for a in args], {k: through(label, a, marked) for k, a in kwargs.items()}
+            out = _noted(label, _run, label, run, *given)
+            for x, mark, before in marked:
+                if value_key(mark) != before:
+                    x[...] = mark  # it was written
+            return out
         return _noted(label, _run, label, run, args, kwargs)
 
     functools.update_wrapper(
@@ -156,7 +160,12 @@ def _run(label: str, run: Callable[..., Any], args: tuple, kwargs: dict[str, Any
         except TracerArrayConversionError:
             if not any([_holds_arrays(a) for a in (*args, *kwargs.values())]):
                 raise
-    out = run(*map(_handle, args), **{k: _handle(a) for k, a in kwargs.items()})
+    handles: list[tuple[Any, Tracer]] = []
+    handed = [_handle(a, handles) for a in args], {k: _handle(a, handles) for k, a in kwargs.items()}
+    out = run(*handed[0], **handed[1])
+    for array, handle in handles:
+        if handle.owner is not PLAIN or handle.primal is not array:  # written: the user's array has nothing of it
+            destination(array, label)
     _lending.put(label, True)
     return _plain(out)
 
@@ -187,21 +196,33 @@ def own_method(f: types.FunctionType, name: str) -> Callable[..., Any]:
     return by_own_code
 
 
-def through(name: str, x: Any) -> Any:
-    """x, of which what is traced warns when it is differentiated: the function of that name is not certified."""
+def through(name: str, x: Any, marked: list[tuple[Tracer, Any, Any]] | None = None) -> Any:
+    """x, of which what is traced warns when it is differentiated: the function of that name is not certified.
+
+    `marked`: what was traced, what stands for it now, and which value that is.
+    """
     if type(x) is Tracer:
-        return _marked(name)(x) if x.dtype.kind in "fc" else x
-    return type(x)([through(name, v) for v in x]) if type(x) in (list, tuple) else x
+        if x.dtype.kind not in "fc" or x.owner is PLAIN:
+            return x
+        found = _marked(name)(x)
+        if marked is not None and type(found) is Tracer and x.shape:
+            marked.append((x, found, value_key(found)))
+        return found
+    return type(x)([through(name, v, marked) for v in x]) if type(x) in (list, tuple) else x
 
 
 def _holds_arrays(x: Any) -> bool:
     return type(x) is np.ndarray or type(x) in (list, tuple) and any(map(_holds_arrays, x))
 
 
-def _handle(x: Any) -> Any:
+def _handle(x: Any, handles: list[tuple[Any, Tracer]]) -> Any:
     if type(x) in (list, tuple):
-        return type(x)(map(_handle, x))
-    return lent(x) if type(x) is np.ndarray and x.dtype.kind in "fc" else x
+        return type(x)([_handle(v, handles) for v in x])
+    if type(x) is not np.ndarray or x.dtype.kind not in "fc":
+        return x
+    handle = lent(x)
+    handles.append((x, handle))
+    return handle
 
 
 def _plain(x: Any) -> Any:

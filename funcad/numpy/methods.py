@@ -199,7 +199,7 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "block_until_ready": _block_until_ready,
     "choose": _later("elementwise", "choose"),
     "clip": _later("elementwise", "clip"),
-    "compress": lambda x, condition, axis=None: np.compress(condition, x, axis),
+    "compress": lambda x, condition, axis=None, out=None: np.compress(condition, x, axis, out),
     "conj": _conjugate,
     "conjugate": _conjugate,
     "copy": _copy,

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy
-from scipy import interpolate, optimize, signal, special, stats
+from scipy import interpolate, ndimage, optimize, signal, special, stats
 
 import funcad
 from funcad import errors, grad, jit, vmap
@@ -268,3 +268,36 @@ def test_a_function_of_two_modules_has_the_packages_name() -> None:
     text += "print(fc.grad(stats.gmean)(np.array([1.0, 4.0])).tolist())"
     done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True)
     assert done.stdout == "[1.0, 0.25]\n", done.stderr
+
+
+IMAGE = np.array([[0.3, 1.2, -0.4], [0.8, -0.9, 0.2], [1.5, 0.6, 0.1]])
+OUTPUTS = {
+    "an array that the function makes": lambda x, o: ndimage.grey_erosion(x, 2, output=o),
+    "by the user's function": lambda x, o: ndimage.generic_filter(x, np.sum, 2, output=o),
+    "an array that holds a traced value": lambda x, o: (o.__setitem__((0, 0), x[0, 0]), ndimage.black_tophat(x, 2, output=o)),
+    "the input itself": lambda x, o: (np.copyto(o, x), ndimage.grey_dilation(o, 2, output=o)),
+    "lines": lambda x, o: ndimage.maximum_filter1d(x, 2, output=o),
+}
+
+
+@pytest.mark.parametrize("write", OUTPUTS.values(), ids=OUTPUTS)
+def test_what_a_lifted_function_writes_is_there(write) -> None:
+    warnings.simplefilter("ignore", errors.UncertifiedDerivativeWarning)
+
+    def f(x):
+        o = np.zeros((3, 3))
+        write(x, o)
+        return np.sum(np.sin(o) * IMAGE)
+
+    along = np.cos(np.arange(9.0)).reshape(3, 3)
+    slope = (f(IMAGE + 1e-6 * along) - f(IMAGE - 1e-6 * along)) / 2e-6
+    jitted = jit(grad(f))
+    for derivative in (grad(f), jitted, jitted, lambda x: vmap(grad(f))(np.stack([x, x]))[1]):
+        assert np.sum(derivative(IMAGE) * along) == pytest.approx(slope, rel=1e-6)
+
+
+def test_a_plain_array_that_a_lifted_function_writes_is_named() -> None:
+    outside = np.zeros((3, 3))
+    with pytest.raises(errors.BufferNeeded, match=r"grey_erosion writes a traced value.*plain NumPy array"):
+        grad(lambda x: np.sum(ndimage.grey_erosion(x, 2, output=outside)))(IMAGE)
+    assert not outside.any()
