@@ -172,6 +172,11 @@ def grad(
     return Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False).dressed()
 
 
+def _array_behind(out: Any) -> Any:
+    """The array that an object of a subclass of np.ndarray is, or what stands for one."""
+    return out.array if hasattr(type(out), "stands_for") else out.closed_up() if type(out) in to_close_up else out
+
+
 def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
     """The gradients of the first output, or of its elements' sum, by the leaves that it depends on."""
     value = outs[0]
@@ -270,10 +275,7 @@ class Gradient(Remade):
             lane = p.atom.aval if type(p) is Tracer and p.atom is not None else None
             if type(p) in _NUMBERS or lane is not None and lane.shape == () and lane.dtype in _REAL:
                 return [out]
-            if hasattr(type(out), "stands_for"):  # an object of a subclass of np.ndarray
-                out = out.array
-            elif type(out) in to_close_up:
-                out = out.closed_up()
+            out = _array_behind(out)
             number = self._number(out)
             return [out] if number is out else [number, out]
 
@@ -360,10 +362,7 @@ class Gradient(Remade):
                     )
                 out, aux = out
                 aux_leaves, box["aux"] = flat_values(aux)
-            if hasattr(type(out), "stands_for"):
-                out = out.array
-            elif type(out) in to_close_up:
-                out = out.closed_up()
+            out = _array_behind(out)
             number = self._number(out)
             box["n"] = 1
             return [number, *aux_leaves] if number is out else [number, out]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.configuration import config
-from funcad.host.real_types import slots_of
+from funcad.configuration import OnDemand, config
 from funcad.host.where import is_internal, tracing, users_frame
 from funcad.ir.tracer import Tracer
 
+tree_same = OnDemand("funcad.tree.same")
 
 def is_tracing() -> bool:
     """Does a function of the user's run on traced values in this thread?"""
@@ -82,6 +82,6 @@ def keeps_traced(x: Any, depth: int = 3) -> bool:
         return kind is dict and _has_traced(held) or any([keeps_traced(v, depth) for v in held])
     if kind in _PLAIN or kind is Tracer or not str(kind.__module__).startswith("scipy."):
         return False
-    kept = [*getattr(x, "__dict__", {}).values(), *[getattr(x, name, None) for name in slots_of(kind)]]
+    kept = [*tree_same.held_by(x, tree_same.slots_of(kind)).values()]
     kept += [v for held in kept if type(held) in (dict, list) for v in (held.values() if type(held) is dict else held)]
     return _has_traced(kept) or depth > 0 and any([keeps_traced(v, depth - 1) for v in kept])

@@ -306,9 +306,3 @@ def _rounded(impl: Any, narrow: np.dtype, xp: Any, /, *operands: Any, **params: 
 
 def _narrowed(x: Any, dtype: np.dtype) -> Any:
     return x.astype(dtype) if getattr(x, "dtype", None) == FLOAT32 else x
-
-
-def slots_of(kind: type) -> list[str]:
-    """The attributes of a class that its objects keep beside their dict."""
-    named = [vars(base).get("__slots__", ()) for base in kind.__mro__]
-    return [name for names in named for name in ((names,) if type(names) is str else names) if name[:2] != "__"]

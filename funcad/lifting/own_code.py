@@ -39,13 +39,14 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.host.real_types import is_a, slots_of
+from funcad.host.real_types import is_a
 from funcad.host.where import outside, tracing
 from funcad.ir.tracer import Tracer
 from funcad.lifting.compiled_rules import RULES
 from funcad.lifting.stand_ins import HELPERS, array_behind
 from funcad.memo import remembers, table, weak_table
 from funcad.numpy.dispatch import TABLE, is_traced, where_am_i
+from funcad.tree.same import slots_of
 from funcad.writes.plain import buffer, lent
 
 # -- numbers and types

@@ -515,7 +515,5 @@ def class_of(x: Any) -> Any:
     """What a key says of an operand, without its size."""
     if type(x) is np.ndarray:
         return x.ndim, x.dtype.char
-    if type(x) in SCALAR_AVALS:
-        return type(x)
-    aval = aval_of(x)
-    return len(aval.shape), aval.dtype.char, aval.weak
+    kind = kind_of(x)
+    return kind if type(kind) is type else (len(kind[0]), *kind[1:])
