@@ -127,7 +127,7 @@ def maker(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
 
     def make(*args: Any, **kwargs: Any) -> Any:
         out = rule(*args, **kwargs)
-        if type(out) is not np.ndarray or out.dtype.kind not in "fc" or kwargs.get("copy", True) is not True:
+        if type(out) is not np.ndarray or out.dtype.kind not in "fcb" or kwargs.get("copy", True) is not True:
             return out
         if empty:
             out[...] = 0
@@ -526,7 +526,7 @@ def lifted_class(kind: type) -> type:
 def as_of_library(x: Any) -> Any:
     """A result as an object of the library's own class."""
     kind = _kinds.get(type(x))
-    if kind is not None and slots_of(kind):
+    if kind is not None and hasattr(kind, "__slots__") and slots_of(kind):
         return _of_class(x, kind)
     if kind is not None:
         x.__class__ = kind
@@ -535,7 +535,7 @@ def as_of_library(x: Any) -> Any:
 
 def slots_as(source: Any, target: Any, lift: bool = False) -> None:
     """What one of two objects that share a dict keeps beside it, in the other one too; a function `lift`ed for the other."""
-    for name in slots_of(type(target)):
+    for name in slots_of(type(target)) if hasattr(type(target), "__slots__") else ():
         if hasattr(source, name):
             value = getattr(source, name)
             if not isinstance(value, types.FunctionType):

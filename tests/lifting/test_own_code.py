@@ -301,3 +301,29 @@ def test_a_plain_array_that_a_lifted_function_writes_is_named() -> None:
     with pytest.raises(errors.BufferNeeded, match=r"grey_erosion writes a traced value.*plain NumPy array"):
         grad(lambda x: np.sum(ndimage.grey_erosion(x, 2, output=outside)))(IMAGE)
     assert not outside.any()
+
+
+PEAKS = [
+    {"height": (-1.0, 2.0)},
+    {"threshold": (None, 3.0), "distance": 2, "height": -3.0},
+    {"prominence": (0.2, None), "wlen": 9, "rel_height": 0.7, "width": 0.5},
+    {"plateau_size": 1},
+]
+
+
+@pytest.mark.parametrize("options", PEAKS, ids=["_".join(options) for options in PEAKS])
+def test_peaks_that_properties_choose(options) -> None:
+    """SciPy combines masks in place, `keep &= height <= properties`, which inside a program are traced."""
+    warnings.simplefilter("ignore", errors.UncertifiedDerivativeWarning)
+    signal_of = np.cumsum(np.cos(7.0 * np.arange(30.0) ** 1.3))
+
+    def f(x):
+        peaks, found = signal.find_peaks(x, **options)
+        return np.sum(np.sin(x[peaks])) + sum(np.sum(found[name] * 0.3) for name in sorted(found))
+
+    along = np.sin(np.arange(30.0))
+    slope = (f(signal_of + 1e-6 * along) - f(signal_of - 1e-6 * along)) / 2e-6
+    jitted = jit(grad(f)) if len(options) == 1 else grad(f)  # which peaks several properties leave no program can say
+    mapped = lambda x: vmap(grad(f))(np.stack([x, x]))[1]
+    for derivative in (grad(f), jitted, jitted, jitted, mapped, grad(f)):
+        assert np.sum(derivative(signal_of) * along) == pytest.approx(slope, rel=1e-5)
