@@ -93,7 +93,7 @@ def _never_called(_cell: Any = None) -> Any:
 _TEMPLATE: types.CodeType = _never_called().__code__
 
 
-@remembers()
+@remembers(256)
 def _code(cells: tuple[str, ...]) -> types.CodeType:
     """The code of all doors of functions with these cells, which the first instruction copies into the frame."""
     code = bytearray(_TEMPLATE.co_code)
